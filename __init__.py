@@ -1,0 +1,66 @@
+"""Turnwise: train and evaluate language-model agents by reinforcement learning over many turns.
+
+Three things are done with it: register an environment, train an agent with a trainer script, run sandboxed
+evaluation episodes. This module is the front door: everything named in ``__all__`` is public. Importing it
+does not import torch.
+"""
+
+from .agents.policy import Completion, Finish, Policy, Sampling
+from .envs.base import TurnEnv
+from .envs.builtin import register_builtin
+from .envs.fork import Forks
+from .envs.messages import Action, ImagePart, Message, Observation, TextPart, ToolCall, message
+from .envs.registry import entries, make, register
+from .envs.step import Step, failure, running, success, termination, truncation
+from .envs.toolenv import ToolEnv
+from .envs.tools import Tool, tool
+from .errors import ToolError, TurnwiseError, UnparseableError
+from .rollouts.episode import Episode, Outcome, Turn, scored
+from .tasks.family import TaskFamily
+from .tasks.rng import Rng
+from .tasks.score import Score
+from .tasks.spec import Split, TaskSpec
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Action",
+    "Completion",
+    "Episode",
+    "Finish",
+    "Forks",
+    "ImagePart",
+    "Message",
+    "Observation",
+    "Outcome",
+    "Policy",
+    "Rng",
+    "Sampling",
+    "Score",
+    "Split",
+    "Step",
+    "TaskFamily",
+    "TaskSpec",
+    "TextPart",
+    "Tool",
+    "ToolCall",
+    "ToolEnv",
+    "ToolError",
+    "Turn",
+    "TurnEnv",
+    "TurnwiseError",
+    "UnparseableError",
+    "entries",
+    "failure",
+    "make",
+    "message",
+    "register",
+    "running",
+    "scored",
+    "success",
+    "termination",
+    "tool",
+    "truncation",
+]
+
+register_builtin()

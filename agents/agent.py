@@ -1,0 +1,77 @@
+"""Who acts: an agent opens one session per episode, and a session decides turn by turn."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from ..envs.messages import Action, Observation
+from ..tasks.rng import Rng
+from ..tasks.spec import TaskSpec
+from .policy import Finish
+
+if TYPE_CHECKING:
+    from ..envs.tools import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeContext:
+    """What an agent is told when an episode starts.
+
+    Args:
+        episode_id: unique within a run; serves as the policy's session id.
+        env_id: the environment's id.
+        task: what is asked.
+        tools: what may be called.
+        rng: the agent's own random numbers, a pure function of run seed, task and attempt.
+        oracle: asks the environment for its best next action. Only demonstrations may use it.
+        random: asks the environment for an action of an agent that knows the rules only, drawn with a seed.
+    """
+
+    episode_id: str
+    env_id: str
+    task: TaskSpec
+    tools: Sequence[Tool]
+    rng: Rng
+    oracle: Callable[[], Awaitable[Action]]
+    random: Callable[[int], Awaitable[Action]]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One action, with the exact tokens behind it where a language model decided.
+
+    Args:
+        action: what the environment gets.
+        prompt_ids: exactly what the policy read; empty for scripted agents.
+        action_ids: exactly what it sampled, including the stop id.
+        logprobs: behaviour log-probability per action id.
+        versions: policy version per action id.
+        finish: why sampling ended.
+        seconds: time spent in the policy (the runner counts the rest of the agent's time as ours).
+    """
+
+    action: Action
+    prompt_ids: tuple[int, ...] = ()
+    action_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    versions: tuple[int, ...] = ()
+    finish: Finish = Finish.STOP
+    seconds: float = 0.0
+
+
+class Session(Protocol):
+    """An agent's side of one episode. It is dropped when the episode ends."""
+
+    async def act(self, observation: Observation) -> Decision:
+        """Decide on one turn, given the new messages."""
+        ...
+
+
+class Agent(Protocol):
+    """Opens sessions. One agent serves any number of concurrent episodes."""
+
+    def start(self, context: EpisodeContext) -> Session:
+        """A fresh session; nothing may leak between sessions."""
+        ...

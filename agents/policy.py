@@ -1,0 +1,92 @@
+"""The seam to whatever samples tokens: ids in, ids and their log-probabilities out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from ..errors import UsageError
+
+
+class Finish(StrEnum):
+    """Why sampling ended. No cap ends anything without being named here."""
+
+    STOP = "stop"
+    """A stop token was sampled; it is the last of ``token_ids``."""
+    LENGTH = "length"
+    """``max_tokens`` or the context ran out; the last token is not a stop token."""
+    ABORT = "abort"
+    """The request was cancelled; ``token_ids`` is what there was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How to sample.
+
+    There is no top-p, top-k or min-p on purpose: a filtered distribution is not the one the trainer scores
+    (trap 17), so log-probabilities recorded under it would be wrong.
+
+    Args:
+        temperature: 0 means greedy; the recorded log-probabilities are then those at temperature 1.
+        max_tokens: the longest action, in tokens.
+        stop_ids: token ids that end the action; the one sampled is kept.
+        seed: makes this one request reproducible; ``None`` draws from the policy's own generator.
+    """
+
+    temperature: float = 1.0
+    max_tokens: int = 64
+    stop_ids: tuple[int, ...] = ()
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0:
+            raise UsageError(f"sampling temperature {self.temperature} is negative")
+        if self.max_tokens < 1:
+            raise UsageError(f"max_tokens {self.max_tokens} leaves no room for an action")
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What was sampled, exactly.
+
+    Args:
+        token_ids: the ids, including the stop id if one was sampled.
+        logprobs: log-probability of each id under the distribution it was drawn from; same length.
+        versions: the policy version that sampled each id; same length.
+        finish: why sampling ended.
+        seconds: wall time from request to answer.
+    """
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    versions: tuple[int, ...]
+    finish: Finish
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not len(self.token_ids) == len(self.logprobs) == len(self.versions):
+            raise ValueError(
+                f"{len(self.token_ids)} token ids, {len(self.logprobs)} log-probabilities and "
+                f"{len(self.versions)} versions: one of each is needed per token"
+            )
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Anything that samples tokens."""
+
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "") -> Completion:
+        """Sample one continuation of ``prompt_ids``.
+
+        Args:
+            prompt_ids: exactly what the model reads.
+            sampling: how to sample.
+            session: an id shared by an episode's requests, so that a server can keep its prefix cache.
+
+        Raises:
+            PromptTooLongError: no room is left for a single token.
+            InfrastructureError: the server is gone.
+        """
+        ...

@@ -1,0 +1,100 @@
+"""Configuration: documented pydantic models, read from TOML, overridden by ``key=value`` words."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pydantic
+
+from .errors import ConfigError
+
+C = TypeVar("C", bound="Config")
+
+
+class Config(pydantic.BaseModel):
+    """The base of every configuration: frozen, closed to unknown keys, documented by a string under each field."""
+
+    model_config = pydantic.ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
+    )
+
+
+def load_config(model: type[C], path: Path | str | None = None, overrides: Sequence[str] = ()) -> C:
+    """A configuration from an optional TOML file and overrides such as ``optimizer.lr=1e-3``.
+
+    Raises:
+        ConfigError: the file is missing or malformed (with its line), or a key or value does not fit the model.
+    """
+    data: dict[str, Any] = {}
+    source = ""
+    if path is not None:
+        try:
+            source = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"cannot read configuration {path}: {error}") from None
+        try:
+            data = tomllib.loads(source)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"{path} is not valid TOML: {error}") from None
+    for override in overrides:
+        _override(data, override)
+    try:
+        return model.model_validate(data)
+    except pydantic.ValidationError as error:
+        raise ConfigError(
+            "; ".join(_explain(model, p, path, source) for p in error.errors(include_url=False))
+        ) from None
+
+
+def _override(data: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not re.fullmatch(r"[\w-]+(\.[\w-]+)*", key.strip()):
+        raise ConfigError(f"override {override!r} is not of the form key=value or table.key=value")
+    *tables, last = key.strip().split(".")
+    for table in tables:
+        data = data.setdefault(table, {})
+        if not isinstance(data, dict):
+            raise ConfigError(f"override {override!r}: {table!r} is a value, not a table")
+    try:
+        data[last] = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        data[last] = text
+
+
+def _explain(model: type[Config], problem: Any, path: Path | str | None, source: str) -> str:
+    key = ".".join(str(step) for step in problem["loc"])
+    where = f"{path}, line {_line(source, problem['loc'])}: " if path and _line(source, problem["loc"]) else ""
+    if problem["type"] == "extra_forbidden":
+        return f"{where}there is no setting {key!r}; there are: {', '.join(_siblings(model, problem['loc']))}"
+    if problem["type"] == "missing":
+        return f"{where}setting {key!r} is missing"
+    return f"{where}setting {key!r}: {problem['msg']}; got {problem['input']!r}"
+
+
+def _siblings(model: type[Config], location: tuple[Any, ...]) -> list[str]:
+    current: Any = model
+    for step in location[:-1]:
+        field = current.model_fields.get(step)
+        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, Config)):
+            return ["(see the documentation)"]
+        current = field.annotation
+    return list(current.model_fields)
+
+
+def _line(source: str, location: tuple[Any, ...]) -> int | None:
+    """The line on which a key stands, found by walking tables; good enough to point a person at it."""
+    *tables, last = [str(step) for step in location] or [""]
+    table = ""
+    for number, line in enumerate(source.splitlines(), 1):
+        header = re.match(r"\s*\[+([^\]]+)\]", line)
+        if header:
+            table = header.group(1).strip()
+            if table == ".".join([*tables, last]):
+                return number
+        elif table == ".".join(tables) and re.match(rf"\s*[\"']?{re.escape(last)}[\"']?\s*=", line):
+            return number
+    return None

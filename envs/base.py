@@ -1,0 +1,246 @@
+"""``TurnEnv``: what an author writes (start, act, judge, oracle) becomes a Gymnasium environment, sync and async."""
+
+from __future__ import annotations
+
+import inspect
+from abc import abstractmethod
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Self
+
+import gymnasium
+
+from ..errors import ContractError, TaskError, UnparseableError
+from ..tasks.family import SeededFamily, TaskFamily
+from ..tasks.rng import Rng
+from ..tasks.score import Score
+from ..tasks.spec import Split, TaskSpec
+from .background import resolve
+from .fork import Forks, fork_env, forked
+from .messages import Action, ActionLike, Observation, ObservationLike
+from .spaces import ActionSpace, ObservationSpace
+from .step import Step, running
+from .tools import Tool
+
+Reset = tuple[Observation, dict[str, Any]]
+Stepped = tuple[Observation, float, bool, bool, dict[str, Any]]
+
+
+class TurnEnv(gymnasium.Env[Observation, ActionLike]):
+    """An environment of turns: the agent says something, the world answers.
+
+    An author writes ``start`` and ``act``, each sync or async, and for certification ``oracle``. Everything else
+    (seeding, turn limit, truncation, unparseable actions, judging, forking, both API forms) is done here.
+    One instance runs one episode at a time; ``fork()`` makes another instance in the same state.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's own declaration
+    max_turns: int = 50
+    """The episode is truncated after this many actions."""
+    family: ClassVar[TaskFamily[Any] | None] = None
+    """Where tasks come from; ``None`` means that only the seed matters."""
+    forks: ClassVar[Forks] = Forks.COPY
+    """How ``fork()`` works here."""
+    blocking: ClassVar[bool] = True
+    """Whether ``start`` and ``act`` may take long without awaiting; the runner then gives them a thread."""
+    unparsed_reward: float = 0.0
+    """The reward for an action that cannot be read."""
+
+    _init: tuple[tuple[Any, ...], dict[str, Any]]
+    _task: TaskSpec | None = None
+    _turn: int = 0
+    _over: bool = True
+    _actions: tuple[Action, ...] = ()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        env = super().__new__(cls)
+        env._init = (args, kwargs)
+        return env
+
+    def __init__(self, *, max_turns: int | None = None, render_mode: str | None = None) -> None:
+        if max_turns is not None:
+            if max_turns < 1:
+                raise ContractError(f"max_turns {max_turns} leaves no turn to act in")
+            self.max_turns = max_turns
+        self.render_mode = render_mode
+        self.observation_space = ObservationSpace()
+        self.action_space = ActionSpace(tuple(tool.name for tool in self.tools))  # type: ignore[assignment]
+
+    # -- what an author writes ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike | Awaitable[ObservationLike]:
+        """Set the world up for ``task``, using no randomness but ``rng``; return the first observation."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def act(self, action: Action) -> Step | ObservationLike | Awaitable[Step | ObservationLike]:
+        """Answer one action. Text alone means that the episode goes on with reward 0."""
+        raise NotImplementedError
+
+    def judge(self) -> Score | Awaitable[Score]:
+        """Judge the world when the episode ends without a score of its own."""
+        return Score(success=False)
+
+    def oracle(self) -> ActionLike:
+        """The best next action from the present state, as far as the author knows one.
+
+        It may look at the environment's state, but should play as an informed agent could (ask before answering),
+        since demonstrations are made with it. It must not change the state.
+        """
+        raise ContractError(
+            f"{type(self).__name__} has no oracle; write oracle() to certify it or to make demonstrations"
+        )
+
+    def random_action(self, rng: Rng) -> ActionLike:
+        """An action of an agent that knows the rules and nothing else."""
+        space = ActionSpace(tuple(tool.name for tool in self.tools), seed=rng.randrange(2**31))
+        return space.sample()
+
+    def state_key(self) -> str | None:
+        """A name for the present state, equal for equal states: what step-level groups compare."""
+        return None
+
+    def snapshot(self) -> Any:
+        """The state as a value that ``restore`` accepts; for environments that fork by ``Forks.SNAPSHOT``."""
+        raise ContractError(f"{type(self).__name__} declares Forks.SNAPSHOT and must write snapshot() and restore()")
+
+    def restore(self, snapshot: Any) -> None:
+        """Enter the state of a snapshot taken from another instance of this class."""
+        raise ContractError(f"{type(self).__name__} declares Forks.SNAPSHOT and must write snapshot() and restore()")
+
+    # -- what an agent is told ----------------------------------------------------------------------------------
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """The tools that may be called."""
+        return ()
+
+    @property
+    def task(self) -> TaskSpec:
+        """The task of the present episode."""
+        if self._task is None:
+            raise ContractError("there is no task before reset()")
+        return self._task
+
+    @property
+    def turn(self) -> int:
+        """How many actions have been taken in this episode."""
+        return self._turn
+
+    @classmethod
+    def tasks(cls) -> TaskFamily[Any]:
+        """The family of this environment's tasks."""
+        return cls.family or SeededFamily(cls.__name__)
+
+    # -- Gymnasium's form ---------------------------------------------------------------------------------------
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:  # type: ignore[override]
+        """Begin an episode.
+
+        Args:
+            seed: chooses the task when ``options`` does not name one.
+            options: ``{"task": TaskSpec or its JSON}``, or any of ``split``, ``level`` and ``template``.
+
+        Raises:
+            TaskError: no such task.
+        """
+        task, rng = self._begin(seed, options)
+        return self._begun(resolve(self.start(task, rng)))
+
+    def step(self, action: ActionLike) -> Stepped:  # type: ignore[override]
+        """Take one action; see ``Step`` for what comes back."""
+        entered = self._enter(action)
+        try:
+            result = entered if isinstance(entered, Step) else resolve(self.act(entered))
+        except UnparseableError as error:
+            result = self._unparsed(error)
+        step = self._left(result)
+        if step.done and step.score is None:
+            step = replace(step, score=resolve(self.judge()))
+        return self._stepped(step)
+
+    # -- the async form, the same in both directions ------------------------------------------------------------
+
+    async def areset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        """``reset`` without blocking the event loop where the author wrote ``async def start``."""
+        task, rng = self._begin(seed, options)
+        started = self.start(task, rng)
+        return self._begun(await started if inspect.isawaitable(started) else started)
+
+    async def astep(self, action: ActionLike) -> Stepped:
+        """``step`` without blocking the event loop where the author wrote ``async def act``."""
+        entered = self._enter(action)
+        try:
+            acted = entered if isinstance(entered, Step) else self.act(entered)
+            result = await acted if inspect.isawaitable(acted) else acted
+        except UnparseableError as error:
+            result = self._unparsed(error)
+        step = self._left(result)
+        if step.done and step.score is None:
+            judged = self.judge()
+            step = replace(step, score=await judged if inspect.isawaitable(judged) else judged)
+        return self._stepped(step)
+
+    def fork(self) -> Self:
+        """An independent environment in the same state, by the means that ``forks`` declares."""
+        return fork_env(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return forked(self, memo)
+
+    def render(self) -> str:  # type: ignore[override]
+        """The episode so far, as text."""
+        head = f"{type(self).__name__} turn {self._turn}/{self.max_turns}"
+        return "\n".join([head, *(f"> {action.text or action.tool_calls}" for action in self._actions)])
+
+    # -- the inside ---------------------------------------------------------------------------------------------
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[TaskSpec, Rng]:
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+            raise TaskError(f"reset seed {seed!r} is not a non-negative integer")
+        super().reset(seed=seed)
+        task = self._choose(int(self.np_random.integers(2**31)) if seed is None else seed, dict(options or {}))
+        self._task, self._turn, self._over, self._actions = task, 0, False, ()
+        return task, Rng("env", task.digest)
+
+    def _choose(self, seed: int, options: dict[str, Any]) -> TaskSpec:
+        unknown = set(options) - {"task", "split", "level", "template"}
+        if unknown:
+            raise TaskError(f"reset option {sorted(unknown)[0]!r} is unknown; use task, split, level or template")
+        family, task = self.tasks(), options.pop("task", None)
+        if task is None:
+            return family.spec(seed, split=options.pop("split", Split.TRAIN), **options)
+        if options:
+            raise TaskError(f"reset options name a task and also {sorted(options)}; the task already says these")
+        spec = task if isinstance(task, TaskSpec) else TaskSpec.from_json(task)
+        family.check(spec)
+        return spec
+
+    def _begun(self, content: ObservationLike) -> Reset:
+        return Observation.of(content), {"task": self.task.to_json(), "obs_key": self.state_key()}
+
+    def _enter(self, action: ActionLike) -> Action | Step:
+        if self._over:
+            raise ContractError("step() was called on an episode that is over or not begun; call reset() first")
+        read = Action.of(action)
+        self._actions = (*self._actions, read)
+        self._turn += 1
+        return self._unparsed(UnparseableError(read.problem)) if read.problem else read
+
+    def _unparsed(self, error: UnparseableError) -> Step:
+        return running(str(error), self.unparsed_reward, unparsed=True)
+
+    def _left(self, result: Step | ObservationLike) -> Step:
+        step = result if isinstance(result, Step) else running(result)
+        if not step.done and self._turn >= self.max_turns:
+            step = replace(step, truncated=True)
+        self._over = step.done
+        return step
+
+    def _stepped(self, step: Step) -> Stepped:
+        info: dict[str, Any] = {"turn": self._turn, "obs_key": self.state_key(), **step.info}
+        if step.score is not None:
+            info["score"] = step.score
+            info["success"] = step.score.success
+        return step.observation, float(step.reward), step.terminated, step.truncated, info

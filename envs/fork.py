@@ -1,0 +1,77 @@
+"""Forking an environment: an independent one in the same state, by a declared means."""
+
+from __future__ import annotations
+
+import copy
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..errors import ContractError
+
+if TYPE_CHECKING:
+    from .base import TurnEnv
+
+E = TypeVar("E", bound="TurnEnv")
+
+SHARED = ("spec", "observation_space", "action_space", "metadata", "_init", "_task", "_actions")
+"""Attributes that never change in place, so that a copy may share them."""
+
+
+class Forks(StrEnum):
+    """How an environment forks."""
+
+    COPY = "copy"
+    """Deep-copy the instance. For state that lives in Python objects."""
+    SNAPSHOT = "snapshot"
+    """``restore(snapshot())`` on a new instance. For state that lives elsewhere: a database, a directory."""
+    REPLAY = "replay"
+    """Reset a new instance to the same task and repeat the actions. For any deterministic environment."""
+
+
+def fork_env(env: E) -> E:
+    """An independent environment in the state of ``env``.
+
+    Raises:
+        ContractError: there is no episode to fork, or a replay came out differently.
+    """
+    if env._task is None:
+        raise ContractError("fork() needs an episode; call reset() first")
+    if env.forks is Forks.COPY:
+        return forked(env, {})
+    clone = _fresh(env)
+    if env.forks is Forks.SNAPSHOT:
+        clone._task, clone._turn, clone._over, clone._actions = env._task, env._turn, env._over, env._actions
+        clone._np_random = copy.deepcopy(env._np_random)
+        clone.restore(env.snapshot())
+        return clone
+    clone.reset(options={"task": env.task})
+    for action in env._actions:
+        clone.step(action)
+    if clone._over != env._over:
+        raise ContractError(f"{type(env).__name__} forks by replay, but a replay of its actions ended differently")
+    clone._np_random = copy.deepcopy(env._np_random)
+    return clone
+
+
+def forked(env: E, memo: dict[int, Any]) -> E:
+    """A deep copy of an environment that shares what cannot change: spaces, task, family, constructor arguments."""
+    clone = _blank(env)
+    memo[id(env)] = clone
+    for shared in (*(getattr(env, name, None) for name in SHARED), env.family):
+        if shared is not None:
+            memo[id(shared)] = shared
+    for name, value in vars(env).items():
+        setattr(clone, name, copy.deepcopy(value, memo))
+    return clone
+
+
+def _blank(env: E) -> E:
+    args, kwargs = env._init
+    return type(env).__new__(type(env), *args, **kwargs)
+
+
+def _fresh(env: E) -> E:
+    args, kwargs = env._init
+    clone = type(env)(*args, **kwargs)
+    clone.spec = env.spec
+    return clone

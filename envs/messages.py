@@ -1,0 +1,172 @@
+"""What agent and environment say to each other: messages of parts, observations, actions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..errors import UnparseableError
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """A stretch of text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """An encoded picture, e.g. a screenshot."""
+
+    data: bytes
+    mime: str = "image/png"
+
+
+Part = TextPart | ImagePart
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call that an assistant message asks for. ``arguments`` is JSON-able."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation.
+
+    Args:
+        role: who speaks.
+        parts: text and images, in order.
+        tool_calls: what an assistant message asks for.
+        name: the tool's name on a ``tool`` message.
+        tool_call_id: the id of the call that a ``tool`` message answers.
+    """
+
+    role: Role
+    parts: tuple[Part, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    name: str | None = None
+    tool_call_id: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined."""
+        return "".join(part.text for part in self.parts if isinstance(part, TextPart))
+
+    def with_text(self, text: str) -> Message:
+        """The same message with its text replaced by one part; images stay, after it."""
+        images = tuple(part for part in self.parts if isinstance(part, ImagePart))
+        return Message(self.role, (TextPart(text), *images), self.tool_calls, self.name, self.tool_call_id)
+
+
+def message(role: Role, text: str) -> Message:
+    """A message of one text part."""
+    return Message(role, (TextPart(text),))
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The *new* messages of this turn: never the history, which is the agent's business."""
+
+    messages: tuple[Message, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The text of all messages, joined by newlines."""
+        return "\n".join(message.text for message in self.messages)
+
+    @classmethod
+    def of(cls, content: ObservationLike) -> Observation:
+        """An observation from what an author returned: text becomes one user message."""
+        if isinstance(content, Observation):
+            return content
+        if isinstance(content, str):
+            return cls((message("user", content),))
+        if isinstance(content, Message):
+            return cls((content,))
+        if isinstance(content, Iterable) and all(isinstance(item, Message) for item in content):
+            return cls(tuple(content))
+        raise TypeError(f"an observation is text, a Message or several Messages; got {type(content).__name__}")
+
+
+ObservationLike = str | Message | Sequence[Message] | Observation
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An assistant message: text and/or tool calls.
+
+    ``problem`` is set by an action parser that could not read the completion: the environment then shows it to
+    the agent as the next observation instead of acting.
+    """
+
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    problem: str | None = None
+
+    @classmethod
+    def of(cls, content: ActionLike) -> Action:
+        """An action from a plain string, a tool call, or an action."""
+        if isinstance(content, Action):
+            return content
+        if isinstance(content, str):
+            return cls(content)
+        if isinstance(content, ToolCall):
+            return cls(tool_calls=(content,))
+        raise TypeError(f"an action is text, a ToolCall or an Action; got {type(content).__name__}")
+
+    @property
+    def message(self) -> Message:
+        """The assistant message that this action is."""
+        return Message("assistant", (TextPart(self.text),) if self.text else (), self.tool_calls)
+
+    def word(self) -> str:
+        """The text, stripped and in lower case.
+
+        Raises:
+            UnparseableError: there is no text; the environment turns it into an observation.
+        """
+        text = self.text.strip().lower()
+        if not text:
+            raise UnparseableError("Your action was empty. Answer with text.")
+        return text
+
+    def integer(self) -> int:
+        """The only integer in the text.
+
+        Raises:
+            UnparseableError: there is none, or several.
+        """
+        found = re.findall(r"(?<![\w.])-?\d+(?![\w.]*\d)", self.text)
+        if len(found) != 1 or len(found[0]) > 18:
+            raise UnparseableError(f"Answer with one whole number; got {clip(self.text)!r}.")
+        return int(found[0])
+
+    def choice(self, options: Sequence[str]) -> str:
+        """The one of ``options`` that the text is, ignoring case and surrounding space.
+
+        Raises:
+            UnparseableError: the text is none of them.
+        """
+        text = self.text.strip().casefold()
+        for option in options:
+            if option.casefold() == text:
+                return option
+        raise UnparseableError(f"Answer with one of: {', '.join(options)}; got {clip(self.text)!r}.")
+
+
+ActionLike = str | ToolCall | Action
+
+
+def clip(text: str, limit: int = 60) -> str:
+    """Text short enough to quote back."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

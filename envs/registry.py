@@ -1,0 +1,147 @@
+"""Which environments exist: versioned ids over Gymnasium's registry, plug-ins from other packages, near misses."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import gymnasium
+from gymnasium.envs.registration import registry as gymnasium_registry
+
+from ..errors import ContractError, UnknownEnvironmentError, UsageError
+from .base import TurnEnv
+
+GROUP = "turnwise.envs"
+"""The entry-point group through which other packages register: the name is the id, the value a class."""
+ID = re.compile(r"^(?:[\w:.-]+/)?[\w:.-]+-v\d+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One registered environment.
+
+    Args:
+        id: ``namespace/Name-vN``.
+        entry_point: the class, or ``"module:Class"`` to import on first use.
+        kwargs: what ``make`` passes to it.
+        source: where it came from: ``"turnwise"``, a distribution's name, or ``"session"``.
+        extra: the optional extra of this package that it needs, if any.
+    """
+
+    id: str
+    entry_point: str | Callable[..., TurnEnv]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    source: str = "session"
+    extra: str | None = None
+
+
+_entries: dict[str, Entry] = {}
+_plugins_read = False
+
+
+def register(
+    id: str,
+    entry_point: str | Callable[..., TurnEnv],
+    *,
+    kwargs: dict[str, Any] | None = None,
+    source: str = "session",
+    extra: str | None = None,
+) -> None:
+    """Make an environment known under a versioned id, here and to ``gymnasium.make``.
+
+    Args:
+        id: ``"demo/GuessNumber-v0"``; a change that alters results needs a new version.
+        entry_point: the class, or ``"module:Class"``.
+        kwargs: constructor arguments of this id.
+        source: who registers it; set by the plug-in loader.
+        extra: the optional extra that it needs.
+
+    Raises:
+        UsageError: the id has no version, or is taken by another class.
+    """
+    if not ID.match(id):
+        raise UsageError(f"environment id {id!r} must look like 'namespace/Name-v0'")
+    entry = Entry(id, entry_point, dict(kwargs or {}), source, extra)
+    known = _entries.get(id)
+    if known is not None and known != entry and not _same_class(known, entry):
+        raise UsageError(f"environment id {id!r} is taken by {known.entry_point!r}; register a new version")
+    if id in gymnasium_registry:
+        del gymnasium_registry[id]
+    _entries[id] = entry
+    gymnasium.register(id, entry_point=entry_point, kwargs=entry.kwargs, order_enforce=False)
+
+
+def make(id: str, **kwargs: Any) -> TurnEnv:
+    """A new environment, without Gymnasium's own checking wrappers.
+
+    Raises:
+        UnknownEnvironmentError: no such id; the message names the nearest.
+        UsageError: the environment needs an optional extra that is not installed, or refuses ``kwargs``.
+        ContractError: what is registered is not a ``TurnEnv``.
+    """
+    entry = find(id)
+    try:
+        env = gymnasium.make(id, disable_env_checker=True, **kwargs)
+    except ModuleNotFoundError as error:
+        if entry.extra is None:
+            raise
+        raise UsageError(f"{id} needs {error.name!r}: pip install 'turnwise[{entry.extra}]'") from None
+    except TypeError as error:
+        if kwargs and "unexpected keyword" in str(error):
+            raise UsageError(f"{id} does not take these arguments: {sorted(kwargs)} ({error})") from None
+        raise
+    if not isinstance(env.unwrapped, TurnEnv):
+        raise ContractError(f"{id} is a {type(env.unwrapped).__name__}, not a turnwise.TurnEnv")
+    return cast(TurnEnv, env)
+
+
+def find(id: str) -> Entry:
+    """The entry of an id.
+
+    Raises:
+        UnknownEnvironmentError: no such id; the message names the nearest.
+    """
+    load_plugins()
+    if id in _entries:
+        return _entries[id]
+    near = nearest(id, list(_entries))
+    hint = f" Did you mean {', '.join(near)}?" if near else ""
+    raise UnknownEnvironmentError(f"there is no environment {id!r}.{hint} `turnwise envs` lists all {len(_entries)}.")
+
+
+def entries() -> list[Entry]:
+    """Every registered environment, sorted by id."""
+    load_plugins()
+    return [_entries[id] for id in sorted(_entries)]
+
+
+def load_plugins(*, again: bool = False) -> None:
+    """Read the ``turnwise.envs`` entry points of installed packages (once). Nothing of theirs is imported yet."""
+    global _plugins_read
+    if _plugins_read and not again:
+        return
+    _plugins_read = True
+    for point in importlib.metadata.entry_points(group=GROUP):
+        if point.name not in _entries:
+            register(point.name, point.value, source=point.dist.name if point.dist else "unknown")
+
+
+def nearest(id: str, known: list[str]) -> list[str]:
+    """Up to three ids that a person may have meant."""
+    short = {name.rsplit("/", 1)[-1].lower(): name for name in known}
+    hits = difflib.get_close_matches(id.rsplit("/", 1)[-1].lower(), list(short), n=3, cutoff=0.5)
+    return [short[hit] for hit in hits]
+
+
+def _same_class(one: Entry, other: Entry) -> bool:
+    """Whether a class was merely defined again under the same name, as in a notebook or a reloaded module."""
+
+    def name(entry: Entry) -> str:
+        point = entry.entry_point
+        return point if isinstance(point, str) else f"{point.__module__}:{getattr(point, '__qualname__', point)}"
+
+    return name(one) == name(other)

@@ -1,0 +1,69 @@
+"""The result of one act, with constructors that make illegal results hard to write."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import ContractError
+from ..tasks.score import Score
+from .messages import Observation, ObservationLike
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What an environment answers to an action.
+
+    Args:
+        observation: the new messages.
+        reward: finite.
+        terminated: the task reached an end of its own: there is no next state to value.
+        truncated: something outside the task (a turn limit) ended the episode: the next state has a value.
+        score: the judgement, on the last step; asked from ``judge()`` when omitted.
+        info: anything JSON-able worth recording.
+    """
+
+    observation: Observation
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+    score: Score | None = None
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.reward, (int, float)) or not math.isfinite(self.reward):
+            raise ContractError(f"reward {self.reward!r} is not a finite number")
+        if self.score is not None and not (self.terminated or self.truncated):
+            raise ContractError("a step that does not end the episode cannot carry a score")
+
+    @property
+    def done(self) -> bool:
+        """The episode is over, one way or the other."""
+        return self.terminated or self.truncated
+
+
+def running(observation: ObservationLike, reward: float = 0.0, **info: Any) -> Step:
+    """The episode goes on."""
+    return Step(Observation.of(observation), reward, info=info)
+
+
+def success(observation: ObservationLike, reward: float = 1.0, **info: Any) -> Step:
+    """The task is solved and over."""
+    return Step(Observation.of(observation), reward, terminated=True, score=Score(success=True), info=info)
+
+
+def failure(observation: ObservationLike, reward: float = 0.0, **info: Any) -> Step:
+    """The task is over and not solved."""
+    return Step(Observation.of(observation), reward, terminated=True, score=Score(success=False), info=info)
+
+
+def termination(observation: ObservationLike, reward: float, score: Score, **info: Any) -> Step:
+    """The task is over, judged by ``score``."""
+    return Step(Observation.of(observation), reward, terminated=True, score=score, info=info)
+
+
+def truncation(observation: ObservationLike, reward: float = 0.0, **info: Any) -> Step:
+    """A limit outside the task ends the episode; the state still has a value."""
+    return Step(Observation.of(observation), reward, truncated=True, info=info)

@@ -1,0 +1,171 @@
+"""Tools from typed functions: JSON Schema out of the signature and docstring, validated calls, errors as text."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeVar, overload
+
+import docstring_parser
+import pydantic
+
+from ..errors import ContractError, InfrastructureError, ToolError
+from .messages import clip
+
+F = TypeVar("F", bound=Callable[..., Any])
+MARK = "_turnwise_tool"
+PREFIX = "argument_"
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool an agent may call.
+
+    Args:
+        name: what the agent calls it.
+        description: what it does, from the docstring.
+        parameters: JSON Schema of the arguments.
+        arguments: the pydantic model that validates them.
+        function: what runs; bound to its environment, sync or async.
+        ends: a successful call ends the episode.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    arguments: type[pydantic.BaseModel]
+    function: Callable[..., Any]
+    ends: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The tool as chat templates and OpenAI-style APIs want it."""
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": self.parameters},
+        }
+
+    def bind(self, owner: object) -> Tool:
+        """The same tool as a method of ``owner``."""
+        return replace(self, function=self.function.__get__(owner))
+
+    def validate(self, arguments: Any) -> dict[str, Any]:
+        """The arguments, converted to the signature's types.
+
+        Raises:
+            ToolError: they do not fit; the message tells the agent what to change.
+        """
+        try:
+            checked = self.arguments.model_validate(arguments)
+        except pydantic.ValidationError as error:
+            raise ToolError(f"{self.name}: {_explain(error, self.parameters)}") from None
+        return {name.removeprefix(PREFIX): getattr(checked, name) for name in type(checked).model_fields}
+
+
+@overload
+def tool(function: F) -> F: ...
+@overload
+def tool(*, name: str | None = None, ends: bool = False) -> Callable[[F], F]: ...
+def tool(function: F | None = None, *, name: str | None = None, ends: bool = False) -> F | Callable[[F], F]:
+    """Mark a method (or function) as a tool.
+
+    Args:
+        function: a typed function with a docstring; Google-style ``Args:`` describe the parameters.
+        name: another name than the function's own.
+        ends: a successful call ends the episode.
+    """
+
+    def mark(target: F) -> F:
+        setattr(target, MARK, {"name": name or target.__name__, "ends": ends})
+        return target
+
+    return mark if function is None else mark(function)
+
+
+@lru_cache(maxsize=1024)
+def describe(function: Callable[..., Any], name: str, ends: bool = False) -> Tool:
+    """The ``Tool`` that a marked function is, unbound.
+
+    Raises:
+        ContractError: a parameter has no type, or the docstring is missing: an agent could not use such a tool.
+    """
+    docs = docstring_parser.parse(inspect.getdoc(function) or "")
+    if not docs.short_description:
+        raise ContractError(f"tool {name!r} needs a docstring: it is all that an agent knows of it")
+    texts = {param.arg_name: param.description or "" for param in docs.params}
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except NameError as error:
+        raise ContractError(f"tool {name!r}: a type in its signature cannot be resolved ({error})") from None
+    fields: dict[str, Any] = {}
+    for param in signature.parameters.values():
+        if param.name == "self":
+            continue
+        if param.kind in (param.VAR_POSITIONAL, param.VAR_KEYWORD, param.POSITIONAL_ONLY):
+            raise ContractError(f"tool {name!r}: parameter {param.name!r} must be a plain named parameter")
+        if param.annotation is param.empty:
+            raise ContractError(f"tool {name!r}: parameter {param.name!r} needs a type")
+        default = ... if param.default is param.empty else param.default
+        # Aliased, so that a parameter may be called "copy" or "json" without hiding a method of the model.
+        field = pydantic.Field(default, alias=param.name, description=texts.get(param.name))
+        fields[f"{PREFIX}{param.name}"] = (param.annotation, field)
+    config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False)
+    model: type[pydantic.BaseModel] = pydantic.create_model(f"{name}_arguments", __config__=config, **fields)
+    schema = model.model_json_schema()
+    schema.pop("title", None)
+    for part in schema.get("properties", {}).values():
+        part.pop("title", None)
+    text = "\n".join(filter(None, (docs.short_description, docs.long_description)))
+    return Tool(name, text, schema, model, function, ends)
+
+
+@lru_cache(maxsize=1024)
+def tools_of(cls: type) -> tuple[Tool, ...]:
+    """The tools of a class: its methods marked with ``@tool``, unbound, in order of definition."""
+    found: dict[str, Tool] = {}
+    for base in reversed(cls.__mro__):
+        for attribute, value in vars(base).items():
+            marked = getattr(value, MARK, None)
+            if marked:
+                found[attribute] = describe(value, marked["name"], marked["ends"])
+            else:
+                found.pop(attribute, None)
+    return tuple(found.values())
+
+
+def render(result: Any) -> str:
+    """A tool's result as text: strings as they are, everything else as JSON."""
+    if isinstance(result, str):
+        return result
+    if result is None:
+        return "done"
+    return json.dumps(pydantic.TypeAdapter(Any).dump_python(result, mode="json"), ensure_ascii=False)
+
+
+def refusal(name: str, error: Exception) -> str:
+    """The observation for a tool that raised.
+
+    Raises:
+        InfrastructureError: passed on, since the machinery failed and not the call.
+    """
+    if isinstance(error, InfrastructureError):
+        raise error
+    if isinstance(error, ToolError):
+        return f"Error: {error}"
+    return f"Error: {name} failed: {type(error).__name__}: {clip(str(error), 200)}"
+
+
+def _explain(error: pydantic.ValidationError, schema: dict[str, Any]) -> str:
+    parts = []
+    for problem in error.errors(include_url=False):
+        where = ".".join(str(step) for step in problem["loc"]) or "arguments"
+        if problem["type"] == "extra_forbidden":
+            known = ", ".join(schema.get("properties", {})) or "no arguments"
+            parts.append(f"unknown argument {where!r} (takes {known})")
+        elif problem["type"] == "missing":
+            parts.append(f"argument {where!r} is missing")
+        else:
+            parts.append(f"argument {where!r}: {problem['msg']}; got {clip(repr(problem['input']))}")
+    return "; ".join(parts) + "."

@@ -1,0 +1,105 @@
+"""Every error that Turnwise raises, drawn once.
+
+::
+
+    TurnwiseError
+    ├── UsageError                 the person's input is wrong; the message says what to change
+    │   ├── ConfigError            a TOML file or an override that cannot be read
+    │   ├── UnknownEnvironmentError    no such id; carries the nearest names
+    │   ├── TaskError              a task specification that its family cannot generate
+    │   ├── ModelError             a model or tokenizer that cannot be loaded or used
+    │   ├── StoreError             an episode store that is missing, damaged or of another kind
+    │   └── CheckpointError        a checkpoint that is missing, damaged or of another run
+    ├── ContractError              an environment, agent or policy broke its contract (its author's fault)
+    ├── ToolError                  raised inside a tool: its text becomes an observation
+    ├── UnparseableError           an action that cannot be read: its text becomes an observation
+    ├── PolicyError                the policy failed; the episode is ``policy_failed``
+    │   ├── PolicyTimeoutError     no completion before the turn's deadline
+    │   └── PromptTooLongError     the prompt leaves no room in the context
+    ├── InfrastructureError        the machinery failed; the episode is ``infra_failed`` and is retried, never scored
+    │   ├── EnvironmentFailedError     the environment raised
+    │   ├── EnvironmentTimeoutError    the environment did not answer before the deadline
+    │   └── EnvironmentDiedError       the environment's process is gone
+    └── UnscoredEpisodeError       somebody asked for the return of an episode that has none
+
+``UsageError`` and its children end a command with one line and exit code 2. This module imports nothing of ours,
+and every folder may import it.
+"""
+
+from __future__ import annotations
+
+
+class TurnwiseError(Exception):
+    """The root of every error that Turnwise raises on purpose."""
+
+
+class UsageError(TurnwiseError, ValueError):
+    """The person's input is wrong; the message says what to change."""
+
+
+class ConfigError(UsageError):
+    """A configuration file or an override that cannot be read."""
+
+
+class UnknownEnvironmentError(UsageError):
+    """No environment has this id. The message carries the nearest names."""
+
+
+class TaskError(UsageError):
+    """A task specification that its family cannot generate."""
+
+
+class ModelError(UsageError):
+    """A model or tokenizer that cannot be loaded or used."""
+
+
+class StoreError(UsageError):
+    """An episode store that is missing, damaged or of another kind."""
+
+
+class CheckpointError(UsageError):
+    """A checkpoint that is missing, damaged or belongs to another run."""
+
+
+class ContractError(TurnwiseError):
+    """An environment, agent or policy broke its contract; its author must mend it."""
+
+
+class ToolError(TurnwiseError):
+    """Raised inside a tool to refuse a call: the text becomes the observation."""
+
+
+class UnparseableError(TurnwiseError):
+    """An action that cannot be read: the text becomes the observation."""
+
+
+class PolicyError(TurnwiseError):
+    """The policy failed; the episode's outcome is ``policy_failed``."""
+
+
+class PolicyTimeoutError(PolicyError):
+    """The policy gave no completion before the turn's deadline."""
+
+
+class PromptTooLongError(PolicyError):
+    """The prompt leaves no room for an action in the model's context."""
+
+
+class InfrastructureError(TurnwiseError):
+    """The machinery failed; the episode's outcome is ``infra_failed``: retried, counted, never scored."""
+
+
+class EnvironmentFailedError(InfrastructureError):
+    """The environment raised an exception."""
+
+
+class EnvironmentTimeoutError(InfrastructureError):
+    """The environment did not answer before the deadline."""
+
+
+class EnvironmentDiedError(InfrastructureError):
+    """The process that held the environment is gone."""
+
+
+class UnscoredEpisodeError(TurnwiseError):
+    """The return of an episode that has none (``infra_failed`` or ``cancelled``) was asked for."""

@@ -1,0 +1,142 @@
+"""The records: a turn, an episode, and how an episode ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from ..agents.policy import Finish
+from ..envs.messages import Action, Observation
+from ..errors import UnscoredEpisodeError
+from ..tasks.score import Score
+from ..tasks.spec import TaskSpec
+
+
+class Outcome(StrEnum):
+    """How an episode ended. Only the first three have a return."""
+
+    COMPLETED = "completed"
+    """The environment terminated."""
+    TRUNCATED = "truncated"
+    """A turn limit ended it; the last state still has a value."""
+    POLICY_FAILED = "policy_failed"
+    """The policy timed out or ran out of context: its own fault, so it is scored (as it stands, success false)."""
+    INFRA_FAILED = "infra_failed"
+    """The machinery failed, after retries: no reward, no advantage, counted apart."""
+    CANCELLED = "cancelled"
+    """Somebody stopped it: no reward, no advantage."""
+
+    @property
+    def scored(self) -> bool:
+        """Whether the episode says anything about the policy."""
+        return self in (Outcome.COMPLETED, Outcome.TRUNCATED, Outcome.POLICY_FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One observation, the action taken on it, and what came of it: the unit of record.
+
+    Args:
+        observation: the new messages that the agent saw before acting.
+        action: what it did.
+        reward: what the environment gave for it.
+        terminated: the task ended here.
+        truncated: a limit ended the episode here.
+        prompt_ids: exactly what the policy read (empty for scripted agents).
+        action_ids: exactly what it sampled, including the stop id.
+        logprobs: behaviour log-probability per action id.
+        versions: policy version per action id.
+        finish: why sampling ended.
+        seat: who acted, where there are several.
+        seconds_policy: time in the policy.
+        seconds_env: time in the environment.
+        obs_key: a name for "the same state", for step-level groups (GiGPO).
+        info: what the environment wants recorded; JSON-able.
+    """
+
+    observation: Observation
+    action: Action
+    reward: float
+    terminated: bool = False
+    truncated: bool = False
+    prompt_ids: tuple[int, ...] = ()
+    action_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    versions: tuple[int, ...] = ()
+    finish: Finish = Finish.STOP
+    seat: str = "agent"
+    seconds_policy: float = 0.0
+    seconds_env: float = 0.0
+    obs_key: str | None = None
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """Everything that happened from a reset to an end.
+
+    Args:
+        episode_id: unique within a run.
+        env_id: the environment's id.
+        task: what was asked.
+        group_id: episodes of one group share task and baseline.
+        turns: in order.
+        outcome: how it ended.
+        final_observation: what the agent would have seen next; ``None`` if nothing came back.
+        score: the judgement; ``None`` unless the outcome is scored.
+        error: what went wrong, in one line.
+        attempts: how many tries it took (infrastructure failures are retried).
+        seconds: wall time of the last attempt.
+        fingerprints: versions and hashes needed to reproduce it (task digest, environment kwargs, code version, …).
+    """
+
+    episode_id: str
+    env_id: str
+    task: TaskSpec
+    group_id: str
+    turns: tuple[Turn, ...]
+    outcome: Outcome
+    final_observation: Observation | None = None
+    score: Score | None = None
+    error: str | None = None
+    attempts: int = 1
+    seconds: float = 0.0
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def scored(self) -> bool:
+        """Whether the episode may enter a statistic or an advantage."""
+        return self.outcome.scored
+
+    @property
+    def total_reward(self) -> float:
+        """The undiscounted return.
+
+        Raises:
+            UnscoredEpisodeError: the episode failed for reasons that are not the policy's. Zero would be a lie.
+        """
+        if not self.scored:
+            raise UnscoredEpisodeError(
+                f"episode {self.episode_id} is {self.outcome} ({self.error}): it has no return; filter with scored()"
+            )
+        return float(sum(turn.reward for turn in self.turns))
+
+    @property
+    def success(self) -> bool:
+        """Whether the task was solved.
+
+        Raises:
+            UnscoredEpisodeError: as ``total_reward``.
+        """
+        if not self.scored:
+            raise UnscoredEpisodeError(
+                f"episode {self.episode_id} is {self.outcome}: it was not judged; filter with scored()"
+            )
+        return self.score is not None and self.score.success
+
+
+def scored(episodes: Iterable[Episode]) -> list[Episode]:
+    """The episodes that say something about the policy."""
+    return [episode for episode in episodes if episode.scored]

@@ -1,0 +1,104 @@
+"""A family of tasks: which specs exist, and the pure function from a spec to its task."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+
+from ..errors import TaskError
+from .rng import Rng
+from .spec import Split, TaskSpec
+
+T = TypeVar("T")
+
+
+class TaskFamily(ABC, Generic[T]):
+    """A procedural family. Subclasses set the class fields and write ``build``.
+
+    ``build`` gets a private ``Rng`` that is a pure function of the spec, and must use nothing else that varies:
+    no clock, no global generator, no environment variable, no network.
+    """
+
+    name: str
+    """The family's name; ``TaskSpec.family`` must equal it."""
+    levels: tuple[int, ...] = (1,)
+    """The levels that can be generated."""
+    splits: tuple[Split, ...] = (Split.TRAIN, Split.DEV, Split.TEST_IID)
+    """The splits that exist in this family."""
+    seeds: int | None = None
+    """How many distinct seeds there are (``None``: unlimited). Fixed instance lists set it."""
+
+    def templates(self, split: Split) -> tuple[str, ...]:
+        """The template names of a split; held-out splits name other templates than ``train``."""
+        return ("default",)
+
+    @abstractmethod
+    def build(self, spec: TaskSpec, rng: Rng) -> T:
+        """The task that ``spec`` names: a frozen object, equal for equal specs."""
+
+    def generate(self, spec: TaskSpec) -> T:
+        """Check the spec, then ``build`` it on its private generator.
+
+        Raises:
+            TaskError: the spec names another family, or a level, split, template or seed that does not exist here.
+        """
+        self.check(spec)
+        return self.build(spec, Rng("task", spec.digest))
+
+    def check(self, spec: TaskSpec) -> None:
+        """Raise ``TaskError`` unless this family can generate ``spec``."""
+        if spec.family != self.name:
+            raise TaskError(f"this is family {self.name!r}, but the task spec names {spec.family!r}")
+        if spec.level not in self.levels:
+            raise TaskError(f"family {self.name!r} has no level {spec.level}; choose one of {list(self.levels)}")
+        if spec.split not in self.splits:
+            known = ", ".join(self.splits)
+            raise TaskError(f"family {self.name!r} has no split '{spec.split}'; choose one of {known}")
+        if spec.template not in self.templates(spec.split):
+            known = ", ".join(self.templates(spec.split))
+            raise TaskError(
+                f"family {self.name!r} has no template {spec.template!r} in split '{spec.split}'; choose {known}"
+            )
+        if self.seeds is not None and spec.seed >= self.seeds:
+            raise TaskError(f"family {self.name!r} has seeds 0 to {self.seeds - 1}; got {spec.seed}")
+
+    def spec(
+        self, seed: int = 0, *, split: Split | str = Split.TRAIN, level: int | None = None, template: str | None = None
+    ) -> TaskSpec:
+        """A checked spec; an omitted template is drawn by the seed, an omitted level is the lowest."""
+        part = TaskSpec(self.name, split=Split(split) if split in list(Split) else split).split  # type: ignore[arg-type]
+        if part not in self.splits:
+            raise TaskError(f"family {self.name!r} has no split '{part}'; choose one of {', '.join(self.splits)}")
+        if self.seeds is not None:
+            seed %= self.seeds
+        if template is None:
+            names = self.templates(part)
+            template = names[Rng("template", self.name, str(part), seed).randrange(len(names))]
+        spec = TaskSpec(self.name, template, self.levels[0] if level is None else level, seed, part)
+        self.check(spec)
+        return spec
+
+    def sample(
+        self, n: int, *, split: Split | str = Split.TRAIN, level: int | None = None, first_seed: int = 0
+    ) -> Iterator[TaskSpec]:
+        """``n`` specs with consecutive seeds; levels are taken in turn unless one is named."""
+        for i in range(n):
+            yield self.spec(
+                first_seed + i, split=split, level=self.levels[i % len(self.levels)] if level is None else level
+            )
+
+
+class SeededFamily(TaskFamily[TaskSpec]):
+    """The family of an environment that declares none: the spec itself is the task, and only its seed matters."""
+
+    splits = tuple(Split)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def build(self, spec: TaskSpec, rng: Rng) -> TaskSpec:
+        return spec
+
+    def __reduce__(self) -> Any:
+        return (SeededFamily, (self.name,))

@@ -1,0 +1,84 @@
+"""What is asked: a frozen, hashable, JSON-able description from which a task is generated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from ..errors import TaskError
+from .rng import stable_hash
+
+
+class Split(StrEnum):
+    """Which part of a family a task belongs to. Splits hold out templates and entities, not only seeds."""
+
+    TRAIN = "train"
+    """What a learner may see."""
+    DEV = "dev"
+    """For choices made while learning: same templates and entities as train, other instances."""
+    TEST_IID = "test_iid"
+    """Held out instances of the training distribution."""
+    TEST_TEMPLATE = "test_template"
+    """Templates (layouts, phrasings, rules) that no other split uses."""
+    TEST_ENTITY = "test_entity"
+    """Entities (words, names, facts) that no other split uses."""
+    CHALLENGE = "challenge"
+    """Both at once, or larger than anything trained on."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """Names one task. ``generate(spec)`` of its family is a pure function of these five fields.
+
+    Args:
+        family: the family's name, e.g. ``"maze"``.
+        template: a name known to the family, e.g. ``"rooms"``; ``"default"`` where there is only one.
+        level: 1 (easiest) to 5; each family defines its levels by measured numbers.
+        seed: a non-negative integer.
+        split: which held-out part the task belongs to.
+    """
+
+    family: str
+    template: str = "default"
+    level: int = 1
+    seed: int = 0
+    split: Split = Split.TRAIN
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise TaskError(f"task seed {self.seed!r} is not a non-negative integer")
+        if isinstance(self.level, bool) or not isinstance(self.level, int) or self.level < 1:
+            raise TaskError(f"task level {self.level!r} is not a positive integer")
+        try:
+            object.__setattr__(self, "split", Split(self.split))
+        except ValueError:
+            raise TaskError(f"task split {self.split!r} is unknown; choose one of {', '.join(Split)}") from None
+
+    @property
+    def digest(self) -> str:
+        """Sixteen hex digits that identify the spec in every process; recorded with every episode."""
+        return stable_hash(self.family, self.template, self.level, self.seed, str(self.split)).hex()[:16]
+
+    def with_seed(self, seed: int) -> TaskSpec:
+        """The same kind of task with another seed."""
+        return replace(self, seed=seed)
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dict that ``from_json`` reads back."""
+        return {**asdict(self), "split": str(self.split)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TaskSpec:
+        """Read what ``to_json`` wrote.
+
+        Raises:
+            TaskError: a field is missing, unknown or of the wrong kind.
+        """
+        unknown = set(data) - set(cls.__dataclass_fields__)
+        if unknown or "family" not in data:
+            raise TaskError(
+                f"not a task spec: {dict(data)!r} (needs 'family'; knows {', '.join(cls.__dataclass_fields__)})"
+            )
+        return cls(**data)
