@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -22,6 +22,8 @@ from .spaces import ActionSpace, ObservationSpace
 from .step import Step, running
 from .tools import Tool
 
+NearMiss = Sequence[ActionLike] | Callable[[Any], ActionLike]
+"""A way to play: all actions in advance, or a function from the environment to the next one."""
 Reset = tuple[Observation, dict[str, Any]]
 Stepped = tuple[Observation, float, bool, bool, dict[str, Any]]
 
@@ -45,6 +47,16 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
     """Whether ``start`` and ``act`` may take long without awaiting; the runner then gives them a thread."""
     unparsed_reward: float = 0.0
     """The reward for an action that cannot be read."""
+    max_observation_chars: ClassVar[int] = 20_000
+    """No observation has more characters; certification holds the author to it."""
+    max_seconds: ClassVar[float] = 10.0
+    """``reset`` and ``step`` each answer within this many seconds."""
+    null_floor: ClassVar[float] = 0.0
+    """Saying nothing all the time never succeeds and never returns more than this."""
+    random_floor: ClassVar[float] = 0.1
+    """The largest share of tasks that ``random_action`` may solve."""
+    exempt: ClassVar[Mapping[str, str]] = {}
+    """Laws of certification that cannot hold here, each with the reason; ``{"all": reason}`` exempts from every law."""
 
     _init: tuple[tuple[Any, ...], dict[str, Any]]
     _task: TaskSpec | None = None
@@ -96,6 +108,21 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
         """An action of an agent that knows the rules and nothing else."""
         space = ActionSpace(tuple(tool.name for tool in self.tools), seed=rng.randrange(2**31))
         return space.sample()
+
+    def secrets(self) -> Sequence[str]:
+        """Texts that the agent has to find out by acting: none may stand in the first observation."""
+        return ()
+
+    def best_return(self) -> float | None:
+        """The largest return that the task just begun allows, where it is known; the oracle must reach it."""
+        return None
+
+    def near_misses(self) -> Mapping[str, NearMiss]:
+        """Named ways to play the task just begun that must not succeed: cheats, and errors that almost solve it.
+
+        Each is a sequence of actions, or a function from this environment to the next action.
+        """
+        return {}
 
     def state_key(self) -> str | None:
         """A name for the present state, equal for equal states: what step-level groups compare."""
