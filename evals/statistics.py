@@ -1,0 +1,252 @@
+"""Estimates with intervals: proportions, means, pass@k and pass^k, inter-quartile means.
+
+Attempts at one task resemble one another, so wherever several attempts share a task the *task* is the unit that is
+counted or resampled ("clusters" below). Treating every attempt as independent would make intervals too narrow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from ..errors import UsageError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number and how sure we are of it.
+
+    Args:
+        value: the point estimate.
+        low: lower end of the interval; ``None`` where the data cannot say (a single task, for a mean).
+        high: upper end of the interval.
+        n: how many independent units (tasks, seeds) stand behind it.
+        method: how the interval was made, in a word or two.
+        confidence: the nominal coverage.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    method: str
+    confidence: float = 0.95
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval lies wholly on one side of zero."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+    def scaled(self, factor: float) -> Estimate:
+        """The estimate in another unit, e.g. ``100`` for percent; ``factor`` is positive."""
+        low, high = (None if end is None else end * factor for end in (self.low, self.high))
+        return Estimate(self.value * factor, low, high, self.n, self.method, self.confidence)
+
+
+# -- proportions ----------------------------------------------------------------------------------------------------
+
+
+def wilson(successes: float, n: float, *, confidence: float = 0.95) -> Estimate:
+    """A proportion with Wilson's score interval, which stays inside [0, 1] and behaves at 0 and ``n``.
+
+    ``(p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n)``; Wilson (1927), JASA 22:209-212.
+
+    Args:
+        successes: how many succeeded; may be fractional (an effective count).
+        n: out of how many; may be fractional.
+        confidence: nominal coverage, in (0, 1).
+
+    Raises:
+        UsageError: ``n`` is not positive, or ``successes`` is not in [0, n].
+    """
+    if not n > 0:
+        raise UsageError("a proportion of nothing has no value: there are no scored episodes")
+    if not 0 <= successes <= n:
+        raise UsageError(f"{successes} successes out of {n} is not a proportion")
+    z = normal_quantile(checked(confidence))
+    p = successes / n
+    centre = p + z * z / (2 * n)
+    reach = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    low = 0.0 if successes == 0 else max(0.0, (centre - reach) / scale)
+    high = 1.0 if successes == n else min(1.0, (centre + reach) / scale)
+    return Estimate(p, min(low, p), max(high, p), math.floor(n), "Wilson", confidence)
+
+
+def proportion(
+    values: Sequence[bool] | Sequence[float], clusters: Sequence[Hashable] | None = None, *, confidence: float = 0.95
+) -> Estimate:
+    """A success rate with an interval that allows for several attempts at one task.
+
+    With one value per cluster this is ``wilson``. Otherwise Wilson's interval is computed with the effective sample
+    size ``n / deff``: the design effect ``deff`` is the cluster-robust variance of the rate over its binomial one
+    (Kish 1965, *Survey Sampling*, §5.4), and degrees of freedom are corrected by ``(z/t)²`` as in Korn and Graubard
+    (1998), Survey Methodology 24:193-201. Dean and Pagano (2015), J. Surv. Stat. Methodol. 3:484-503, found Wilson
+    with an effective sample size to cover well. Where all attempts agree, nothing shows how alike attempts at one
+    task are, and each task counts once.
+
+    Args:
+        values: success of each attempt.
+        clusters: the task of each attempt; omitted, every attempt stands alone.
+        confidence: nominal coverage.
+    """
+    x, members = grouped(values, clusters)
+    n, groups = len(x), len(members)
+    if n and not np.all((x >= 0) & (x <= 1)):
+        raise UsageError("success is a number between 0 and 1")
+    rate = float(x.mean()) if n else math.nan
+    if groups == n:
+        return wilson(float(x.sum()), n, confidence=confidence)
+    if groups == 1 or rate in (0.0, 1.0):
+        effective = float(groups)
+    else:
+        residuals = np.array([float((x[m] - rate).sum()) for m in members])
+        robust = groups / (groups - 1) * float((residuals**2).sum()) / n**2
+        binomial = rate * (1 - rate) / n
+        freedom = (normal_quantile(confidence) / student_quantile(confidence, groups - 1)) ** 2
+        effective = min(float(n), n * binomial / robust if robust > 0 else float(n)) * freedom
+        effective = max(effective, min(1.0, float(n)))
+    inner = wilson(rate * effective, effective, confidence=confidence)
+    return Estimate(rate, inner.low, inner.high, groups, "Wilson over tasks", confidence)
+
+
+def square_and_add(one: Estimate, other: Estimate, *, correlation: float = 0.0) -> Estimate:
+    """``one − other`` with an interval recovered from the two intervals.
+
+    ``lower = d − √(l₁² − 2ρ l₁u₂ + u₂²)``, ``upper = d + √(u₁² − 2ρ u₁l₂ + l₂²)``, where ``l`` and ``u`` are the
+    distances from each estimate to its ends. For two Wilson intervals and ``ρ = 0`` this is method 10 of Newcombe
+    (1998), Stat. Med. 17:873-890; for paired data with ``ρ`` the correlation within pairs it is the construction of
+    Newcombe (1998), Stat. Med. 17:2635-2650 (without its continuity correction of ρ); in general, MOVER of Zou and
+    Donner (2008), Stat. Med. 27:1693-1702.
+
+    Args:
+        one: the estimate from which is subtracted.
+        other: the estimate that is subtracted; same confidence.
+        correlation: between the two estimates, in [-1, 1]; 0 for independent samples.
+    """
+    if not -1 <= correlation <= 1:
+        raise UsageError(f"correlation {correlation} is not in [-1, 1]")
+    difference, n = one.value - other.value, min(one.n, other.n)
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return Estimate(difference, None, None, n, "unknown", one.confidence)
+
+    def distance(a: float, b: float) -> float:
+        return math.sqrt(max(0.0, a * a - 2 * correlation * a * b + b * b))
+
+    low = difference - distance(one.value - one.low, other.high - other.value)
+    high = difference + distance(one.high - one.value, other.value - other.low)
+    return Estimate(difference, low, high, n, "Newcombe, paired" if correlation else "Newcombe", one.confidence)
+
+
+# -- means ----------------------------------------------------------------------------------------------------------
+
+
+def mean(values: Floats) -> float:
+    """The arithmetic mean."""
+    return float(np.mean(values))
+
+
+def iqm(values: Floats) -> float:
+    """The inter-quartile mean: the mean of what is left when the lowest and highest quarter are cut.
+
+    ``⌊n/4⌋`` values are cut at each end. Agarwal et al. (2021), *Deep Reinforcement Learning at the Edge of the
+    Statistical Precipice*, §4.3: as robust as a median, and it uses half of the data.
+    """
+    ordered = np.sort(values)
+    cut = len(ordered) // 4
+    return float(np.mean(ordered[cut : len(ordered) - cut]))
+
+
+def student(values: Sequence[float], *, confidence: float = 0.95) -> Estimate:
+    """The mean of a few independent values (seeds, say) with Student's t interval."""
+    x, _ = grouped(values, None)
+    if len(x) < 2:
+        return Estimate(mean(some(x)), None, None, len(x), "unknown", confidence)
+    reach = student_quantile(confidence, len(x) - 1) * float(x.std(ddof=1)) / math.sqrt(len(x))
+    return Estimate(mean(x), mean(x) - reach, mean(x) + reach, len(x), "Student's t", confidence)
+
+
+# -- several attempts at one task -----------------------------------------------------------------------------------
+
+
+def pass_at_k(attempts: int, successes: int, k: int) -> float:
+    """The chance that at least one of ``k`` attempts succeeds, unbiased: ``1 − C(n−c, k) / C(n, k)``.
+
+    Chen et al. (2021), *Evaluating Large Language Models Trained on Code*, eq. 1.
+    """
+    _check_k(attempts, successes, k)
+    return 1.0 - math.comb(attempts - successes, k) / math.comb(attempts, k)
+
+
+def pass_hat_k(attempts: int, successes: int, k: int) -> float:
+    """The chance that all of ``k`` attempts succeed, unbiased: ``C(c, k) / C(n, k)``, called pass^k.
+
+    Yao et al. (2024), *τ-bench*, §3 (reliability over repeated trials).
+    """
+    _check_k(attempts, successes, k)
+    return math.comb(successes, k) / math.comb(attempts, k)
+
+
+# -- quantiles ------------------------------------------------------------------------------------------------------
+
+
+def normal_quantile(confidence: float) -> float:
+    """``z`` such that a standard normal lies in ``[-z, z]`` with this probability."""
+    return float(special.ndtri((1 + checked(confidence)) / 2))
+
+
+def student_quantile(confidence: float, freedom: int) -> float:
+    """``t`` such that Student's t with ``freedom`` degrees lies in ``[-t, t]`` with this probability."""
+    return float(special.stdtrit(freedom, (1 + checked(confidence)) / 2))
+
+
+# -- shared with the bootstrap ----------------------------------------------------------------------------------------
+
+
+def checked(confidence: float) -> float:
+    """``confidence``, if it is a probability."""
+    if not 0 < confidence < 1:
+        raise UsageError(f"confidence {confidence} is not between 0 and 1")
+    return confidence
+
+
+def _check_k(attempts: int, successes: int, k: int) -> None:
+    if not 1 <= k <= attempts:
+        raise UsageError(f"k = {k} needs at least {k} attempts at every task; there are {attempts}")
+    if not 0 <= successes <= attempts:
+        raise UsageError(f"{successes} successes out of {attempts} attempts is impossible")
+
+
+def same_length(values: Sequence[float], labels: Sequence[Hashable]) -> None:
+    """Raise ``UsageError`` unless there is one label per value."""
+    if len(labels) != len(values):
+        raise UsageError(f"{len(values)} values but {len(labels)} labels: one of each is needed")
+
+
+def some(x: Floats) -> Floats:
+    """``x``, if it has values and all are finite."""
+    if not len(x):
+        raise UsageError("a statistic of nothing has no value: there are no scored episodes")
+    if not np.all(np.isfinite(x)):
+        raise UsageError("a statistic needs finite values")
+    return x
+
+
+def grouped(values: Sequence[float], clusters: Sequence[Hashable] | None) -> tuple[Floats, list[Ints]]:
+    """The values as an array, and for each cluster (in order of appearance) the positions of its members."""
+    x = np.asarray(values, dtype=np.float64)
+    if clusters is None:
+        return x, [np.array([i]) for i in range(len(x))]
+    same_length(values, clusters)
+    positions: dict[Hashable, list[int]] = {}
+    for position, cluster in enumerate(clusters):
+        positions.setdefault(cluster, []).append(position)
+    return x, [np.array(members) for members in positions.values()]

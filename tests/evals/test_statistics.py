@@ -1,0 +1,378 @@
+"""Statistics against closed forms, published tables, scipy, brute force and simulation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise.errors import UsageError
+from turnwise.evals.bootstrap import bootstrap
+from turnwise.evals.statistics import (
+    Estimate,
+    iqm,
+    mean,
+    pass_at_k,
+    pass_hat_k,
+    proportion,
+    square_and_add,
+    student,
+    wilson,
+)
+
+COUNTS = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+
+
+def ends(estimate: Estimate) -> tuple[float, float]:
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.low, estimate.high
+
+
+# -- Wilson ---------------------------------------------------------------------------------------------------------
+
+
+@given(counts=COUNTS, confidence=st.sampled_from([0.5, 0.8, 0.95, 0.99]))
+def test_wilson_is_scipys(counts: tuple[int, int], confidence: float) -> None:
+    successes, n = counts
+    reference = scipy.stats.binomtest(successes, n).proportion_ci(confidence, method="wilson")
+    assert ends(wilson(successes, n, confidence=confidence)) == pytest.approx(
+        (reference.low, reference.high), abs=1e-12
+    )
+
+
+@given(counts=COUNTS)
+def test_wilson_contains_the_rate_stays_in_the_unit_interval_and_is_symmetric(counts: tuple[int, int]) -> None:
+    successes, n = counts
+    estimate, mirror = wilson(successes, n), wilson(n - successes, n)
+    low, high = ends(estimate)
+    assert 0 <= low <= estimate.value <= high <= 1
+    assert low < high, "no finite sample makes us certain"
+    assert (1 - high, 1 - low) == pytest.approx(ends(mirror), abs=1e-12), "failure is counted as success is"
+
+
+@given(counts=COUNTS)
+def test_wilson_narrows_with_n_and_widens_with_confidence(counts: tuple[int, int]) -> None:
+    successes, n = counts
+
+    def width(estimate: Estimate) -> float:
+        low, high = ends(estimate)
+        return high - low
+
+    assert width(wilson(4 * successes, 4 * n)) < width(wilson(successes, n))
+    assert width(wilson(successes, n, confidence=0.9)) < width(wilson(successes, n, confidence=0.99))
+
+
+def test_wilson_inverts_the_score_test() -> None:
+    """At each end of the interval the score test's z is exactly the quantile."""
+    estimate = wilson(61, 100)
+    for end in ends(estimate):
+        z = (estimate.value - end) / math.sqrt(end * (1 - end) / 100)
+        assert abs(z) == pytest.approx(1.959964, abs=1e-6)
+
+
+def test_nothing_has_no_rate() -> None:
+    calls: list[Callable[[], Estimate]] = [
+        lambda: wilson(0, 0),
+        lambda: proportion([]),
+        lambda: bootstrap([]),
+        lambda: student([]),
+    ]
+    for call in calls:
+        with pytest.raises(UsageError, match="no scored episodes"):
+            call()
+
+
+@pytest.mark.parametrize(("successes", "n"), [(-1, 3), (4, 3)])
+def test_impossible_counts_are_refused(successes: int, n: int) -> None:
+    with pytest.raises(UsageError, match="not a proportion"):
+        wilson(successes, n)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95])
+def test_confidence_is_a_probability(confidence: float) -> None:
+    with pytest.raises(UsageError, match="confidence"):
+        wilson(1, 2, confidence=confidence)
+
+
+# -- clustered proportions ------------------------------------------------------------------------------------------
+
+
+@given(values=st.lists(st.booleans(), min_size=1, max_size=60))
+def test_one_attempt_per_task_is_plain_wilson(values: list[bool]) -> None:
+    assert proportion(values) == proportion(values, list(range(len(values)))) == wilson(sum(values), len(values))
+
+
+@given(values=st.lists(st.booleans(), min_size=2, max_size=30), copies=st.integers(2, 6))
+def test_repeating_identical_attempts_adds_no_certainty(values: list[bool], copies: int) -> None:
+    """A greedy policy that is run k times on each task has not been tested on more tasks."""
+    repeated = proportion(
+        [v for v in values for _ in range(copies)], [i for i in range(len(values)) for _ in range(copies)]
+    )
+    once = wilson(sum(values), len(values))
+    assert repeated.value == pytest.approx(once.value)
+    low, high = ends(repeated)
+    assert low <= ends(once)[0] + 1e-9
+    assert high >= ends(once)[1] - 1e-9
+    assert repeated.n == len(values), "the task is the unit"
+
+
+def test_unanimous_attempts_count_each_task_once() -> None:
+    assert ends(proportion([True] * 40, [i // 4 for i in range(40)])) == pytest.approx(ends(wilson(10, 10)))
+
+
+def test_one_task_says_little() -> None:
+    low, high = ends(proportion([True, False] * 50, ["only"] * 100))
+    assert high - low > 0.8
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(0, 6)), min_size=1, max_size=60),
+)
+def test_clustered_intervals_are_sane(pairs: list[tuple[bool, int]]) -> None:
+    values, clusters = [v for v, _ in pairs], [c for _, c in pairs]
+    estimate = proportion(values, clusters)
+    low, high = ends(estimate)
+    assert 0 <= low <= estimate.value <= high <= 1
+    assert estimate.value == pytest.approx(sum(values) / len(values))
+
+
+def coverage(truth: float, estimates: list[Estimate]) -> float:
+    return float(np.mean([low <= truth <= high for low, high in map(ends, estimates)]))
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.3, 0.9])
+def test_clustered_interval_covers_where_wilson_does_not(alike: float) -> None:
+    """Beta-binomial tasks: 40 tasks, 8 attempts, intra-task correlation ``alike``."""
+    rng, truth, tasks, attempts = np.random.default_rng(3), 0.3, 40, 8
+    clustered, plain = [], []
+    for _ in range(600):
+        scale = 1 / alike - 1 if alike else math.inf
+        rates = np.full(tasks, truth) if scale == math.inf else rng.beta(truth * scale, (1 - truth) * scale, tasks)
+        values = (rng.random((tasks, attempts)) < rates[:, None]).ravel().tolist()
+        clustered.append(proportion(values, np.repeat(np.arange(tasks), attempts).tolist()))
+        plain.append(wilson(sum(values), len(values)))
+    assert 0.925 <= coverage(truth, clustered) <= 0.99
+    if alike:
+        assert coverage(truth, plain) < 0.85, "the plain interval must be seen to fail, or clustering is for nothing"
+
+
+@pytest.mark.parametrize(("truth", "n"), [(0.5, 20), (0.05, 60), (0.95, 100), (0.8, 200)])
+def test_wilson_coverage_is_exact_enough(truth: float, n: int) -> None:
+    """No simulation: the coverage is a finite sum over the binomial."""
+    weights = scipy.stats.binom.pmf(np.arange(n + 1), n, truth)
+    covered = [low <= truth <= high for low, high in (ends(wilson(c, n)) for c in range(n + 1))]
+    assert 0.92 <= float(weights @ np.array(covered, dtype=float)) <= 0.985
+
+
+# -- differences ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ((56, 70), (48, 80), (0.0524, 0.3339)),
+        ((9, 10), (3, 10), (0.1705, 0.8090)),
+        ((6, 7), (2, 7), (0.0582, 0.8062)),
+        ((5, 56), (0, 29), (-0.0381, 0.1926)),
+        ((0, 10), (0, 20), (-0.1611, 0.2775)),
+        ((10, 10), (0, 20), (0.6791, 1.0)),
+        ((10, 10), (0, 10), (0.6075, 1.0)),
+    ],
+)
+def test_newcombes_table(one: tuple[int, int], other: tuple[int, int], expected: tuple[float, float]) -> None:
+    """Newcombe (1998), Stat. Med. 17:873-890, table II, method 10."""
+    assert ends(square_and_add(wilson(*one), wilson(*other))) == pytest.approx(expected, abs=1e-4)
+
+
+@given(one=COUNTS, other=COUNTS, correlation=st.floats(-1, 1))
+def test_difference_is_antisymmetric_and_bounded(
+    one: tuple[int, int], other: tuple[int, int], correlation: float
+) -> None:
+    forward = square_and_add(wilson(*one), wilson(*other), correlation=correlation)
+    backward = square_and_add(wilson(*other), wilson(*one), correlation=correlation)
+    low, high = ends(forward)
+    assert low <= forward.value <= high
+    assert (-high, -low) == pytest.approx(ends(backward), abs=1e-12), "B − A mirrors A − B"
+    if correlation >= 0:
+        assert low >= -1 - 1e-12
+        assert high <= 1 + 1e-12
+
+
+def test_positive_correlation_narrows_the_difference() -> None:
+    """Pairing pays: the same tasks in both runs make the difference surer."""
+    a, b = wilson(30, 50), wilson(25, 50)
+    widths = [
+        high - low for low, high in (ends(square_and_add(a, b, correlation=rho)) for rho in (-0.5, 0.0, 0.4, 0.8))
+    ]
+    assert widths == sorted(widths, reverse=True)
+
+
+def test_difference_to_an_unknown_interval_is_unknown() -> None:
+    assert square_and_add(student([1.0]), student([0.0, 1.0])).low is None
+
+
+@given(counts=COUNTS)
+def test_a_run_compared_with_itself_shows_no_difference(counts: tuple[int, int]) -> None:
+    assert not square_and_add(wilson(*counts), wilson(*counts)).excludes_zero
+
+
+# -- means ----------------------------------------------------------------------------------------------------------
+
+
+@given(values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
+def test_iqm_is_scipys_trimmed_mean(values: list[float]) -> None:
+    assert iqm(np.array(values)) == pytest.approx(float(scipy.stats.trim_mean(values, 0.25)), rel=1e-9, abs=1e-9)
+
+
+def test_iqm_ignores_outliers() -> None:
+    assert iqm(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 1e9])) == pytest.approx(4.5)
+
+
+@given(values=st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=30))
+def test_student_is_scipys(values: list[float]) -> None:
+    estimate = student(values)
+    error = scipy.stats.sem(values)
+    if error > 0:
+        low, high = scipy.stats.t.interval(0.95, len(values) - 1, np.mean(values), error)
+        assert ends(estimate) == pytest.approx((low, high), rel=1e-9, abs=1e-9)
+
+
+def skewed(n: int) -> list[float]:
+    return [float(x) for x in np.random.default_rng(5).exponential(size=n).round(3)]
+
+
+@pytest.mark.parametrize("method", ["percentile", "bca"])
+@pytest.mark.parametrize("statistic", [mean, iqm])
+def test_bootstrap_agrees_with_scipy(method: str, statistic: object) -> None:
+    values = skewed(40)
+    ours = bootstrap(values, statistic, method=method, resamples=6000)  # type: ignore[arg-type]
+    theirs = scipy.stats.bootstrap(
+        (values,),
+        statistic,
+        vectorized=False,
+        n_resamples=6000,
+        method=method,
+        rng=np.random.default_rng(9),  # type: ignore[call-overload]
+    ).confidence_interval
+    assert ends(ours) == pytest.approx((theirs.low, theirs.high), abs=0.03)
+
+
+def test_bootstrap_of_a_tiny_sample_is_the_enumerated_one() -> None:
+    """Brute force: all 4⁴ resamples of four values."""
+    values = [0.0, 1.0, 4.0, 10.0]
+    every = [float(np.mean(pick)) for pick in itertools.product(values, repeat=4)]
+    ours = bootstrap(values, method="percentile", resamples=40_000)
+    assert ends(ours) == pytest.approx(np.quantile(every, [0.025, 0.975]), abs=0.26)
+
+
+def test_fast_path_for_means_equals_the_general_one() -> None:
+    """Means are resampled through sums per cluster; others through copies: the draws must be the same."""
+    values, clusters = skewed(30), [i % 7 for i in range(30)]
+    strata = [c % 2 for c in clusters]
+    for method in ("percentile", "bca"):
+        fast = bootstrap(values, mean, clusters=clusters, strata=strata, method=method)
+        slow = bootstrap(values, lambda x: float(np.mean(x)), clusters=clusters, strata=strata, method=method)
+        assert ends(fast) == pytest.approx(ends(slow), rel=1e-12)
+
+
+@given(values=st.lists(st.floats(-100, 100), min_size=2, max_size=20), seed=st.integers(0, 5))
+def test_bootstrap_is_a_pure_function_and_ignores_the_global_generator(values: list[float], seed: int) -> None:
+    np.random.seed(seed)
+    first = bootstrap(values, seed=seed, resamples=200)
+    np.random.random(3)
+    assert bootstrap(values, seed=seed, resamples=200) == first
+
+
+@given(values=st.lists(st.floats(-100, 100), min_size=2, max_size=20), method=st.sampled_from(["percentile", "bca"]))
+def test_bootstrap_of_a_mean_stays_within_the_data(values: list[float], method: str) -> None:
+    low, high = ends(bootstrap(values, method=method, resamples=200))  # type: ignore[arg-type]
+    assert min(values) - 1e-9 <= low <= high <= max(values) + 1e-9
+
+
+def test_clusters_widen_the_interval() -> None:
+    values = np.repeat(np.random.default_rng(0).normal(size=12), 8).tolist()
+    low, high = ends(bootstrap(values, clusters=np.repeat(np.arange(12), 8).tolist()))
+    alone_low, alone_high = ends(bootstrap(values))
+    assert high - low > 2 * (alone_high - alone_low)
+
+
+def test_strata_take_between_stratum_variance_out() -> None:
+    values = [0.0, 0.1, 0.2, 0.3] * 5 + [10.0, 10.1, 10.2, 10.3] * 5
+    strata = ["easy"] * 20 + ["hard"] * 20
+    low, high = ends(bootstrap(values, strata=strata))
+    plain_low, plain_high = ends(bootstrap(values))
+    assert high - low < 0.1 * (plain_high - plain_low)
+
+
+def test_a_single_unit_has_no_interval() -> None:
+    assert bootstrap([3.0]).low is None
+    assert bootstrap([1.0, 2.0, 3.0], clusters=["t", "t", "t"]).low is None
+    assert student([3.0]).high is None
+
+
+def test_bootstrap_coverage_by_simulation() -> None:
+    """Skewed returns of 40 tasks: nominal 95 %. Seeded, so the number is the same every time."""
+    rng = np.random.default_rng(17)
+    estimates = [bootstrap(rng.exponential(size=40).tolist(), resamples=600, seed=i) for i in range(400)]
+    assert 0.90 <= coverage(1.0, estimates) <= 0.98
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: bootstrap([1.0, 2.0], clusters=[1]),
+        lambda: bootstrap([1.0, 2.0], strata=[1]),
+        lambda: proportion([True, False], [1]),
+    ],
+)
+def test_labels_must_match_values(call: Callable[[], Estimate]) -> None:
+    with pytest.raises(UsageError, match="one of each"):
+        call()
+
+
+def test_values_must_be_finite() -> None:
+    with pytest.raises(UsageError, match="finite"):
+        bootstrap([1.0, math.nan])
+
+
+# -- pass@k and pass^k ----------------------------------------------------------------------------------------------
+
+
+@given(data=st.data(), n=st.integers(1, 7))
+def test_pass_at_k_is_the_average_over_all_subsets(data: st.DataObject, n: int) -> None:
+    """Brute force over every way to pick k of the n attempts."""
+    c, k = data.draw(st.integers(0, n)), data.draw(st.integers(1, n))
+    outcomes = [True] * c + [False] * (n - c)
+    subsets = list(itertools.combinations(outcomes, k))
+    assert pass_at_k(n, c, k) == pytest.approx(np.mean([any(s) for s in subsets]))
+    assert pass_hat_k(n, c, k) == pytest.approx(np.mean([all(s) for s in subsets]))
+
+
+@given(data=st.data(), n=st.integers(1, 200))
+def test_pass_laws(data: st.DataObject, n: int) -> None:
+    c, k = data.draw(st.integers(0, n)), data.draw(st.integers(1, n))
+    assert pass_at_k(n, c, 1) == pytest.approx(c / n)
+    assert pass_hat_k(n, c, 1) == pytest.approx(c / n)
+    assert pass_hat_k(n, c, k) <= c / n + 1e-12 <= pass_at_k(n, c, k) + 2e-12
+    assert pass_hat_k(n, c, k) == pytest.approx(1 - pass_at_k(n, n - c, k)), "all succeed = not one fails"
+
+
+def test_pass_at_k_is_unbiased() -> None:
+    """The expectation over binomial counts is exactly 1 − (1−p)^k, and p^k for pass^k."""
+    n, k, p = 10, 4, 0.3
+    weights = [float(scipy.stats.binom.pmf(c, n, p)) for c in range(n + 1)]
+    assert sum(w * pass_at_k(n, c, k) for c, w in enumerate(weights)) == pytest.approx(1 - (1 - p) ** k)
+    assert sum(w * pass_hat_k(n, c, k) for c, w in enumerate(weights)) == pytest.approx(p**k)
+
+
+@pytest.mark.parametrize(("n", "c", "k"), [(4, 2, 5), (4, 2, 0), (4, 5, 2), (4, -1, 2)])
+def test_impossible_k_is_refused(n: int, c: int, k: int) -> None:
+    with pytest.raises(UsageError):
+        pass_at_k(n, c, k)
