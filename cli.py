@@ -1,0 +1,70 @@
+"""The ``turnwise`` command: every subcommand in one list, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from .commands.envs import envs
+from .commands.terminal import INTERRUPTED, complain
+from .commands.version import version
+from .errors import TurnwiseError, UsageError
+
+app = typer.Typer(
+    name="turnwise",
+    help="Train and evaluate language-model agents by reinforcement learning over many turns.",
+    epilog="Exit codes: 0 done, 1 failed, 2 the input is wrong, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks. May stand anywhere.")] = False,
+) -> None:
+    """Train and evaluate language-model agents by reinforcement learning over many turns."""
+
+
+for _name, _command in (
+    ("envs", envs),
+    ("version", version),
+):
+    app.command(_name)(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; always ends in ``SystemExit``.
+
+    Every error of ours is one line on standard error: exit code 2 where the person's input is wrong, 1 otherwise.
+    What is not ours keeps its traceback, since it is a defect worth reporting.
+
+    Args:
+        arguments: what stands after ``turnwise``; taken from the process when omitted.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    try:
+        app([word for word in words if word != "--debug"], prog_name="turnwise")
+    except TurnwiseError as error:
+        if debug:
+            raise
+        complain(str(error))
+        sys.exit(2 if isinstance(error, UsageError) else 1)
+    except OSError as error:
+        if debug or error.filename is None:
+            raise
+        complain(f"{error.strerror}: {error.filename}")
+        sys.exit(1)
+    except KeyboardInterrupt:
+        complain("interrupted.")
+        sys.exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""``turnwise envs``: which environments exist."""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib.util
+import json
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from ..envs.registry import Entry, entries, make, nearest
+from ..errors import UnknownEnvironmentError, UsageError
+from .terminal import screen
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What there is to say about one environment.
+
+    Args:
+        id: ``namespace/Name-vN``.
+        source: the distribution that registers it.
+        kind: ``turn`` or ``tool``.
+        levels: the levels of its tasks.
+        splits: the splits of its tasks.
+        max_turns: after how many actions an episode is truncated.
+        summary: the first line of its docstring.
+        problem: why it cannot be made here, e.g. a missing extra.
+    """
+
+    id: str
+    source: str
+    kind: str = ""
+    levels: tuple[int, ...] = ()
+    splits: tuple[str, ...] = ()
+    max_turns: int | None = None
+    summary: str = ""
+    problem: str | None = None
+
+
+def envs(
+    pattern: Annotated[str, typer.Argument(help="Part of an id, or a pattern such as '*Maze*'.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """List the environments that are registered: Turnwise's own and those of installed packages.
+
+    Examples:
+
+        turnwise envs
+
+        turnwise envs maze
+
+        turnwise envs 'demo/*' --json
+    """
+    rows = [describe(entry) for entry in entries() if matches(entry.id, pattern)]
+    if not rows:
+        near = nearest(pattern, [entry.id for entry in entries()])
+        hint = f" Did you mean {', '.join(near)}?" if near else ""
+        raise UnknownEnvironmentError(f"no environment matches {pattern!r}.{hint}")
+    if as_json:
+        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
+        return
+    table = Table("id", "levels", "splits", "turns", "what it is", "from", box=None, header_style="bold")
+    for row in rows:
+        levels = f"{row.levels[0]}–{row.levels[-1]}" if len(row.levels) > 1 else "".join(map(str, row.levels))
+        text = f"[yellow]{row.problem}[/]" if row.problem else row.summary
+        table.add_row(row.id, levels, " ".join(row.splits), str(row.max_turns or ""), text, row.source)
+    screen().print(table)
+
+
+def matches(id: str, pattern: str) -> bool:
+    """Whether a pattern names an id: as a glob where it has a wildcard, as a part otherwise; case does not matter."""
+    if any(sign in pattern for sign in "*?["):
+        return fnmatch.fnmatch(id.lower(), pattern.lower())
+    return pattern.lower() in id.lower()
+
+
+def describe(entry: Entry) -> Row:
+    """The row of one environment; what cannot be made is listed too, with the reason."""
+    try:
+        env = make(entry.id)
+    except UsageError as error:
+        return Row(entry.id, entry.source, problem=str(error))
+    except Exception as error:
+        return Row(entry.id, entry.source, problem=f"{type(error).__name__}: {error}")
+    try:
+        inner = env.unwrapped
+        family = inner.tasks()  # type: ignore[attr-defined]
+        return Row(
+            entry.id,
+            entry.source,
+            "tool" if inner.tools else "turn",  # type: ignore[attr-defined]
+            tuple(family.levels),
+            tuple(str(split) for split in family.splits),
+            inner.max_turns,  # type: ignore[attr-defined]
+            (type(inner).__doc__ or "").strip().split("\n")[0],
+            missing(entry),
+        )
+    finally:
+        env.close()
+
+
+def missing(entry: Entry) -> str | None:
+    """The extra that an environment needs and that is not installed, as a sentence."""
+    if entry.extra is None or importlib.util.find_spec(entry.extra) is not None:
+        return None
+    return f"needs pip install 'turnwise[{entry.extra}]'"

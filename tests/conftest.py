@@ -1,0 +1,54 @@
+"""What holds for every test: no network, one thread per library, reproducible examples in CI."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+# Before anything reads them. Two test processes on two cores: a library that starts its own threads only slows both.
+os.environ.update(
+    HF_HUB_OFFLINE="1",
+    HF_HUB_DISABLE_TELEMETRY="1",
+    TRANSFORMERS_OFFLINE="1",
+    TOKENIZERS_PARALLELISM="false",
+    OMP_NUM_THREADS="1",
+    MKL_NUM_THREADS="1",
+    MPLBACKEND="Agg",
+    COLUMNS="120",
+)
+os.environ.pop("FORCE_COLOR", None)
+
+import hypothesis
+import pytest
+
+LOCAL = ("127.", "::1", "localhost", "0.0.0.0")
+
+hypothesis.settings.register_profile(
+    "dev", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], max_examples=60
+)
+hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("dev"), derandomize=True, max_examples=100)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_network() -> Any:
+    """Whatever reaches out of this machine fails at once, and says so."""
+    connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
+
+    def check(address: Any) -> None:
+        if isinstance(address, tuple) and not str(address[0]).startswith(LOCAL):
+            raise RuntimeError(f"a test tried to reach the network: {address}")
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        check(address)
+        connect(self, address)
+
+    def guarded_ex(self: socket.socket, address: Any) -> int:
+        check(address)
+        return connect_ex(self, address)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded)
+        patch.setattr(socket.socket, "connect_ex", guarded_ex)
+        yield

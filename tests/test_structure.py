@@ -1,0 +1,253 @@
+"""The shape of the package: imports run downwards, nothing is cyclic, what is shipped is what is there."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+LAYERS = {
+    "errors": 0,
+    "config": 1,
+    "tasks": 2,
+    "envs": 3,
+    "agents": 4,
+    "rollouts": 5,
+    "evals": 6,
+    "trainers": 6,
+    "commands": 7,
+    "cli": 8,
+    "": 9,  # the front door, __init__.py: it shows what is below and is imported by nobody
+}
+"""A module may import its own folder and whatever has a lower number. A new folder needs a place here first."""
+
+NOT_THE_PACKAGE = {"benchmarks", "build", "dist", "docs", "examples", "runs", "scripts", "shared", "src", "tests"}
+MODELS = {"torch", "transformers", "tokenizers", "safetensors"}
+MAY_USE_MODELS = {"agents", "trainers"}
+FILE_LINES, FUNCTION_LINES = 350, 60
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import of one of our modules by another."""
+
+    importer: str
+    imported: str
+    line: int
+    typing_only: bool
+
+
+def items() -> list[str]:
+    """Files and folders that the wheel is made of."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return list(project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"])
+
+
+@lru_cache(maxsize=1)
+def modules() -> dict[str, Path]:
+    """Every module of the package by dotted name below ``turnwise``; the front door is the empty name."""
+    found: dict[str, Path] = {}
+    for item in items():
+        path = ROOT / item
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path] * (path.suffix == ".py"):
+            name = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+            found["" if name == "__init__" else name] = file
+    return found
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def typing_blocks(module: ast.Module) -> set[int]:
+    """Ids of the nodes that stand under ``if TYPE_CHECKING:``."""
+    return {
+        id(inner)
+        for node in ast.walk(module)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+
+
+@lru_cache(maxsize=1)
+def imports() -> tuple[Import, ...]:
+    """Every relative import in the package, also under TYPE_CHECKING and inside functions."""
+    found = []
+    for name, path in modules().items():
+        module = tree(path)
+        typing_only = typing_blocks(module)
+        package = name.split(".")[:-1]
+        for node in ast.walk(module):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                climb = node.level - 1
+                assert climb <= len(package), f"{path}:{node.lineno} climbs out of the package"
+                base = [*package[: len(package) - climb], *(node.module.split(".") if node.module else [])]
+                for target in targets(base, [alias.name for alias in node.names]):
+                    found.append(Import(name, target, node.lineno, id(node) in typing_only))
+    return tuple(found)
+
+
+def targets(base: list[str], names: list[str]) -> set[str]:
+    """The modules that ``from base import names`` reads: submodules where the names are such, else ``base``."""
+    whole = ".".join(base)
+    return {".".join([*base, name]) if ".".join([*base, name]) in modules() else whole for name in names}
+
+
+def top(name: str) -> str:
+    return name.split(".")[0]
+
+
+def test_there_is_something_to_check() -> None:
+    assert len(modules()) > 20
+    assert Import("envs.base", "errors", 1, False).imported in {found.imported for found in imports()}
+
+
+def test_every_module_has_a_layer() -> None:
+    unplaced = {top(name) for name in modules()} - set(LAYERS)
+    assert not unplaced, f"decide in LAYERS where these stand before writing them: {sorted(unplaced)}"
+
+
+def test_imports_run_downwards() -> None:
+    wrong = [
+        f"{found.importer}:{found.line} imports {found.imported or 'the front door'}"
+        for found in imports()
+        if top(found.importer) != top(found.imported)
+        and LAYERS.get(top(found.imported), 99) >= LAYERS[top(found.importer)]
+    ]
+    assert not wrong, "imports must run downwards, also for types:\n" + "\n".join(wrong)
+
+
+def test_no_import_cycle() -> None:
+    graph: dict[str, set[str]] = {name: set() for name in modules()}
+    for found in imports():
+        if not found.typing_only and found.imported != found.importer:
+            graph[found.importer].add(found.imported)
+    cycle = first_cycle(graph)
+    assert cycle is None, "import cycle: " + " -> ".join(cycle or ())
+
+
+def first_cycle(graph: dict[str, set[str]]) -> list[str] | None:
+    """Some cycle of a directed graph, or ``None``."""
+    finished: set[str] = set()
+
+    def visit(node: str, trail: list[str]) -> list[str] | None:
+        if node in trail:
+            return [*trail[trail.index(node) :], node]
+        if node in finished:
+            return None
+        for successor in sorted(graph.get(node, ())):
+            if cycle := visit(successor, [*trail, node]):
+                return cycle
+        finished.add(node)
+        return None
+
+    return next((cycle for node in sorted(graph) if (cycle := visit(node, []))), None)
+
+
+def test_the_cycle_finder_finds_cycles() -> None:
+    assert first_cycle({"a": {"b"}, "b": {"c"}, "c": set()}) is None
+    assert first_cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
+
+
+def absolute_imports(module: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            yield node.lineno, node.module
+
+
+def test_the_package_imports_itself_relatively() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in modules().values()
+        for line, name in absolute_imports(tree(path))
+        if top(name) == "turnwise" or top(name) in set(LAYERS) - {""}
+    ]
+    assert not wrong, "inside the package imports are relative:\n" + "\n".join(wrong)
+
+
+def test_models_live_in_agents_and_trainers_only() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {library}"
+        for name, path in modules().items()
+        if top(name) not in MAY_USE_MODELS
+        for line, library in absolute_imports(tree(path))
+        if top(library) in MODELS
+    ]
+    assert not wrong, f"{sorted(MODELS)} are for {sorted(MAY_USE_MODELS)} only:\n" + "\n".join(wrong)
+
+
+def test_everybody_else_imports_the_public_name() -> None:
+    outside = [path for folder in ("tests", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in outside
+        for line, name in absolute_imports(tree(path))
+        if top(name) in set(LAYERS) - {""}
+    ]
+    assert not wrong, "tests, examples and benchmarks import turnwise.…:\n" + "\n".join(wrong)
+
+
+def test_links_wheel_list_and_folders_agree() -> None:
+    links = {path.name for path in (ROOT / "src" / "turnwise").iterdir() if path.name != "__pycache__"}
+    assert links == set(items()), "src/turnwise must hold one link for each item of the wheel"
+    for name in links:
+        link = ROOT / "src" / "turnwise" / name
+        assert link.is_symlink(), f"{link} must be a link"
+        assert link.readlink() == Path("../..") / name, f"{link} points to {link.readlink()}"
+    present = {
+        path.name
+        for path in ROOT.iterdir()
+        if not path.name.startswith((".", "_")) and path.is_dir() and path.name not in NOT_THE_PACKAGE
+        if not path.name.endswith(".egg-info")
+    } | {path.name for path in ROOT.glob("*.py")}
+    assert present == {item for item in items() if item != "py.typed"}, "the wheel's list and the tree disagree"
+
+
+def test_the_sdist_holds_what_the_wheel_is_built_from() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    sdist = set(project["tool"]["hatch"]["build"]["targets"]["sdist"]["only-include"])
+    assert set(items()) <= sdist
+    assert {"README.md", "LICENSE"} <= sdist
+
+
+def test_the_type_checkers_see_every_folder() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    code = {item for item in items() if (ROOT / item).is_dir() and item != "configs"}
+    assert code <= set(project["tool"]["pyright"]["include"])
+    assert project["tool"]["mypy"]["files"] == ["src/turnwise", "tests"]
+    assert project["tool"]["mypy"]["strict"] is True
+
+
+def test_folders_carry_no_init() -> None:
+    folders = [ROOT / item for item in items() if (ROOT / item).is_dir()] + [ROOT / "tests"]
+    found = [str(path.relative_to(ROOT)) for folder in folders for path in folder.rglob("__init__.py")]
+    assert not found, f"folders have no __init__.py here: {found}"
+
+
+@pytest.mark.parametrize("name", sorted(modules()), ids=lambda name: name or "__init__")
+def test_files_and_functions_stay_readable(name: str) -> None:
+    path = modules()[name]
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= FILE_LINES, f"{path.relative_to(ROOT)} has {lines} lines; split it (limit {FILE_LINES})"
+    long = [
+        f"{node.name} ({node.end_lineno - node.lineno + 1} lines)"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None
+        if node.end_lineno - node.lineno + 1 > FUNCTION_LINES
+    ]
+    assert not long, f"{path.relative_to(ROOT)}: functions over {FUNCTION_LINES} lines: {', '.join(long)}"
+
+
+@pytest.mark.parametrize("name", sorted(modules()), ids=lambda name: name or "__init__")
+def test_modules_say_what_they_are_for(name: str) -> None:
+    assert ast.get_docstring(tree(modules()[name])), f"{name} needs a docstring of one sentence"
