@@ -8,7 +8,16 @@ from .registry import register
 
 GAMES = "turnwise.envs.games"
 
-IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = ()
+IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
+    # Maze: procedural, then LMRL-Gym's fixed layouts.
+    ("turnwise/Maze-v0", f"{GAMES}.maze:MazeEnv", {}, None),
+    ("turnwise/MazeBlind-v0", f"{GAMES}.maze:MazeBlindEnv", {}, None),
+    ("turnwise/MazeFO-v0", f"{GAMES}.maze:MazeFO", {}, None),
+    ("turnwise/MazePO-v0", f"{GAMES}.maze:MazePO", {}, None),
+    ("turnwise/MazeU-v0", f"{GAMES}.maze:MazeU", {}, None),
+    ("turnwise/MazeMedium-v0", f"{GAMES}.maze:MazeMedium", {}, None),
+    ("turnwise/MazeLarge-v0", f"{GAMES}.maze:MazeLarge", {}, None),
+)
 """(id, ``module:Class``, constructor arguments, optional extra)."""
 
 

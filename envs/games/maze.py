@@ -1,0 +1,151 @@
+"""Walk a maze to its goal, seeing one's position and the goal's (fully observed) or only what is next to one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...tasks.games.maze import (
+    DOUBLE_T_MAZE,
+    LARGE_MAZE,
+    MAZES,
+    MEDIUM_MAZE,
+    U_SHAPED_MAZE,
+    Cell,
+    Maze,
+    step,
+    toward,
+)
+from ...tasks.games.maze_layouts import MOVES
+from ...tasks.rng import Rng
+from ...tasks.spec import TaskSpec
+from ..base import NearMiss
+from ..messages import Action, ObservationLike, clip, message
+from ..step import Step, running, success
+from .paced import PacedEnv
+
+RULES = "Find the way to the goal. Each turn answer one of: move up, move down, move left, move right."
+INVALID_REWARD = -4.0
+
+
+class MazeEnv(PacedEnv):
+    """A maze of ``MAZES``: rewards −1 per turn, −4 for text that is no move, 0 on reaching the goal.
+
+    Every observation after the rules is a state on its own (Markov): position, goal, the offset between them and
+    the directions that are open.
+    """
+
+    family = MAZES
+    blocking = False
+    unparsed_reward = INVALID_REWARD
+    max_observation_chars = 1000
+
+    maze: Maze
+    cell: Cell
+
+    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
+        self.maze = self.tasks().generate(task)
+        self.cell = self.maze.start
+        self.pace(self.maze.turns)
+        return [message("system", RULES), message("user", self.look())]
+
+    def act(self, action: Action) -> Step:
+        move = " ".join(action.text.lower().split()).removeprefix("move ").removesuffix(".")
+        if move not in MOVES:
+            # The state is repeated, so that an agent that reads only the last observation is not left without one.
+            text = f"That is no move: {clip(action.text)!r}. Answer with move {', move '.join(MOVES)}. {self.look()}"
+            return running(text, INVALID_REWARD, unparsed=True)
+        if move in self.maze.open(self.cell):
+            self.cell = step(self.cell, move)
+        if self.cell == self.maze.goal:
+            return success("You reached the goal.", reward=0.0)
+        return running(self.look(), reward=-1.0)
+
+    def look(self) -> str:
+        """What the agent sees from where it stands."""
+        row, column = self.cell
+        goal_row, goal_column = self.maze.goal
+        offset = ", ".join(f"{move} {far}" for move, far in toward(self.cell, self.maze.goal).items())
+        return f"You are at {row}, {column}. The goal is at {goal_row}, {goal_column}: {offset}. {self.ways()}"
+
+    def ways(self) -> str:
+        """The directions without a wall."""
+        return f"Open: {', '.join(self.maze.open(self.cell))}."
+
+    def oracle(self) -> str:
+        """The next move on a shortest way."""
+        return f"move {self.maze.best(self.cell)}"
+
+    def random_action(self, rng: Rng) -> str:
+        """One of the four moves, walls or not."""
+        return f"move {rng.pick(list(MOVES))}"
+
+    def state_key(self) -> str:
+        """The position: within one task nothing else changes."""
+        return f"{self.cell[0]},{self.cell[1]}"
+
+    def best_return(self) -> float:
+        """−1 for every turn of a shortest way but the last."""
+        return 1.0 - self.maze.optimum
+
+    def near_misses(self) -> Mapping[str, NearMiss]:
+        """A way that stops short of the goal, and claims to be there."""
+        cell, way = self.maze.start, list[str]()
+        while self.maze.distance[cell] > 1:
+            way.append(f"move {self.maze.best(cell)}")
+            cell = step(cell, self.maze.best(cell))
+        return {
+            "stops one move short of the goal": way,
+            "claims to have arrived": ["You reached the goal.", "goal", f"move to {self.maze.goal}", "success"],
+        }
+
+    def render(self) -> str:
+        """The maze from above: ``@`` the walker, ``G`` the goal."""
+        marks = {self.maze.goal: "G", self.cell: "@"}
+        rows = (
+            "".join(marks.get((r, c), mark) for c, mark in enumerate(row)) for r, row in enumerate(self.maze.layout)
+        )
+        return "\n".join([super().render(), *rows])
+
+
+class MazeBlindEnv(MazeEnv):
+    """The same mazes partially observed: only the open directions are seen; where one is, one has to work out."""
+
+    def look(self) -> str:
+        """The directions without a wall, and nothing else."""
+        return self.ways()
+
+
+class MazeFO(MazeEnv):
+    """LMRL-Gym's Maze, fully observed: ``double_t``, 25 starts, mean optimal return −6.84."""
+
+    family = DOUBLE_T_MAZE
+    random_floor = 0.5
+    """A hundred turns of luck cross a maze of 26 cells from the nearer starts."""
+
+
+class MazePO(MazeBlindEnv):
+    """LMRL-Gym's Maze, partially observed: ``double_t``, walls only."""
+
+    family = DOUBLE_T_MAZE
+    random_floor = 0.5
+
+
+class MazeU(MazeEnv):
+    """LMRL-Gym's ``maze2d_umaze``: 7 cells, so that luck finds the goal too."""
+
+    family = U_SHAPED_MAZE
+    random_floor = 1.0
+
+
+class MazeMedium(MazeEnv):
+    """LMRL-Gym's ``maze2d_medium``."""
+
+    family = MEDIUM_MAZE
+    random_floor = 0.7
+
+
+class MazeLarge(MazeEnv):
+    """LMRL-Gym's ``maze2d_large``."""
+
+    family = LARGE_MAZE
+    random_floor = 0.5

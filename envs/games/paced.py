@@ -1,0 +1,17 @@
+"""Environments whose tasks bring their own turn limit."""
+
+from __future__ import annotations
+
+from ..base import TurnEnv
+
+
+class PacedEnv(TurnEnv):
+    """A ``TurnEnv`` whose ``start`` calls ``pace`` with the task's turn limit; ``max_turns=`` overrules every task."""
+
+    def __init__(self, *, max_turns: int | None = None, render_mode: str | None = None) -> None:
+        super().__init__(max_turns=max_turns, render_mode=render_mode)
+        self._overruled = max_turns
+
+    def pace(self, turns: int) -> None:
+        """Cut this episode off after ``turns`` actions, unless the constructor said otherwise."""
+        self.max_turns = self._overruled or turns

@@ -1,0 +1,262 @@
+"""Maze layouts: one pure generator per template, the published fixed mazes, and the hash that assigns a layout to a split.
+
+A layout is a tuple of equally long strings, ``#`` wall and ``.`` free, with a closed border. Which split a
+procedural layout belongs to is a function of the layout itself, modulo rotation and reflection: a maze that is held
+out is held out from whatever side one looks at it, whichever seed or template draws it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from ..rng import Rng, unit_hash
+from ..spec import Split
+
+Layout = tuple[str, ...]
+Cell = tuple[int, int]
+Grid = list[list[bool]]
+"""The inside of a layout, without its border: ``True`` where one can walk."""
+
+MOVES: Mapping[str, Cell] = MappingProxyType({"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)})
+"""Row and column offsets of the four moves."""
+
+DOUBLE_T: Layout = (
+    "#############",
+    "#.....#.....#",
+    "###.#####.###",
+    "###.#####.###",
+    "###.#####.###",
+    "###.......###",
+    "######.######",
+    "######.######",
+    "######.######",
+    "#############",
+)
+"""LMRL-Gym's ``double_t_maze`` (arXiv 2311.18232): 26 free cells, goal (8, 6)."""
+U_MAZE: Layout = ("#####", "#...#", "#.#.#", "#.#.#", "#####")
+"""LMRL-Gym's ``maze2d_umaze``: 7 free cells, goal (3, 3)."""
+MEDIUM: Layout = (
+    "########",
+    "#..#...#",
+    "#..#.#.#",
+    "##....##",
+    "###.#..#",
+    "#....#.#",
+    "#..#...#",
+    "########",
+)
+"""LMRL-Gym's ``maze2d_medium``. It names no goal there; ours is the far corner, (6, 6)."""
+LARGE: Layout = (
+    "#########",
+    "#.....#.#",
+    "#.#.#.#.#",
+    "#...#...#",
+    "#.###.###",
+    "#.......#",
+    "###.###.#",
+    "#...#...#",
+    "#.#.#####",
+    "#.#.#...#",
+    "#.....#.#",
+    "#########",
+)
+"""LMRL-Gym's ``maze2d_large``. It names no goal there; ours is the far corner, (10, 7)."""
+
+
+def free_cells(layout: Layout) -> tuple[Cell, ...]:
+    """The cells one can stand on, row by row."""
+    return tuple((r, c) for r, row in enumerate(layout) for c, mark in enumerate(row) if mark == ".")
+
+
+def bucket(layout: Layout) -> Split:
+    """The split that a layout belongs to: train 70 %, dev 10 %, held out for every test split 20 %.
+
+    Equal for the eight rotations and reflections of a layout. ``TEST_IID`` stands for all test splits.
+    """
+    share = unit_hash("maze-layout", canonical(layout))
+    return Split.TRAIN if share < 0.7 else Split.DEV if share < 0.8 else Split.TEST_IID
+
+
+def canonical(layout: Layout) -> Layout:
+    """The smallest of a layout's eight rotations and reflections."""
+    forms = []
+    for _ in range(4):
+        layout = tuple("".join(row[c] for row in reversed(layout)) for c in range(len(layout[0])))
+        forms += [layout, tuple(row[::-1] for row in layout)]
+    return min(forms)
+
+
+def draw(template: str, size: int, rng: Rng) -> Layout:
+    """A connected layout of ``size`` × ``size`` inner cells.
+
+    Args:
+        template: a key of ``TEMPLATES``.
+        size: odd, at least 5.
+        rng: the only source of randomness.
+    """
+    grid = TEMPLATES[template](size, rng)
+    border = "#" * (size + 2)
+    return (border, *("#" + "".join("." if free else "#" for free in row) + "#" for row in grid), border)
+
+
+def pillars(size: int, rng: Rng) -> Grid:
+    """An open hall with single pillars that do not touch: many ways everywhere."""
+    grid = _open(size)
+    for r, c in _shuffled([(r, c) for r in range(size) for c in range(size)], rng)[: size * size // 3]:
+        if all(grid[y][x] for y, x in _around(r, c, size)):
+            grid[r][c] = False
+    return grid
+
+
+def rooms(size: int, rng: Rng) -> Grid:
+    """Rooms by recursive division; each dividing wall has a door, the long ones two."""
+    grid = _open(size)
+    _divide(grid, (0, 0, size, size), rng)
+    return grid
+
+
+def corridors(size: int, rng: Rng) -> Grid:
+    """Parallel corridors, joined by one or two gaps in each wall between them."""
+    grid = [[row % 2 == 0] * size for row in range(size)]
+    for row in range(1, size, 2):
+        for column in rng.sample(range(size), 1 + rng.randrange(2) + size // 12):
+            grid[row][column] = True
+    return grid if rng.random() < 0.5 else [list(column) for column in zip(*grid, strict=True)]
+
+
+def braid(size: int, rng: Rng) -> Grid:
+    """Winding passages without dead ends: a tree whose every dead end is opened into a loop."""
+    grid = tree(size, rng)
+    for r in range(0, size, 2):
+        for c in range(0, size, 2):
+            walls = [(y, x) for y, x in _beside(r, c, size) if not grid[y][x]]
+            if len(walls) == len(_beside(r, c, size)) - 1:
+                y, x = rng.pick(walls)
+                grid[y][x] = True
+    return grid
+
+
+def tree(size: int, rng: Rng) -> Grid:
+    """A perfect maze by randomised growth: exactly one way between any two cells."""
+    grid = [[False] * size for _ in range(size)]
+    start = (rng.randrange(0, size, 2), rng.randrange(0, size, 2))
+    grid[start[0]][start[1]] = True
+    growing = [start]
+    while growing:
+        # Mostly the newest cell (long passages), now and then any (branches).
+        index = len(growing) - 1 if rng.random() < 0.7 else rng.randrange(len(growing))
+        r, c = growing[index]
+        ahead = [(dr, dc) for dr, dc in MOVES.values() if _inside(r + 2 * dr, c + 2 * dc, size)]
+        ahead = [(dr, dc) for dr, dc in ahead if not grid[r + 2 * dr][c + 2 * dc]]
+        if not ahead:
+            growing.pop(index)
+            continue
+        dr, dc = rng.pick(ahead)
+        grid[r + dr][c + dc] = grid[r + 2 * dr][c + 2 * dc] = True
+        growing.append((r + 2 * dr, c + 2 * dc))
+    return grid
+
+
+def islands(size: int, rng: Rng) -> Grid:
+    """An open hall with blocks of two to four cells that do not touch."""
+    grid = _open(size)
+    for r, c in _shuffled([(r, c) for r in range(size) for c in range(size)], rng)[: size * size // 2]:
+        block = [(r + y, c + x) for y, x in rng.pick(BLOCKS) if _inside(r + y, c + x, size)]
+        if len(block) > 1 and all(grid[y][x] for cell in block for y, x in _around(*cell, size)):
+            for y, x in block:
+                grid[y][x] = False
+    return grid
+
+
+def caves(size: int, rng: Rng) -> Grid:
+    """Irregular caves: noise, smoothed once by the majority of each neighbourhood; cut-off hollows are filled."""
+    noise = [[rng.random() > 0.4 for _ in range(size)] for _ in range(size)]
+    hollow = {
+        (r, c) for r in range(size) for c in range(size) if sum(not noise[y][x] for y, x in _around(r, c, size)) < 5
+    }
+    regions = []
+    while hollow:
+        regions.append(_region(min(hollow), hollow))
+        hollow -= regions[-1]
+    largest = max(regions, key=lambda region: (len(region), min(region)), default=set())
+    return [[(r, c) in largest for c in range(size)] for r in range(size)]
+
+
+BLOCKS: tuple[tuple[Cell, ...], ...] = (
+    ((0, 0), (0, 1)),
+    ((0, 0), (1, 0)),
+    ((0, 0), (0, 1), (0, 2)),
+    ((0, 0), (1, 0), (2, 0)),
+    ((0, 0), (0, 1), (1, 0)),
+    ((0, 0), (0, 1), (1, 0), (1, 1)),
+)
+TEMPLATES: Mapping[str, Callable[[int, Rng], Grid]] = MappingProxyType(
+    {
+        "pillars": pillars,
+        "rooms": rooms,
+        "corridors": corridors,
+        "braid": braid,
+        "islands": islands,
+        "tree": tree,
+        "caves": caves,
+    }
+)
+
+
+def _divide(grid: Grid, box: tuple[int, int, int, int], rng: Rng) -> None:
+    """Wall off part of the box (top, left, height, width); walls stand on odd lines, doors on even ones."""
+    top, left, height, width = box
+    if min(height, width) < 3 or height * width < 12:
+        return
+    if height > width or (height == width and rng.random() < 0.5):
+        wall = top + rng.randrange(1, height, 2)
+        doors = _doors(left, width, rng)
+        for c in range(left, left + width):
+            grid[wall][c] = c in doors
+        _divide(grid, (top, left, wall - top, width), rng)
+        _divide(grid, (wall + 1, left, top + height - wall - 1, width), rng)
+    else:
+        wall = left + rng.randrange(1, width, 2)
+        doors = _doors(top, height, rng)
+        for r in range(top, top + height):
+            grid[r][wall] = r in doors
+        _divide(grid, (top, left, height, wall - left), rng)
+        _divide(grid, (top, wall + 1, height, left + width - wall - 1), rng)
+
+
+def _doors(first: int, length: int, rng: Rng) -> list[int]:
+    return rng.sample(range(first, first + length, 2), 2 if length > 4 else 1)
+
+
+def _open(size: int) -> Grid:
+    return [[True] * size for _ in range(size)]
+
+
+def _inside(r: int, c: int, size: int) -> bool:
+    return 0 <= r < size and 0 <= c < size
+
+
+def _beside(r: int, c: int, size: int) -> list[Cell]:
+    return [(r + y, c + x) for y, x in MOVES.values() if _inside(r + y, c + x, size)]
+
+
+def _around(r: int, c: int, size: int) -> list[Cell]:
+    """The cell and its up to eight neighbours."""
+    return [(r + y, c + x) for y in (-1, 0, 1) for x in (-1, 0, 1) if _inside(r + y, c + x, size)]
+
+
+def _shuffled(cells: list[Cell], rng: Rng) -> list[Cell]:
+    rng.shuffle(cells)
+    return cells
+
+
+def _region(start: Cell, free: set[Cell]) -> set[Cell]:
+    """The cells of ``free`` that can be walked to from ``start``."""
+    seen, frontier = {start}, [start]
+    while frontier:
+        r, c = frontier.pop()
+        new = {(r + dr, c + dc) for dr, dc in MOVES.values()} & free - seen
+        seen |= new
+        frontier.extend(new)
+    return seen
