@@ -1,0 +1,311 @@
+"""What a run of episodes says about a policy, as one frozen, JSON-able record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from ..agents.policy import Finish
+from ..errors import StoreError, UsageError
+from ..rollouts.episode import Episode, Outcome
+from .bootstrap import bootstrap
+from .failures import error_name, failure_label, unparsed
+from .statistics import Estimate, pass_at_k, pass_hat_k, proportion
+
+
+@dataclass(frozen=True, slots=True)
+class PassK:
+    """What ``k`` attempts at one task are worth.
+
+    Args:
+        k: how many attempts.
+        at: pass@k, the chance that at least one succeeds.
+        hat: pass^k, the chance that all succeed.
+    """
+
+    k: int
+    at: Estimate
+    hat: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """One part of a run, e.g. one level.
+
+    Args:
+        name: ``"1"``, ``"test_iid"``, ``"rooms"``.
+        episodes: scored episodes.
+        tasks: different tasks among them.
+        success: share of solved episodes.
+        mean_return: undiscounted return.
+        turns: turns per episode.
+    """
+
+    name: str
+    episodes: int
+    tasks: int
+    success: Estimate
+    mean_return: Estimate
+    turns: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSplit:
+    """Where the wall time of episodes went, in seconds summed over scored episodes.
+
+    Args:
+        policy: sampling actions.
+        environment: resetting and stepping.
+        turnwise: everything else: ours.
+    """
+
+    policy: float
+    environment: float
+    turnwise: float
+
+    @property
+    def total(self) -> float:
+        """All three."""
+        return self.policy + self.environment + self.turnwise
+
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """Policy, environment and turnwise as fractions of the total; zeros where no time was recorded."""
+        if self.total <= 0:
+            return 0.0, 0.0, 0.0
+        return self.policy / self.total, self.environment / self.total, self.turnwise / self.total
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run of episodes says about a policy.
+
+    Infrastructure failures and cancelled episodes are counted apart and enter no average.
+
+    Args:
+        env_ids: which environments.
+        policy: what acted, as the person named it; empty if unknown.
+        episodes: all of them.
+        scored: those that say something about the policy.
+        tasks: different tasks among the scored.
+        success: share of scored episodes solved.
+        mean_return: undiscounted return of scored episodes.
+        pass_k: pass@k and pass^k where tasks were tried several times.
+        turns: turns per scored episode.
+        action_tokens: sampled tokens per scored episode (0 for scripted agents).
+        prompt_tokens: prompt tokens read per scored episode, summed over its turns.
+        time: where the seconds went.
+        outcomes: how all episodes ended, by outcome.
+        failures: why scored episodes failed, by kind.
+        infrastructure: errors of unscored episodes that the machinery failed, by error.
+        retried: episodes that needed more than one attempt.
+        cancelled: episodes that somebody stopped.
+        unparsed_actions: actions that could not be read.
+        cut_actions: actions that ended at the token limit.
+        actions: all actions of scored episodes.
+        checks: for each named check, how often it held.
+        levels, splits, templates: the same, part by part; empty where there is one part only.
+        planned: how many episodes were asked for, where that is known.
+        notes: remarks that a reader needs.
+    """
+
+    env_ids: tuple[str, ...]
+    policy: str
+    episodes: int
+    scored: int
+    tasks: int
+    success: Estimate
+    mean_return: Estimate
+    pass_k: tuple[PassK, ...]
+    turns: Estimate
+    action_tokens: Estimate
+    prompt_tokens: Estimate
+    time: TimeSplit
+    outcomes: Mapping[str, int]
+    failures: Mapping[str, int]
+    infrastructure: Mapping[str, int]
+    retried: int
+    cancelled: int
+    unparsed_actions: int
+    cut_actions: int
+    actions: int
+    checks: Mapping[str, Estimate] = field(default_factory=dict)
+    levels: tuple[Stratum, ...] = ()
+    splits: tuple[Stratum, ...] = ()
+    templates: tuple[Stratum, ...] = ()
+    planned: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned episode is there and none was cancelled."""
+        return not self.cancelled and (self.planned is None or self.episodes >= self.planned)
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dict that ``from_json`` reads back."""
+        data: dict[str, Any] = _ADAPTER.dump_python(self, mode="json")
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Summary:
+        """Read what ``to_json`` wrote."""
+        return _ADAPTER.validate_python(dict(data))
+
+    def save(self, path: Path | str) -> None:
+        """Write the summary as indented JSON."""
+        Path(path).write_bytes(_ADAPTER.dump_json(self, indent=2) + b"\n")
+
+    @classmethod
+    def load(cls, path: Path | str) -> Summary:
+        """Read what ``save`` wrote.
+
+        Raises:
+            StoreError: there is no such file, or it is not a summary.
+        """
+        try:
+            return _ADAPTER.validate_json(Path(path).read_bytes())
+        except OSError as error:
+            raise StoreError(f"cannot read summary {path}: {error}") from None
+        except pydantic.ValidationError as error:
+            raise StoreError(f"{path} is not a summary: {error.errors(include_url=False)[0]['msg']}") from None
+
+
+_ADAPTER = pydantic.TypeAdapter(Summary)
+
+
+def summarise(
+    episodes: Iterable[Episode],
+    *,
+    policy: str = "",
+    confidence: float = 0.95,
+    planned: int | None = None,
+    notes: Sequence[str] = (),
+) -> Summary:
+    """Count, average and put intervals on a run of episodes.
+
+    Args:
+        episodes: the run, unscored episodes included.
+        policy: what acted, for display.
+        confidence: nominal coverage of all intervals.
+        planned: how many episodes were asked for.
+        notes: remarks to carry along.
+
+    Raises:
+        UsageError: no episode is scored, so nothing can be said about the policy.
+    """
+    every = sorted(
+        episodes, key=lambda e: (*_task(e), e.episode_id)
+    )  # resampling must not depend on who finished first
+    judged = [episode for episode in every if episode.scored]
+    if not judged:
+        raise UsageError(_nothing(every))
+    turns = [turn for episode in judged for turn in episode.turns]
+    names = sorted({name for episode in judged if episode.score for name in episode.score.checks})
+    return Summary(
+        env_ids=tuple(sorted({episode.env_id for episode in every})),
+        policy=policy,
+        episodes=len(every),
+        scored=len(judged),
+        tasks=len({_task(episode) for episode in judged}),
+        success=_success(judged, confidence),
+        mean_return=_mean(judged, lambda e: e.total_reward, confidence),
+        pass_k=_pass_k(judged, confidence),
+        turns=_mean(judged, lambda e: len(e.turns), confidence),
+        action_tokens=_mean(judged, lambda e: sum(len(t.action_ids) for t in e.turns), confidence),
+        prompt_tokens=_mean(judged, lambda e: sum(len(t.prompt_ids) for t in e.turns), confidence),
+        time=_time(judged),
+        outcomes=_counted(str(episode.outcome) for episode in every),
+        failures=_counted(label for label in map(failure_label, judged) if label),
+        infrastructure=_counted(error_name(e) for e in every if e.outcome is Outcome.INFRA_FAILED),
+        retried=sum(episode.attempts > 1 for episode in every),
+        cancelled=sum(episode.outcome is Outcome.CANCELLED for episode in every),
+        unparsed_actions=sum(map(unparsed, turns)),
+        cut_actions=sum(turn.finish is Finish.LENGTH for turn in turns),
+        actions=len(turns),
+        checks={name: _check(judged, name, confidence) for name in names},
+        levels=_strata(judged, lambda e: e.task.level, confidence),
+        splits=_strata(judged, lambda e: str(e.task.split), confidence),
+        templates=_strata(judged, lambda e: e.task.template, confidence),
+        planned=planned,
+        notes=tuple(notes),
+    )
+
+
+def _nothing(every: list[Episode]) -> str:
+    """Why there is nothing to summarise, and what to do."""
+    if not every:
+        return "there are no episodes to summarise; run some first (turnwise eval)"
+    counts = ", ".join(f"{n} {outcome}" for outcome, n in _counted(str(e.outcome) for e in every).items())
+    first = next((e.error for e in every if e.error), None)
+    return f"none of {len(every)} episodes is scored ({counts}): nothing is known about the policy" + (
+        f"; the first error was: {first}" if first else ""
+    )
+
+
+def _task(episode: Episode) -> tuple[str, str]:
+    """What makes two episodes attempts at the same thing."""
+    return episode.env_id, episode.task.digest
+
+
+def _success(episodes: Sequence[Episode], confidence: float) -> Estimate:
+    return proportion([e.success for e in episodes], [_task(e) for e in episodes], confidence=confidence)
+
+
+def _mean(episodes: Sequence[Episode], number: Callable[[Episode], float], confidence: float) -> Estimate:
+    return bootstrap([number(e) for e in episodes], clusters=[_task(e) for e in episodes], confidence=confidence)
+
+
+def _check(episodes: Sequence[Episode], name: str, confidence: float) -> Estimate:
+    """How often a check held, among the episodes whose task has it."""
+    held = [(e.score.checks[name], _task(e)) for e in episodes if e.score and name in e.score.checks]
+    return proportion([h for h, _ in held], [task for _, task in held], confidence=confidence)
+
+
+def _pass_k(episodes: Sequence[Episode], confidence: float) -> tuple[PassK, ...]:
+    """pass@k and pass^k for k = 2, 4, 8, … and the largest group; each over the tasks that have ``k`` attempts."""
+    attempts = Counter(map(_task, episodes))
+    solved = Counter(_task(e) for e in episodes if e.success)
+    largest = max(attempts.values())
+    sizes = {2**i for i in range(1, largest.bit_length()) if 2**i <= largest} | ({largest} if largest > 1 else set())
+    found = []
+    for k in sorted(sizes):
+        counts = [(n, solved[task]) for task, n in attempts.items() if n >= k]
+        at, hat = ([f(n, c, k) for n, c in counts] for f in (pass_at_k, pass_hat_k))
+        found.append(PassK(k, proportion(at, confidence=confidence), proportion(hat, confidence=confidence)))
+    return tuple(found)
+
+
+def _time(episodes: Sequence[Episode]) -> TimeSplit:
+    policy = sum(turn.seconds_policy for episode in episodes for turn in episode.turns)
+    environment = sum(turn.seconds_env for episode in episodes for turn in episode.turns)
+    total = sum(episode.seconds for episode in episodes)
+    return TimeSplit(policy, environment, max(0.0, total - policy - environment))
+
+
+def _strata(episodes: Sequence[Episode], part: Callable[[Episode], Any], confidence: float) -> tuple[Stratum, ...]:
+    parts: dict[Any, list[Episode]] = {}
+    for episode in episodes:
+        parts.setdefault(part(episode), []).append(episode)
+    if len(parts) < 2:
+        return ()
+    return tuple(
+        Stratum(
+            name=str(name),
+            episodes=len(members),
+            tasks=len({_task(e) for e in members}),
+            success=_success(members, confidence),
+            mean_return=_mean(members, lambda e: e.total_reward, confidence),
+            turns=sum(len(e.turns) for e in members) / len(members),
+        )
+        for name, members in sorted(parts.items())
+    )
+
+
+def _counted(names: Iterable[str]) -> dict[str, int]:
+    """How often each name occurs, most frequent first, ties by name."""
+    return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))
