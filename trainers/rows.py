@@ -1,0 +1,271 @@
+"""Rows: what a model is trained on. Episodes become token sequences, without encoding any text again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import ContractError, UnscoredEpisodeError
+from ..rollouts.episode import Episode, Turn
+
+CONTEXT = -1
+"""The turn and the version of a token that nobody sampled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One token sequence as the policy saw it grow; all fields have one entry per token.
+
+    Args:
+        ids: prompt and action tokens, in order.
+        mask: true on tokens that the policy sampled, and on nothing else.
+        logprobs: behaviour log-probability of sampled tokens; 0 elsewhere.
+        versions: policy version of sampled tokens; ``CONTEXT`` elsewhere.
+        turn_index: index of the turn in the episode, for sampled tokens; ``CONTEXT`` elsewhere.
+    """
+
+    ids: tuple[int, ...]
+    mask: tuple[bool, ...]
+    logprobs: tuple[float, ...]
+    versions: tuple[int, ...]
+    turn_index: tuple[int, ...]
+
+
+def merge(episode: Episode) -> list[Row]:
+    """The rows of an episode: a turn whose prompt continues a row extends it, any other starts a new one.
+
+    A context that was rewritten (history dropped, reasoning removed, observations compressed) is thus trained as the
+    policy saw it, and never retroactively (algorithms.md, traps 2 and 28). Every sampled token lands in exactly one
+    row, once. A closer that a template appends after an action is part of the next prompt, so it is context.
+
+    Raises:
+        UnscoredEpisodeError: the episode failed for reasons that are not the policy's.
+        ContractError: a turn's ids, log-probabilities and versions do not match, or it has actions but no prompt.
+    """
+    if not episode.scored:
+        raise UnscoredEpisodeError(
+            f"episode {episode.episode_id} is {episode.outcome} ({episode.error}): nothing can be learnt from it"
+        )
+    growing: list[_Growing] = []
+    for index, turn in enumerate(episode.turns):
+        if not turn.action_ids:
+            continue
+        _check(episode, index, turn)
+        fitting = [row for row in growing if row.continued_by(turn.prompt_ids)]
+        if fitting:
+            row = max(fitting, key=lambda row: len(row.ids))
+        else:
+            row = _Growing()
+            growing.append(row)
+        row.extend(turn, index)
+    return [row.sealed() for row in growing]
+
+
+def _check(episode: Episode, index: int, turn: Turn) -> None:
+    sizes = len(turn.action_ids), len(turn.logprobs), len(turn.versions)
+    if len(set(sizes)) != 1:
+        raise ContractError(
+            f"turn {index} of episode {episode.episode_id} has {sizes[0]} action ids, {sizes[1]} log-probabilities "
+            f"and {sizes[2]} versions: one of each is needed per token"
+        )
+    if not turn.prompt_ids:
+        raise ContractError(
+            f"turn {index} of episode {episode.episode_id} has action ids but no prompt ids: "
+            "its first token cannot be scored"
+        )
+
+
+class _Growing:
+    """A row under construction."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+        self.mask: list[bool] = []
+        self.logprobs: list[float] = []
+        self.versions: list[int] = []
+        self.turn_index: list[int] = []
+
+    def continued_by(self, prompt_ids: Sequence[int]) -> bool:
+        return len(self.ids) <= len(prompt_ids) and self.ids == list(prompt_ids[: len(self.ids)])
+
+    def extend(self, turn: Turn, index: int) -> None:
+        context = turn.prompt_ids[len(self.ids) :]
+        self.ids += [*context, *turn.action_ids]
+        self.mask += [False] * len(context) + [True] * len(turn.action_ids)
+        self.logprobs += [0.0] * len(context) + list(turn.logprobs)
+        self.versions += [CONTEXT] * len(context) + list(turn.versions)
+        self.turn_index += [CONTEXT] * len(context) + [index] * len(turn.action_ids)
+
+    def sealed(self) -> Row:
+        return Row(
+            tuple(self.ids), tuple(self.mask), tuple(self.logprobs), tuple(self.versions), tuple(self.turn_index)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """A micro-batch as a model reads it: B rows, right-padded to L tokens.
+
+    Args:
+        ids_BL: token ids, 0 in the padding.
+        attention_BL: 1 on every real token, *whether or not it is trained on*: the loss mask is something else.
+        flat_T: where each packed token stands in the flattened ``[B·L]`` array.
+    """
+
+    ids_BL: Tensor
+    attention_BL: Tensor
+    flat_T: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Many rows packed into one-dimensional tensors of T tokens; the tokens of a row stand together, in order.
+
+    Episode, turn and group indices are those of the whole batch and survive ``episodes()`` and ``microbatches()``,
+    so that whatever is computed per episode or turn once can be looked up in any part.
+
+    Args:
+        ids: token ids.
+        mask: true on sampled tokens.
+        logp_behave: log-probability under the policy that sampled.
+        logp_old: log-probability under the policy before this update (the proximal one); the trainer's own
+            evaluation of it replaces the behaviour's, which is what stands here at first.
+        version: policy version, ``CONTEXT`` outside actions.
+        turn: index of the turn among all turns of the batch, ``CONTEXT`` outside actions.
+        row: index of the row.
+        episode: index of the episode. Rows of a forked episode share it.
+        group: index of the group.
+        advantage: credit; 0 outside actions.
+        weight: what a token counts for in the loss; 0 outside actions.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    logp_behave: Tensor
+    logp_old: Tensor
+    version: Tensor
+    turn: Tensor
+    row: Tensor
+    episode: Tensor
+    group: Tensor
+    advantage: Tensor
+    weight: Tensor
+
+    def __len__(self) -> int:
+        return int(self.ids.numel())
+
+    @property
+    def tokens(self) -> int:
+        """How many sampled tokens there are."""
+        return int(self.mask.sum())
+
+    def with_advantage(self, advantage_E: Tensor) -> Rows:
+        """The same rows with one advantage per episode, on each of its sampled tokens, however many rows it has."""
+        return replace(self, advantage=torch.where(self.mask, advantage_E.float()[self.episode], 0.0))
+
+    def with_turn_advantage(self, advantage_U: Tensor) -> Rows:
+        """The same rows with one advantage per turn, for all U turns of the batch in order."""
+        return replace(self, advantage=torch.where(self.mask, advantage_U.float()[self.turn.clamp_min(0)], 0.0))
+
+    def with_weight(self, weight_T: Tensor) -> Rows:
+        """The same rows, weighted by what a normaliser computed."""
+        return replace(self, weight=weight_T)
+
+    def with_logp_old(self, logp_T: Tensor) -> Rows:
+        """The same rows with the trainer's own log-probabilities of the policy before the update."""
+        return replace(self, logp_old=torch.where(self.mask, logp_T, 0.0))
+
+    def episodes(self, wanted: Iterable[int] | Tensor) -> Rows:
+        """The rows of some episodes, by index; everything else, weights included, stays as it was."""
+        index = torch.as_tensor(list(wanted) if not isinstance(wanted, Tensor) else wanted, dtype=torch.long)
+        return self._take(torch.isin(self.episode, index))
+
+    def microbatches(self, budget: int, *, whole: Literal["row", "episode"] = "row") -> list[Rows]:
+        """Parts of at most ``budget`` padded tokens (a single unit may exceed it), longest first.
+
+        Args:
+            budget: rows × longest row.
+            whole: what must not be divided: ``"episode"`` where a ratio is taken over a whole trajectory.
+        """
+        units = self.row if whole == "row" else self.episode
+        sizes, starts = self._extents()
+        by_unit: dict[int, list[int]] = {}
+        for unit, size in zip(units[starts].tolist(), sizes.tolist(), strict=True):
+            by_unit.setdefault(unit, []).append(size)
+        order = sorted(by_unit, key=lambda unit: -max(by_unit[unit]))
+        parts: list[list[int]] = []
+        count = longest = 0
+        for unit in order:
+            count += len(by_unit[unit])
+            longest = max(longest, *by_unit[unit])
+            if not parts or count * longest > budget:
+                parts.append([])
+                count, longest = len(by_unit[unit]), max(by_unit[unit])
+            parts[-1].append(unit)
+        return [self._take(torch.isin(units, torch.tensor(part))) for part in parts]
+
+    def padded(self) -> Padded:
+        """These rows as a right-padded batch."""
+        sizes, starts = self._extents()
+        count, longest = sizes.numel(), int(sizes.max()) if sizes.numel() else 0
+        b_T = torch.repeat_interleave(torch.arange(count), sizes)
+        flat_T = b_T * longest + torch.arange(len(self)) - starts[b_T]
+        ids = torch.zeros(count * longest, dtype=torch.long)
+        attention = torch.zeros(count * longest, dtype=torch.long)
+        ids[flat_T] = self.ids
+        attention[flat_T] = 1
+        return Padded(ids.view(count, longest), attention.view(count, longest), flat_T)
+
+    def _extents(self) -> tuple[Tensor, Tensor]:
+        """Length and first token of each row."""
+        _, sizes = torch.unique_consecutive(self.row, return_counts=True)
+        return sizes, torch.cumsum(sizes, 0) - sizes
+
+    def _take(self, chosen_T: Tensor) -> Rows:
+        return Rows(**{name: getattr(self, name)[chosen_T] for name in self.__dataclass_fields__})
+
+
+def pack(episodes: Sequence[Episode]) -> Rows:
+    """Merge scored episodes and pack their rows; indices follow the order of ``episodes``.
+
+    Raises:
+        UnscoredEpisodeError: one of them has no return.
+    """
+    groups = {group: index for index, group in enumerate(dict.fromkeys(e.group_id for e in episodes))}
+    ids: list[int] = []
+    mask: list[bool] = []
+    logprobs: list[float] = []
+    version: list[int] = []
+    places: list[tuple[int, int, int]] = []
+    turn: list[int] = []
+    sizes: list[int] = []
+    first_turn = 0
+    for number, episode in enumerate(episodes):
+        for row in merge(episode):
+            ids += row.ids
+            mask += row.mask
+            logprobs += row.logprobs
+            version += row.versions
+            turn += [first_turn + index if index != CONTEXT else CONTEXT for index in row.turn_index]
+            places.append((len(sizes), number, groups[episode.group_id]))
+            sizes.append(len(row.ids))
+        first_turn += len(episode.turns)
+    place_T3 = torch.tensor(places, dtype=torch.long).view(-1, 3).repeat_interleave(torch.tensor(sizes).long(), 0)
+    logp = torch.tensor(logprobs, dtype=torch.float32)
+    return Rows(
+        ids=torch.tensor(ids, dtype=torch.long),
+        mask=torch.tensor(mask, dtype=torch.bool),
+        logp_behave=logp,
+        logp_old=logp.clone(),
+        version=torch.tensor(version, dtype=torch.long),
+        turn=torch.tensor(turn, dtype=torch.long),
+        row=place_T3[:, 0].clone(),
+        episode=place_T3[:, 1].clone(),
+        group=place_T3[:, 2].clone(),
+        advantage=torch.zeros_like(logp),
+        weight=torch.zeros_like(logp),
+    )
