@@ -5,21 +5,30 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Coroutine
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from ..errors import ContractError
 
 T = TypeVar("T")
+THREAD = "turnwise-sync"
 
 
-def resolve(value: T | Awaitable[T]) -> T:
-    """``value``, awaited on the background loop if it needs awaiting."""
+def resolve(value: Any) -> Any:
+    """``value``, awaited on the background loop if it needs awaiting.
+
+    Raises:
+        ContractError: called from a coroutine that is itself running there, which would wait for itself for ever.
+    """
     if not inspect.isawaitable(value):
-        return cast(T, value)
+        return value
+    if threading.current_thread().name == THREAD:
+        if inspect.iscoroutine(value):
+            value.close()
+        raise ContractError("a coroutine of an environment called a synchronous form; await areset() or astep() there")
 
-    async def wait() -> T:
+    async def wait() -> Any:
         return await value
 
     return asyncio.run_coroutine_threadsafe(wait(), _loop()).result()
@@ -42,5 +51,5 @@ def completed(coroutine: Coroutine[Any, Any, T]) -> T:
 @lru_cache(maxsize=1)
 def _loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="turnwise-sync", daemon=True).start()
+    threading.Thread(target=loop.run_forever, name=THREAD, daemon=True).start()
     return loop

@@ -76,7 +76,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
             self.max_turns = max_turns
         self.render_mode = render_mode
         self.observation_space = ObservationSpace()
-        self.action_space = ActionSpace(tuple(tool.name for tool in self.tools))  # type: ignore[assignment]
+        self.action_space = ActionSpace(tuple(tool.name for tool in self.tools))
 
     # -- what an author writes ----------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
 
     # -- Gymnasium's form ---------------------------------------------------------------------------------------
 
-    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:  # type: ignore[override]
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
         """Begin an episode.
 
         Args:
@@ -173,18 +173,20 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
             TaskError: no such task.
         """
         task, rng = self._begin(seed, options)
-        return self._begun(resolve(self.start(task, rng)))
+        content: ObservationLike = resolve(self.start(task, rng))
+        return self._begun(content)
 
-    def step(self, action: ActionLike) -> Stepped:  # type: ignore[override]
+    def step(self, action: ActionLike) -> Stepped:
         """Take one action; see ``Step`` for what comes back."""
         entered = self._enter(action)
         try:
-            result = entered if isinstance(entered, Step) else resolve(self.act(entered))
+            result: Step | ObservationLike = entered if isinstance(entered, Step) else resolve(self.act(entered))
         except UnparseableError as error:
             result = self._unparsed(error)
         step = self._left(result)
         if step.done and step.score is None:
-            step = replace(step, score=resolve(self.judge()))
+            score: Score = resolve(self.judge())
+            step = replace(step, score=score)
         return self._stepped(step)
 
     # -- the async form, the same in both directions ------------------------------------------------------------
@@ -214,9 +216,9 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
         return fork_env(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return forked(self, memo)
+        return forked(self, memo) if self.forks is Forks.COPY or self._task is None else fork_env(self)
 
-    def render(self) -> str:  # type: ignore[override]
+    def render(self) -> str:
         """The episode so far, as text."""
         head = f"{type(self).__name__} turn {self._turn}/{self.max_turns}"
         return "\n".join([head, *(f"> {action.text or action.tool_calls}" for action in self._actions)])
@@ -227,16 +229,18 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
             raise TaskError(f"reset seed {seed!r} is not a non-negative integer")
         super().reset(seed=seed)
-        task = self._choose(int(self.np_random.integers(2**31)) if seed is None else seed, dict(options or {}))
+        task = self._choose(seed, dict(options or {}))
         self._task, self._turn, self._over, self._actions = task, 0, False, ()
         return task, Rng("env", task.digest)
 
-    def _choose(self, seed: int, options: dict[str, Any]) -> TaskSpec:
+    def _choose(self, seed: int | None, options: dict[str, Any]) -> TaskSpec:
         unknown = set(options) - {"task", "split", "level", "template"}
         if unknown:
             raise TaskError(f"reset option {sorted(unknown)[0]!r} is unknown; use task, split, level or template")
         family, task = self.tasks(), options.pop("task", None)
         if task is None:
+            if seed is None:
+                seed = int(self.np_random.integers(2**31))
             return family.spec(seed, split=options.pop("split", Split.TRAIN), **options)
         if options:
             raise TaskError(f"reset options name a task and also {sorted(options)}; the task already says these")

@@ -47,7 +47,7 @@ def fork_env(env: E) -> E:
     clone.reset(options={"task": env.task})
     for action in env._actions:
         clone.step(action)
-    if clone._over != env._over:
+    if clone._over != env._over or clone.state_key() != env.state_key():
         raise ContractError(f"{type(env).__name__} forks by replay, but a replay of its actions ended differently")
     clone._np_random = copy.deepcopy(env._np_random)
     return clone

@@ -93,8 +93,10 @@ class Observation:
             return cls((message("user", content),))
         if isinstance(content, Message):
             return cls((content,))
-        if isinstance(content, Iterable) and all(isinstance(item, Message) for item in content):
-            return cls(tuple(content))
+        if isinstance(content, Iterable):
+            messages = tuple(content)
+            if all(isinstance(item, Message) for item in messages):
+                return cls(messages)
         raise TypeError(f"an observation is text, a Message or several Messages; got {type(content).__name__}")
 
 

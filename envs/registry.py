@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import importlib.metadata
 import re
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -75,8 +76,13 @@ def register(
     gymnasium.register(id, entry_point=entry_point, kwargs=entry.kwargs, order_enforce=False)
 
 
-def make(id: str, **kwargs: Any) -> TurnEnv:
+def make(id: str, *, wrappers: Sequence[Callable[[TurnEnv], Any]] = (), **kwargs: Any) -> TurnEnv:
     """A new environment, without Gymnasium's own checking wrappers.
+
+    Args:
+        id: a registered id.
+        wrappers: applied in order, the last outermost, e.g. ``[functools.partial(TurnLimit, max_turns=5)]``.
+        kwargs: constructor arguments, over those of the id.
 
     Raises:
         UnknownEnvironmentError: no such id; the message names the nearest.
@@ -85,7 +91,10 @@ def make(id: str, **kwargs: Any) -> TurnEnv:
     """
     entry = find(id)
     try:
-        env = gymnasium.make(id, disable_env_checker=True, **kwargs)
+        with warnings.catch_warnings():
+            # Versions of an id live side by side here: an older one is a choice, not an oversight.
+            warnings.filterwarnings("ignore", message=".*is out of date")
+            env: Any = gymnasium.make(id, disable_env_checker=True, **kwargs)
     except ModuleNotFoundError as error:
         if entry.extra is None:
             raise
@@ -96,6 +105,8 @@ def make(id: str, **kwargs: Any) -> TurnEnv:
         raise
     if not isinstance(env.unwrapped, TurnEnv):
         raise ContractError(f"{id} is a {type(env.unwrapped).__name__}, not a turnwise.TurnEnv")
+    for wrap in wrappers:
+        env = wrap(env)
     return cast(TurnEnv, env)
 
 
@@ -126,8 +137,11 @@ def load_plugins(*, again: bool = False) -> None:
         return
     _plugins_read = True
     for point in importlib.metadata.entry_points(group=GROUP):
-        if point.name not in _entries:
-            register(point.name, point.value, source=point.dist.name if point.dist else "unknown")
+        source = point.dist.name if point.dist else "unknown"
+        try:
+            register(point.name, point.value, source=source)
+        except UsageError as error:  # one faulty plug-in must not take the others away
+            warnings.warn(f"the environments of package {source!r} are incomplete: {error}", stacklevel=2)
 
 
 def nearest(id: str, known: list[str]) -> list[str]:
@@ -142,6 +156,8 @@ def _same_class(one: Entry, other: Entry) -> bool:
 
     def name(entry: Entry) -> str:
         point = entry.entry_point
-        return point if isinstance(point, str) else f"{point.__module__}:{getattr(point, '__qualname__', point)}"
+        if isinstance(point, str):
+            return point
+        return f"{getattr(point, '__module__', '')}:{getattr(point, '__qualname__', point)}"
 
     return name(one) == name(other)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 from ..errors import ContractError
@@ -33,8 +34,11 @@ class Step:
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.reward, (int, float)) or not math.isfinite(self.reward):
-            raise ContractError(f"reward {self.reward!r} is not a finite number")
+        reward: object = self.reward
+        if not isinstance(reward, Real) or not math.isfinite(reward):
+            raise ContractError(f"reward {reward!r} is not a finite number")
+        if self.terminated and self.truncated:
+            raise ContractError("a step is terminated (the task ended) or truncated (a limit did it), never both")
         if self.score is not None and not (self.terminated or self.truncated):
             raise ContractError("a step that does not end the episode cannot carry a score")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Hashable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar, cast
 
+from ..errors import ContractError
 from ..tasks.rng import Rng
 from ..tasks.score import Score
 from .background import completed
@@ -14,7 +15,7 @@ from .base import TurnEnv
 from .messages import Action, ActionLike, Message, Observation, ObservationLike, TextPart, ToolCall, clip
 from .sampling import random_arguments
 from .step import Step, running
-from .tools import Tool, refusal, render, tools_of
+from .tools import MARK, Tool, refusal, render, tools_of
 
 
 class ToolEnv(TurnEnv):
@@ -25,6 +26,18 @@ class ToolEnv(TurnEnv):
     the episode, and ``judge`` scores the world: the reward is 1 for success and 0 otherwise, unless ``reward``
     says differently.
     """
+
+    max_calls: ClassVar[int] = 16
+    """How many calls of one message are run; the rest is refused."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for attribute, value in vars(cls).items():
+            if getattr(value, MARK, None) and hasattr(ToolEnv, attribute):
+                raise ContractError(
+                    f"tool {cls.__name__}.{attribute} would replace the environment's own {attribute!r}; "
+                    f"call the method otherwise and write @tool(name={attribute!r})"
+                )
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -56,21 +69,25 @@ class ToolEnv(TurnEnv):
         tools = {tool.name: tool for tool in tools_of(type(self))}
         answers: list[Message] = []
         failed: list[str] = []
-        for call in action.tool_calls:
+        for index, call in enumerate(action.tool_calls):
+            if index == self.max_calls:
+                left = len(action.tool_calls) - index
+                answers.append(_answered(call, f"Error: one message may call {index} tools; {left} were not called."))
+                break
             text, ok = await self._call(tools, call)
-            answers.append(Message("tool", (TextPart(text),), name=call.name, tool_call_id=call.id or None))
+            answers.append(_answered(call, text))
             if not ok:
-                failed.append(call.name)
+                failed.append(clip(str(call.name)))
             elif tools[call.name].ends:
                 return await self._ended(answers, failed)
-        return running(answers, **({"tool_errors": failed} if failed else {}))
+        return Step(Observation(tuple(answers)), info=_failures(failed))
 
     async def _call(self, tools: dict[str, Tool], call: ToolCall) -> tuple[str, bool]:
-        tool = tools.get(call.name)
+        tool = tools.get(str(call.name))
         if tool is None:
-            return f"Error: there is no tool {clip(call.name)!r}. You have: {', '.join(tools)}.", False
+            return f"Error: there is no tool {clip(str(call.name))!r}. You have: {', '.join(tools)}.", False
         try:
-            result: Any = tool.function(self, **tool.validate(dict(call.arguments)))
+            result: Any = tool.function(self, **tool.validate(call.arguments))
             return render(await result if inspect.isawaitable(result) else result), True
         except Exception as error:
             return refusal(call.name, error), False
@@ -78,11 +95,24 @@ class ToolEnv(TurnEnv):
     async def _ended(self, answers: list[Message], failed: list[str]) -> Step:
         judged = self.judge()
         score = await judged if inspect.isawaitable(judged) else judged
-        info = {"tool_errors": failed} if failed else {}
-        return Step(Observation(tuple(answers)), self.reward(score), terminated=True, score=score, info=info)
+        return Step(
+            Observation(tuple(answers)), self.reward(score), terminated=True, score=score, info=_failures(failed)
+        )
+
+
+def _answered(call: ToolCall, text: str) -> Message:
+    return Message("tool", (TextPart(text),), name=clip(str(call.name)), tool_call_id=call.id or None)
+
+
+def _failures(failed: list[str]) -> dict[str, Any]:
+    return {"tool_errors": failed} if failed else {}
+
+
+def _needs_no_loop(cls: type) -> bool:
+    return _is_sync(cast(Hashable, cls))
 
 
 @lru_cache(maxsize=1024)
-def _needs_no_loop(cls: type[ToolEnv]) -> bool:
+def _is_sync(cls: Any) -> bool:
     functions = [cls.judge, *(tool.function for tool in tools_of(cls))]
     return not any(inspect.iscoroutinefunction(function) for function in functions)

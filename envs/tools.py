@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 import docstring_parser
 import pydantic
+from pydantic_core import to_jsonable_python
 
 from ..errors import ContractError, InfrastructureError, ToolError
 from .messages import clip
@@ -58,7 +60,9 @@ class Tool:
             ToolError: they do not fit; the message tells the agent what to change.
         """
         try:
-            checked = self.arguments.model_validate(arguments)
+            # A copy, so that what a tool does to its arguments stays out of the recorded action.
+            given = copy.deepcopy(dict(arguments)) if isinstance(arguments, Mapping) else arguments
+            checked = self.arguments.model_validate(given)
         except pydantic.ValidationError as error:
             raise ToolError(f"{self.name}: {_explain(error, self.parameters)}") from None
         return {name.removeprefix(PREFIX): getattr(checked, name) for name in type(checked).model_fields}
@@ -112,8 +116,14 @@ def describe(function: Callable[..., Any], name: str, ends: bool = False) -> Too
         field = pydantic.Field(default, alias=param.name, description=texts.get(param.name))
         fields[f"{PREFIX}{param.name}"] = (param.annotation, field)
     config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False)
-    model: type[pydantic.BaseModel] = pydantic.create_model(f"{name}_arguments", __config__=config, **fields)
-    schema = model.model_json_schema()
+    try:
+        model: type[pydantic.BaseModel] = pydantic.create_model(f"{name}_arguments", __config__=config, **fields)
+        schema = model.model_json_schema()
+    except (pydantic.PydanticUserError, pydantic.errors.PydanticSchemaGenerationError) as error:
+        raise ContractError(
+            f"tool {name!r}: a parameter's type has no JSON form; use str, int, float, bool, Literal, Enum, list, dict "
+            f"or a pydantic model ({str(error).splitlines()[0]})"
+        ) from None
     schema.pop("title", None)
     for part in schema.get("properties", {}).values():
         part.pop("title", None)
@@ -121,17 +131,31 @@ def describe(function: Callable[..., Any], name: str, ends: bool = False) -> Too
     return Tool(name, text, schema, model, function, ends)
 
 
-@lru_cache(maxsize=1024)
 def tools_of(cls: type) -> tuple[Tool, ...]:
-    """The tools of a class: its methods marked with ``@tool``, unbound, in order of definition."""
+    """The tools of a class: its methods marked with ``@tool``, unbound, in order of definition.
+
+    Raises:
+        ContractError: two tools share a name, or a marked function is not a method.
+    """
+    return _tools_of(cast(Hashable, cls))
+
+
+@lru_cache(maxsize=1024)
+def _tools_of(cls: Any) -> tuple[Tool, ...]:
     found: dict[str, Tool] = {}
     for base in reversed(cls.__mro__):
         for attribute, value in vars(base).items():
             marked = getattr(value, MARK, None)
-            if marked:
-                found[attribute] = describe(value, marked["name"], marked["ends"])
-            else:
+            if not marked:
                 found.pop(attribute, None)
+            elif isinstance(value, (staticmethod, classmethod)):
+                raise ContractError(f"tool {marked['name']!r} must be a plain method of {cls.__name__}")
+            else:
+                found[attribute] = describe(value, marked["name"], marked["ends"])
+    names = [tool.name for tool in found.values()]
+    for name in names:
+        if names.count(name) > 1:
+            raise ContractError(f"{cls.__name__} has two tools named {name!r}; an agent could not tell them apart")
     return tuple(found.values())
 
 
@@ -141,7 +165,7 @@ def render(result: Any) -> str:
         return result
     if result is None:
         return "done"
-    return json.dumps(pydantic.TypeAdapter(Any).dump_python(result, mode="json"), ensure_ascii=False)
+    return json.dumps(to_jsonable_python(result), ensure_ascii=False)
 
 
 def refusal(name: str, error: Exception) -> str:
