@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
+from ...tasks.family import TaskFamily
 from ...tasks.games.maze import (
     DOUBLE_T_MAZE,
     LARGE_MAZE,
     MAZES,
     MEDIUM_MAZE,
     U_SHAPED_MAZE,
-    Cell,
     Maze,
     step,
     toward,
 )
-from ...tasks.games.maze_layouts import MOVES
+from ...tasks.games.maze_layouts import MOVES, Cell
 from ...tasks.rng import Rng
 from ...tasks.spec import TaskSpec
 from ..base import NearMiss
@@ -34,7 +35,7 @@ class MazeEnv(PacedEnv):
     the directions that are open.
     """
 
-    family = MAZES
+    family: ClassVar[TaskFamily[Maze] | None] = MAZES
     blocking = False
     unparsed_reward = INVALID_REWARD
     max_observation_chars = 1000

@@ -1,4 +1,4 @@
-"""Maze layouts: one pure generator per template, the published fixed mazes, and the hash that assigns a layout to a split.
+"""Maze layouts: one pure generator per template, the published fixed mazes, and the hash that gives each its split.
 
 A layout is a tuple of equally long strings, ``#`` wall and ``.`` free, with a closed border. Which split a
 procedural layout belongs to is a function of the layout itself, modulo rotation and reflection: a maze that is held
