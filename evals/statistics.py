@@ -143,7 +143,8 @@ def square_and_add(one: Estimate, other: Estimate, *, correlation: float = 0.0) 
 
     low = difference - distance(one.value - one.low, other.high - other.value)
     high = difference + distance(one.high - one.value, other.value - other.low)
-    return Estimate(difference, low, high, n, "Newcombe, paired" if correlation else "Newcombe", one.confidence)
+    name = "Newcombe" if one.method.startswith("Wilson") else "square-and-add"
+    return Estimate(difference, low, high, n, f"{name}, paired" if correlation else name, one.confidence)
 
 
 # -- means ----------------------------------------------------------------------------------------------------------

@@ -198,9 +198,8 @@ def summarise(
     Raises:
         UsageError: no episode is scored, so nothing can be said about the policy.
     """
-    every = sorted(
-        episodes, key=lambda e: (*_task(e), e.episode_id)
-    )  # resampling must not depend on who finished first
+    # Sorted, because resampling must not depend on who finished first.
+    every = sorted(episodes, key=lambda e: (*task_of(e), e.episode_id))
     judged = [episode for episode in every if episode.scored]
     if not judged:
         raise UsageError(_nothing(every))
@@ -211,7 +210,7 @@ def summarise(
         policy=policy,
         episodes=len(every),
         scored=len(judged),
-        tasks=len({_task(episode) for episode in judged}),
+        tasks=len({task_of(episode) for episode in judged}),
         success=_success(judged, confidence),
         mean_return=_mean(judged, lambda e: e.total_reward, confidence),
         pass_k=_pass_k(judged, confidence),
@@ -247,29 +246,29 @@ def _nothing(every: list[Episode]) -> str:
     )
 
 
-def _task(episode: Episode) -> tuple[str, str]:
+def task_of(episode: Episode) -> tuple[str, str]:
     """What makes two episodes attempts at the same thing."""
     return episode.env_id, episode.task.digest
 
 
 def _success(episodes: Sequence[Episode], confidence: float) -> Estimate:
-    return proportion([e.success for e in episodes], [_task(e) for e in episodes], confidence=confidence)
+    return proportion([e.success for e in episodes], [task_of(e) for e in episodes], confidence=confidence)
 
 
 def _mean(episodes: Sequence[Episode], number: Callable[[Episode], float], confidence: float) -> Estimate:
-    return bootstrap([number(e) for e in episodes], clusters=[_task(e) for e in episodes], confidence=confidence)
+    return bootstrap([number(e) for e in episodes], clusters=[task_of(e) for e in episodes], confidence=confidence)
 
 
 def _check(episodes: Sequence[Episode], name: str, confidence: float) -> Estimate:
     """How often a check held, among the episodes whose task has it."""
-    held = [(e.score.checks[name], _task(e)) for e in episodes if e.score and name in e.score.checks]
+    held = [(e.score.checks[name], task_of(e)) for e in episodes if e.score and name in e.score.checks]
     return proportion([h for h, _ in held], [task for _, task in held], confidence=confidence)
 
 
 def _pass_k(episodes: Sequence[Episode], confidence: float) -> tuple[PassK, ...]:
     """pass@k and pass^k for k = 2, 4, 8, … and the largest group; each over the tasks that have ``k`` attempts."""
-    attempts = Counter(map(_task, episodes))
-    solved = Counter(_task(e) for e in episodes if e.success)
+    attempts = Counter(map(task_of, episodes))
+    solved = Counter(task_of(e) for e in episodes if e.success)
     largest = max(attempts.values())
     sizes = {2**i for i in range(1, largest.bit_length()) if 2**i <= largest} | ({largest} if largest > 1 else set())
     found = []
@@ -297,7 +296,7 @@ def _strata(episodes: Sequence[Episode], part: Callable[[Episode], Any], confide
         Stratum(
             name=str(name),
             episodes=len(members),
-            tasks=len({_task(e) for e in members}),
+            tasks=len({task_of(e) for e in members}),
             success=_success(members, confidence),
             mean_return=_mean(members, lambda e: e.total_reward, confidence),
             turns=sum(len(e.turns) for e in members) / len(members),

@@ -1,0 +1,185 @@
+"""Two runs against one another: the difference, how sure it is, and a verdict in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pydantic
+
+from ..errors import UsageError
+from ..rollouts.episode import Episode
+from .bootstrap import bootstrap
+from .statistics import Estimate, proportion, square_and_add
+from .summary import task_of
+
+Number = Callable[[Episode], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One quantity in both runs.
+
+    Args:
+        name: ``"success"``, ``"return"``, or a level's name.
+        a: the first run.
+        b: the second run.
+        difference: ``b − a``.
+        paired: both runs played these tasks, and the interval makes use of it.
+    """
+
+    name: str
+    a: Estimate
+    b: Estimate
+    difference: Estimate
+    paired: bool
+
+    def verdict(self, a: str = "A", b: str = "B", *, points: bool = False) -> str:
+        """What the difference says, in words.
+
+        Args:
+            a: the first run's name.
+            b: the second run's name.
+            points: show percentage points instead of the quantity's own unit.
+        """
+        shown, unit, digits = (self.difference.scaled(100), " points", 1) if points else (self.difference, "", 2)
+        amount = signed(shown.value, digits) + unit
+        if shown.low is None or shown.high is None:
+            return f"no verdict: {amount}, but one task says nothing about others"
+        interval = f"({signed(shown.low, digits, plus=False)} – {signed(shown.high, digits, plus=False)})"
+        if not shown.excludes_zero:
+            return f"no difference shown: {amount} {interval}"
+        return f"{b if shown.value > 0 else a} better: {amount} {interval}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs against one another.
+
+    Args:
+        a: name of the first run, the baseline.
+        b: name of the second run.
+        success: difference in success.
+        mean_return: difference in mean return.
+        levels: difference in success, level by level; empty where there is one level only.
+        shared_tasks: tasks that both runs played.
+        notes: remarks that a reader needs.
+    """
+
+    a: str
+    b: str
+    success: Difference
+    mean_return: Difference
+    levels: tuple[Difference, ...]
+    shared_tasks: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """The headline: what the difference in success says."""
+        return self.success.verdict(self.a, self.b, points=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dict."""
+        data: dict[str, Any] = pydantic.TypeAdapter(Comparison).dump_python(self, mode="json")
+        return {**data, "verdict": self.verdict}
+
+
+def compare(
+    a: Iterable[Episode], b: Iterable[Episode], *, names: tuple[str, str] = ("A", "B"), confidence: float = 0.95
+) -> Comparison:
+    """Compare two runs of the same environments.
+
+    Where at least half of the smaller run's tasks were played by both, only these are compared, task against task:
+    what makes a task hard then cancels. Otherwise the runs are taken as independent samples.
+
+    Args:
+        a: the baseline's episodes.
+        b: the other run's episodes.
+        names: what to call them.
+        confidence: nominal coverage of each interval (they are not adjusted for there being several).
+
+    Raises:
+        UsageError: a run has no scored episode, or the runs have no environment in common.
+    """
+    runs = tuple(
+        sorted((e for e in run if e.scored), key=lambda e: (*task_of(e), e.episode_id)) for run in (list(a), list(b))
+    )
+    for name, run in zip(names, runs, strict=True):
+        if not run:
+            raise UsageError(f"run {name} has no scored episode; there is nothing to compare")
+    environments = [{e.env_id for e in run} for run in runs]
+    if not environments[0] & environments[1]:
+        seen = " and ".join(", ".join(sorted(ids)) for ids in environments)
+        raise UsageError(f"the runs have no environment in common: {seen}")
+    tasks = [{task_of(e) for e in run} for run in runs]
+    shared, notes = tasks[0] & tasks[1], []
+    paired = 2 * len(shared) >= min(map(len, tasks))
+    if paired:
+        left_out = len(tasks[0] | tasks[1]) - len(shared)
+        runs = tuple([e for e in run if task_of(e) in shared] for run in runs)
+        if left_out:
+            notes.append(f"compared on the {len(shared)} tasks that both runs played; {left_out} others left out")
+    else:
+        notes.append(f"the runs share {len(shared)} tasks only, so they are compared as independent samples")
+    levels = sorted({e.task.level for e in runs[0]} & {e.task.level for e in runs[1]})
+    parts = [[[e for e in run if e.task.level == level] for run in runs] for level in levels]
+    return Comparison(
+        *names,
+        success=_success("success", *runs, paired=paired, confidence=confidence),
+        mean_return=_return("return", *runs, paired=paired, confidence=confidence),
+        levels=tuple(
+            _success(f"level {level}", *part, paired=paired, confidence=confidence)
+            for level, part in zip(levels, parts, strict=True)
+            if len(levels) > 1
+        ),
+        shared_tasks=len(shared),
+        notes=tuple(notes),
+    )
+
+
+def _success(name: str, a: Sequence[Episode], b: Sequence[Episode], *, paired: bool, confidence: float) -> Difference:
+    """The difference of two rates; where paired, with the correlation of their rates per task."""
+    one, other = (
+        proportion([e.success for e in run], [task_of(e) for e in run], confidence=confidence) for run in (a, b)
+    )
+    correlation = _correlation(a, b) if paired else 0.0
+    return Difference(name, one, other, square_and_add(other, one, correlation=correlation), paired)
+
+
+def _return(name: str, a: Sequence[Episode], b: Sequence[Episode], *, paired: bool, confidence: float) -> Difference:
+    """The difference of two mean returns; where paired, a bootstrap of the differences per task."""
+    one, other = (
+        bootstrap([e.total_reward for e in run], clusters=[task_of(e) for e in run], confidence=confidence)
+        for run in (a, b)
+    )
+    if not paired:
+        return Difference(name, one, other, square_and_add(other, one), paired)
+    of_a, of_b = (_per_task(run, lambda e: e.total_reward) for run in (a, b))
+    gaps = bootstrap([of_b[task] - of_a[task] for task in of_a], confidence=confidence)
+    return Difference(name, one, other, gaps, paired)
+
+
+def _correlation(a: Sequence[Episode], b: Sequence[Episode]) -> float:
+    """Pearson's correlation of the two runs' success rates over tasks; 0 where either is constant."""
+    of_a, of_b = (_per_task(run, lambda e: e.success) for run in (a, b))
+    pairs = np.array([(of_a[task], of_b[task]) for task in of_a])
+    if len(pairs) < 2 or not np.all(pairs.std(axis=0) > 1e-12):
+        return 0.0
+    return float(np.clip(np.corrcoef(pairs.T)[0, 1], -1.0, 1.0))
+
+
+def _per_task(run: Sequence[Episode], number: Number) -> dict[Hashable, float]:
+    values: dict[Hashable, list[float]] = {}
+    for episode in run:
+        values.setdefault(task_of(episode), []).append(float(number(episode)))
+    return {task: sum(each) / len(each) for task, each in values.items()}
+
+
+def signed(number: float, digits: int, *, plus: bool = True) -> str:
+    """A number with a real minus sign, and a plus sign unless told otherwise: ``"+12.0"``, ``"−3.1"``."""
+    text = f"{abs(number):.{digits}f}"
+    negative = number < 0 and float(text) != 0
+    return ("−" if negative else "+" if plus else "") + text
