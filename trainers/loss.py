@@ -115,30 +115,32 @@ def policy_loss(
         UsageError: bounds that do not enclose 1, a cap below 1, or a level that needs ``index``.
     """
     _check(level, clip, kind, is_mode, is_cap, index)
-    low, high = clip
     logp_N, old_N, behave_N = logp[mask], logp_old[mask], logp_behave[mask]
     advantage_N, weight_N = advantage[mask], weight[mask]
     log_ratio_N = logp_N - old_N
     ratio_N = _over(level, log_ratio_N, index[mask] if index is not None else None)
-    if kind == "ppo":
-        free, bound = ratio_N * advantage_N, ratio_N.clamp(low, high) * advantage_N
-        surrogate = torch.minimum(free, bound)
-        clipped = bound < free
-    elif kind == "cispo":
-        surrogate = ratio_N.detach().clamp(low, high) * advantage_N * logp_N
-        clipped = torch.ones_like(mask[mask])
-    else:
-        surrogate = advantage_N * logp_N
-        clipped = torch.zeros_like(mask[mask])
+    surrogate, clipped = _surrogate(kind, logp_N, ratio_N, advantage_N, clip)
     log_mismatch_N = old_N - behave_N
     if is_mode == "tis":
         limited = log_mismatch_N.detach().clamp(max=LOG_RATIO_LIMIT).exp().clamp(max=is_cap)
         surrogate = surrogate * limited
     ratio = ratio_N.detach()
     diagnostics = Diagnostics(
-        log_ratio_N.detach(), ratio, clipped & (ratio < low), clipped & (ratio > high), log_mismatch_N.detach()
+        log_ratio_N.detach(), ratio, clipped & (ratio < clip[0]), clipped & (ratio > clip[1]), log_mismatch_N.detach()
     )
     return -(weight_N * surrogate).sum(), diagnostics
+
+
+def _surrogate(
+    kind: Kind, logp_N: Tensor, ratio_N: Tensor, advantage_N: Tensor, clip: tuple[float, float]
+) -> tuple[Tensor, Tensor]:
+    """What is to be made large, per token, and whether a bound had the say."""
+    if kind == "reinforce":
+        return advantage_N * logp_N, torch.zeros_like(ratio_N, dtype=torch.bool)
+    bounded = ratio_N.clamp(*clip)
+    if kind == "cispo":
+        return bounded.detach() * advantage_N * logp_N, bounded != ratio_N
+    return torch.minimum(ratio_N * advantage_N, bounded * advantage_N), bounded * advantage_N < ratio_N * advantage_N
 
 
 def _over(level: Level, log_ratio_N: Tensor, index_N: Tensor | None) -> Tensor:
