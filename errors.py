@@ -20,6 +20,7 @@
     │   ├── EnvironmentFailedError     the environment raised
     │   ├── EnvironmentTimeoutError    the environment did not answer before the deadline
     │   └── EnvironmentDiedError       the environment's process is gone
+    ├── DivergedError              training reached a loss that is no number; the batch is saved for inspection
     └── UnscoredEpisodeError       somebody asked for the return of an episode that has none
 
 ``UsageError`` and its children end a command with one line and exit code 2. This module imports nothing of ours,
@@ -99,6 +100,10 @@ class EnvironmentTimeoutError(InfrastructureError):
 
 class EnvironmentDiedError(InfrastructureError):
     """The process that held the environment is gone."""
+
+
+class DivergedError(TurnwiseError):
+    """Training reached a loss or gradient that is no finite number; the message names the saved batch."""
 
 
 class UnscoredEpisodeError(TurnwiseError):

@@ -16,6 +16,9 @@ CONTEXT = -1
 """The turn and the version of a token that nobody sampled."""
 
 
+Unit = Literal["row", "episode"]
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One token sequence as the policy saw it grow; all fields have one entry per token.
@@ -184,13 +187,21 @@ class Rows:
         index = torch.as_tensor(list(wanted) if not isinstance(wanted, Tensor) else wanted, dtype=torch.long)
         return self._take(torch.isin(self.episode, index))
 
-    def microbatches(self, budget: int, *, whole: Literal["row", "episode"] = "row") -> list[Rows]:
+    def to(self, device: torch.device | str) -> Rows:
+        """The same rows on a device."""
+        return Rows(**{name: getattr(self, name).to(device) for name in self.__dataclass_fields__})
+
+    def microbatches(self, budget: int, *, whole: Unit = "row") -> list[Rows]:
         """Parts of at most ``budget`` padded tokens (a single unit may exceed it), longest first.
 
         Args:
             budget: rows × longest row.
             whole: what must not be divided: ``"episode"`` where a ratio is taken over a whole trajectory.
         """
+        return [part for part, _ in self.numbered_microbatches(budget, whole=whole)]
+
+    def numbered_microbatches(self, budget: int, *, whole: Unit = "row") -> list[tuple[Rows, Tensor]]:
+        """``microbatches``, each with the places of its tokens among these rows'."""
         units = self.row if whole == "row" else self.episode
         sizes, starts = self._extents()
         by_unit: dict[int, list[int]] = {}
@@ -206,7 +217,10 @@ class Rows:
                 parts.append([])
                 count, longest = len(by_unit[unit]), max(by_unit[unit])
             parts[-1].append(unit)
-        return [self._take(torch.isin(units, torch.tensor(part))) for part in parts]
+        return [
+            (self._take(place), place)
+            for place in (torch.isin(units, torch.tensor(part)).nonzero()[:, 0] for part in parts)
+        ]
 
     def padded(self) -> Padded:
         """These rows as a right-padded batch."""

@@ -1,0 +1,257 @@
+"""The learner: a model, its optimizer, and one update at a time. It knows nothing of any algorithm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+import torch
+from torch import Tensor
+
+from ..config import Config
+from ..errors import DivergedError
+from .kl import kl_estimate
+from .loss import Correction, Diagnostics, Kind, Level, policy_loss
+from .rows import Rows, Unit
+from .scoring import score
+
+
+class OptimizerConfig(Config):
+    """AdamW and what surrounds it."""
+
+    lr: float = pydantic.Field(1e-3, gt=0)
+    """Learning rate. 1e-3 suits nano models; LOOP used 5e-5 with LoRA on 32B, full fine-tuning wants about 1e-6."""
+    schedule: Literal["constant", "linear"] = "constant"
+    """What follows the warm-up: the same rate, or a line down to 0 at ``total`` updates."""
+    warmup: int = pydantic.Field(0, ge=0)
+    """Updates over which the rate rises linearly from 0."""
+    total: int | None = pydantic.Field(None, ge=1)
+    """Updates until a linear schedule ends; scripts that know it fill it in."""
+    weight_decay: float = pydantic.Field(0.0, ge=0)
+    """Decoupled weight decay."""
+    betas: tuple[float, float] = (0.9, 0.95)
+    """AdamW's β₁ and β₂."""
+    max_grad_norm: float = pydantic.Field(1.0, gt=0)
+    """Gradients are scaled down to this norm (LOOP's paper: 1, its code: 0.1)."""
+    microbatch_tokens: int = pydantic.Field(16384, ge=1)
+    """Padded tokens in one forward pass; changes memory and speed, and no result but in the last digits."""
+
+    def rate(self, update: int) -> float:
+        """The learning rate of an update, counted from 0."""
+        if update < self.warmup:
+            return self.lr * (update + 1) / self.warmup
+        if self.schedule == "linear" and self.total is not None:
+            return self.lr * max(0.0, 1 - (update - self.warmup) / max(1, self.total - self.warmup))
+        return self.lr
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """The settings of ``policy_loss`` that stay the same over a run, and when an update is refused.
+
+    Args:
+        level: what a ratio is taken over.
+        clip: bounds of the ratio.
+        kind: the surrogate.
+        is_mode: correction for a sampler that differs from the trainer.
+        is_cap: its cap.
+        max_kl: refuse an update, and report it, when the summed KL(old ‖ new) per episode exceeds this.
+    """
+
+    level: Level = "token"
+    clip: tuple[float, float] = (0.8, 1.2)
+    kind: Kind = "ppo"
+    is_mode: Correction = "none"
+    is_cap: float = 2.0
+    max_kl: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What one update did.
+
+    Args:
+        stepped: the weights moved.
+        aborted: it was refused because the policy had moved too far from the one before the iteration.
+        metrics: numbers worth a curve.
+    """
+
+    stepped: bool
+    aborted: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+class Learner:
+    """Updates a model from rows.
+
+    Every forward pass is in evaluation mode, also those with a gradient: dropout would make the policy differ from
+    itself, and every ratio from 1, before a single update (algorithms.md, traps 15 and 23).
+
+    Args:
+        model: a causal language model; it may be shared with a policy that samples from it between updates.
+        options: the optimizer's settings.
+        temperature: of sampling.
+        dump: where a batch with a non-finite loss is saved.
+    """
+
+    def __init__(
+        self, model: Any, options: OptimizerConfig, *, temperature: float = 1.0, dump: Path | None = None
+    ) -> None:
+        self.model = model.eval()
+        self.options = options
+        self.temperature = temperature
+        self.dump = dump
+        self.updates = 0
+        self.skipped = 0
+        self._parameters = [p for p in model.parameters() if p.requires_grad]
+        self._optimizer = torch.optim.AdamW(
+            self._parameters, lr=options.lr, betas=options.betas, weight_decay=options.weight_decay
+        )
+
+    @torch.no_grad()
+    def logprobs(self, rows: Rows, *, whole: Unit = "row") -> Tensor:
+        """Log-probability of each sampled token under the present weights, 0 on context, ``[T]`` on the CPU."""
+        logp = torch.zeros(len(rows))
+        for part, place in rows.numbered_microbatches(self.options.microbatch_tokens, whole=whole):
+            logp[place] = score(self.model, part, temperature=self.temperature).logp.cpu()
+        return logp
+
+    def recompute_old(self, rows: Rows) -> Rows:
+        """Replace the sampler's log-probabilities by the trainer's own: the ratio is then exactly 1 at first."""
+        return rows.with_logp_old(self.logprobs(rows))
+
+    def step(self, rows: Rows, objective: Objective, *, version: int = 0) -> Update:
+        """One optimizer step on the sum of the losses of ``rows``, in micro-batches.
+
+        Rows without advantage or weight are not even looked at: their gradient is 0. If none is left, or the gradient
+        is exactly 0, the optimizer does not move (Adam would, by its momentum) and the update counts as skipped.
+
+        Args:
+            rows: with advantage, weight and ``logp_old``.
+            objective: the loss.
+            version: the present policy version, for the staleness of the tokens.
+
+        Raises:
+            DivergedError: the loss or the gradient is not finite; weights and optimizer are as before.
+        """
+        useful = rows.episodes(torch.unique(rows.episode[(rows.advantage * rows.weight) != 0]))
+        self._optimizer.zero_grad(set_to_none=True)
+        if not useful.tokens:
+            self.skipped += 1
+            return Update(stepped=False, metrics={"loss": 0.0, "grad_norm": 0.0, "tokens": 0.0})
+        loss, seen, metrics = self._accumulate(
+            useful, objective, lambda logp, part: _loss(logp, part.to(logp.device), objective)
+        )
+        assert seen is not None
+        metrics |= seen.metrics() | _staleness(useful, version)
+        episodes = torch.unique(useful.episode).numel()
+        kl = kl_estimate(-seen.log_ratio, torch.zeros_like(seen.log_ratio), "k3").sum() / episodes
+        metrics |= {"loss": loss, "kl_episode": float(kl), "tokens": float(useful.tokens)}
+        if objective.max_kl is not None and float(kl) > objective.max_kl:
+            self._optimizer.zero_grad(set_to_none=True)
+            self.skipped += 1
+            return Update(stepped=False, aborted=True, metrics=metrics)
+        return self._apply(useful, metrics)
+
+    def clone(self, rows: Rows) -> Update:
+        """One optimizer step on the weighted negative log-likelihood of the sampled tokens: behaviour cloning.
+
+        Raises:
+            DivergedError: as ``step``.
+        """
+        self._optimizer.zero_grad(set_to_none=True)
+        if not rows.tokens:
+            self.skipped += 1
+            return Update(stepped=False, metrics={"loss": 0.0, "grad_norm": 0.0, "tokens": 0.0})
+        loss, _, metrics = self._accumulate(
+            rows, None, lambda logp, part: (-(part.to(logp.device).weight * logp).sum(), None)
+        )
+        return self._apply(rows, metrics | {"loss": loss, "tokens": float(rows.tokens)})
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the model that the next update depends on."""
+        return {"optimizer": self._optimizer.state_dict(), "updates": self.updates, "skipped": self.skipped}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.updates, self.skipped = int(state["updates"]), int(state["skipped"])
+
+    # -- the inside ---------------------------------------------------------------------------------------------
+
+    def _accumulate(
+        self,
+        rows: Rows,
+        objective: Objective | None,
+        loss_of: Callable[[Tensor, Rows], tuple[Tensor, Diagnostics | None]],
+    ) -> tuple[float, Diagnostics | None, dict[str, float]]:
+        """Sum losses and gradients over micro-batches."""
+        whole: Unit = "episode" if objective and objective.level == "trajectory" else "row"
+        total, seen, entropy = 0.0, [], 0.0
+        for part in rows.microbatches(self.options.microbatch_tokens, whole=whole):
+            scores = score(self.model, part, temperature=self.temperature)
+            loss, diagnostics = loss_of(scores.logp, part)
+            if not torch.isfinite(loss):
+                self._diverged(part, f"the loss is {float(loss)}")
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+            entropy += float(scores.entropy.sum())
+            if diagnostics is not None:
+                seen.append(diagnostics)
+        turns = torch.unique(rows.turn[rows.mask]).numel()
+        metrics = {"entropy": entropy / rows.tokens, "entropy_turn": entropy / turns}
+        return total, Diagnostics.join(seen) if seen else None, metrics
+
+    def _apply(self, rows: Rows, metrics: dict[str, float]) -> Update:
+        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.options.max_grad_norm))
+        if not math.isfinite(norm):
+            self._diverged(rows, f"the gradient norm is {norm}")
+        metrics |= {"grad_norm": norm, "lr": self.options.rate(self.updates)}
+        if norm == 0.0:
+            self.skipped += 1
+        else:
+            for group in self._optimizer.param_groups:
+                group["lr"] = metrics["lr"]
+            self._optimizer.step()
+            self.updates += 1
+        self._optimizer.zero_grad(set_to_none=True)
+        return Update(stepped=norm != 0.0, metrics=metrics)
+
+    def _diverged(self, rows: Rows, what: str) -> None:
+        self._optimizer.zero_grad(set_to_none=True)
+        saved = "not saved: the learner has no dump path"
+        if self.dump is not None:
+            self.dump.parent.mkdir(parents=True, exist_ok=True)
+            torch.save({name: getattr(rows, name) for name in rows.__dataclass_fields__}, self.dump)
+            saved = f"saved as {self.dump}"
+        raise DivergedError(
+            f"after {self.updates} updates {what}; the batch of {rows.tokens} tokens is {saved}. "
+            "The weights are as before the update: resume from the last checkpoint with a lower optimizer.lr"
+        )
+
+
+def _loss(logp: Tensor, part: Rows, objective: Objective) -> tuple[Tensor, Diagnostics]:
+    index = {"token": None, "turn": part.turn, "trajectory": part.episode}[objective.level]
+    return policy_loss(
+        logp,
+        part.logp_old,
+        part.logp_behave,
+        part.advantage,
+        part.weight,
+        part.mask,
+        index,
+        level=objective.level,
+        clip=objective.clip,
+        kind=objective.kind,
+        is_mode=objective.is_mode,
+        is_cap=objective.is_cap,
+    )
+
+
+def _staleness(rows: Rows, version: int) -> dict[str, float]:
+    age = version - rows.version[rows.mask]
+    return {"staleness_mean": float(age.float().mean()), "staleness_max": float(age.max())}
