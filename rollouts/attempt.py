@@ -1,0 +1,219 @@
+"""One attempt at one episode: reset, then observe, decide, step, until something ends it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, TypeVar
+
+from ..agents.agent import Agent, Decision, EpisodeContext, Session
+from ..envs.messages import Action, Observation
+from ..errors import (
+    ContractError,
+    EnvironmentFailedError,
+    EnvironmentTimeoutError,
+    InfrastructureError,
+    PolicyError,
+    PolicyTimeoutError,
+    UsageError,
+)
+from ..tasks.rng import Rng
+from ..tasks.score import Score
+from ..tasks.spec import TaskSpec
+from .episode import Episode, Outcome, Turn
+from .hosts import Host
+from .options import RunOptions
+from .pool import EnvPool
+
+T = TypeVar("T")
+TYPED = frozenset(("score", "success", "obs_key"))
+"""Keys of an environment's ``info`` that have a field of their own in the records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One episode to be played.
+
+    Args:
+        index: the task's place in the run.
+        member: the episode's place in its group.
+        episode_id: a pure function of run seed, environment id, task, index and member.
+        group_id: the same without the member.
+        env_id: the environment's id.
+        fingerprints: what every episode of the run records.
+    """
+
+    task: TaskSpec
+    index: int
+    member: int
+    episode_id: str
+    group_id: str
+    env_id: str
+    fingerprints: Mapping[str, str]
+
+
+class Attempt:
+    """One try at a job. ``play`` returns the episode, or raises what the runner must decide on."""
+
+    def __init__(self, job: Job, number: int, agent: Agent, options: RunOptions) -> None:
+        self._job = job
+        self._number = number
+        self._agent = agent
+        self._options = options
+        self._turns: list[Turn] = []
+        self._observation: Observation | None = None
+        self._seconds_env = 0.0
+        self._started = perf_counter()
+
+    async def play(self, pool: EnvPool) -> Episode:
+        """The finished episode, on an environment of ``pool``.
+
+        Raises:
+            InfrastructureError: environment or policy server failed; another attempt may succeed.
+            ContractError: the agent has a bug.
+            UsageError: the task or the agent's settings are wrong.
+        """
+        limit = self._options.episode_timeout
+        try:
+            async with asyncio.timeout(limit) as deadline:
+                host = await self._env(pool.take(), "open")
+                reusable = False
+                try:
+                    episode = await self._turn_by_turn(host)
+                    reusable = True
+                finally:
+                    pool.give(host, reusable=reusable)
+                return episode
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            late = f"the episode was not over after {limit:g} s (episode_timeout), in turn {len(self._turns)}"
+            return self.sealed(Outcome.CANCELLED, error=late)
+
+    def sealed(self, outcome: Outcome, *, score: Score | None = None, error: str | None = None) -> Episode:
+        """The record of what happened so far, ended by ``outcome``."""
+        return Episode(
+            episode_id=self._job.episode_id,
+            env_id=self._job.env_id,
+            task=self._job.task,
+            group_id=self._job.group_id,
+            turns=tuple(self._turns),
+            outcome=outcome,
+            final_observation=self._observation,
+            score=score,
+            error=error,
+            attempts=self._number,
+            seconds=perf_counter() - self._started,
+            fingerprints={**self._job.fingerprints, "task": self._job.task.digest},
+        )
+
+    async def _turn_by_turn(self, host: Host) -> Episode:
+        observation, info = await self._env(host.reset(self._job.task), "reset")
+        self._observation, obs_key = observation, info.get("obs_key")
+        session = self._session(host)
+        while True:
+            try:
+                decision = await self._decide(session, observation)
+            except PolicyError as error:
+                return self.sealed(Outcome.POLICY_FAILED, score=Score(success=False), error=one_line(error))
+            after, reward, terminated, truncated, info = await self._env(host.step(decision.action), "step")
+            self._turns.append(
+                Turn(
+                    observation=observation,
+                    action=decision.action,
+                    reward=reward,
+                    terminated=terminated,
+                    truncated=truncated,
+                    prompt_ids=decision.prompt_ids,
+                    action_ids=decision.action_ids,
+                    logprobs=decision.logprobs,
+                    versions=decision.versions,
+                    finish=decision.finish,
+                    seconds_policy=decision.seconds,
+                    seconds_env=self._seconds_env,
+                    obs_key=obs_key,
+                    info={key: value for key, value in info.items() if key not in TYPED},
+                )
+            )
+            self._seconds_env = 0.0
+            self._observation, observation, obs_key = after, after, info.get("obs_key")
+            if terminated or truncated:
+                outcome = Outcome.COMPLETED if terminated else Outcome.TRUNCATED
+                return self.sealed(outcome, score=_judgement(info))
+            await asyncio.sleep(0)  # scripted agents on quick environments never wait: let the others run
+
+    def _session(self, host: Host) -> Session:
+        context = EpisodeContext(
+            episode_id=self._job.episode_id,
+            env_id=self._job.env_id,
+            task=self._job.task,
+            tools=host.tools,
+            rng=Rng("agent", self._options.seed, self._job.episode_id, self._number),
+            oracle=lambda: self._env(host.oracle(), "oracle"),
+            random=lambda seed: self._env(host.random(seed), "random"),
+        )
+        try:
+            return self._agent.start(context)
+        except Exception as error:
+            raise self._blamed(error) from error
+
+    async def _decide(self, session: Session, observation: Observation) -> Decision:
+        limit = self._options.turn_timeout
+        try:
+            async with asyncio.timeout(limit) as deadline:
+                decision = await session.act(observation)
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise self._blamed(error) from error
+            raise PolicyTimeoutError(f"no action after {limit:g} s (turn_timeout)") from None
+        except asyncio.CancelledError as error:
+            if _asked_to_stop():
+                raise
+            raise self._blamed(error) from error
+        except Exception as error:
+            raise self._blamed(error) from error.__cause__
+        if not isinstance(decision, Decision) or not isinstance(decision.action, Action):
+            raise ContractError(f"{self._who()} returned {decision!r:.80}, not a Decision with an Action")
+        return decision
+
+    async def _env(self, call: Awaitable[T], verb: str) -> T:
+        limit, started = self._options.env_timeout, perf_counter()
+        try:
+            async with asyncio.timeout(limit) as deadline:
+                return await call
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            raise EnvironmentTimeoutError(f"no answer to {verb} after {limit:g} s (env_timeout)") from None
+        except asyncio.CancelledError:
+            if _asked_to_stop():
+                raise
+            raise EnvironmentFailedError(f"environment cancelled itself in {verb}") from None
+        finally:
+            self._seconds_env += perf_counter() - started
+
+    def _blamed(self, error: BaseException) -> BaseException:
+        """What an agent raises beyond its contract is a bug, and a bug is not data: it stops the run."""
+        if isinstance(error, (PolicyError, InfrastructureError, UsageError)):
+            return error
+        return ContractError(f"{self._who()} raised {one_line(error)}")
+
+    def _who(self) -> str:
+        return f"agent {type(self._agent).__name__}, in turn {len(self._turns)} of episode {self._job.episode_id},"
+
+
+def _judgement(info: Mapping[str, Any]) -> Score:
+    """The score that a last step brought; environments from elsewhere may say ``success`` only."""
+    score = info.get("score")
+    return score if isinstance(score, Score) else Score(success=bool(info.get("success", False)))
+
+
+def _asked_to_stop() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def one_line(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

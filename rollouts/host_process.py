@@ -1,0 +1,176 @@
+"""An environment in a child process: what crashes, leaks or hangs there stays there.
+
+This isolates from accidents, not from malice: parent and child exchange pickles. Untrusted code belongs in a sandbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pickle
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from functools import partial
+from typing import Any, Self
+
+import cloudpickle
+import pydantic
+
+from ..envs.base import TurnEnv
+from ..envs.registry import Entry, make, register
+from ..envs.tools import Tool
+from ..errors import EnvironmentDiedError, EnvironmentFailedError, UsageError
+from .hosts import CLOSING_GRACE, Build, Host
+
+CHILD = "import sys; sys.path[:] = {path!r}; from turnwise.rollouts.host_child import main; main({fd})"
+HEADER = struct.Struct("!Q")
+
+
+class ProcessHost(Host):
+    """An environment in a child process, spoken to over a socket pair.
+
+    Forks live in the same process as their origin and share its fate; the process ends with the last of them.
+    """
+
+    def __init__(self, child: Child, handle: int) -> None:
+        self._child = child
+        self._handle = handle
+        self._open = True
+        child.users += 1
+
+    @classmethod
+    async def open(cls, build: Build) -> Self:
+        """Start a process and make the environment in it."""
+        try:
+            payload = cloudpickle.dumps(build)
+        except Exception as error:
+            raise UsageError(
+                f"{build!r} cannot be sent to another process ({type(error).__name__}: {error}); use isolation='thread'"
+            ) from None
+        child = await Child.start()
+        try:
+            handle = await child.ask(0, "open", payload)
+        except BaseException:
+            child.kill()
+            raise
+        return cls(child, handle)
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._child.process.pid
+
+    async def fork(self) -> ProcessHost:
+        return ProcessHost(self._child, await self._do("fork"))
+
+    async def close(self) -> None:
+        if not self._open:
+            return
+        self._open = False
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(self._child.ask(self._handle, "close", None), CLOSING_GRACE)
+        self._child.users -= 1
+        if self._child.users == 0:
+            self._child.kill()
+
+    def abandon(self) -> None:
+        self._open = False
+        self._child.kill()
+
+    async def _call(self, verb: str, argument: Any) -> Any:
+        answer = await self._child.ask(self._handle, verb, argument)
+        if verb == "reset":
+            observation, info, tools = answer
+            return observation, info, tuple(_described(*tool) for tool in tools)
+        return answer
+
+
+class Child:
+    """The process and the pipe to it. One call at a time; a call that is cut short kills the process."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.process = process
+        self.users = 0
+        self._reader = reader
+        self._writer = writer
+        self._turn = asyncio.Lock()
+
+    @classmethod
+    async def start(cls) -> Self:
+        """A child process with this one's module path; it ends when the pipe closes."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = _spawn(theirs.fileno())
+        reader, writer = await asyncio.open_connection(sock=ours)
+        return cls(process, reader, writer)
+
+    async def ask(self, handle: int, verb: str, argument: Any) -> Any:
+        """Have the child perform a verb on one of its environments.
+
+        Raises:
+            EnvironmentDiedError: the process is gone.
+        """
+        async with self._turn:
+            try:
+                request = pickle.dumps((handle, verb, argument))
+                self._writer.write(HEADER.pack(len(request)) + request)
+                await self._writer.drain()
+                (size,) = HEADER.unpack(await self._reader.readexactly(HEADER.size))
+                answer = await self._reader.readexactly(size)
+            except (asyncio.IncompleteReadError, ConnectionError, RuntimeError):
+                raise EnvironmentDiedError(f"the environment's process {self._end()} in {verb}") from None
+            except asyncio.CancelledError:
+                self.kill()  # its answer would be taken for that to the next question
+                raise
+        ok, value = pickle.loads(answer)
+        if not ok:
+            raise value
+        return value
+
+    def kill(self) -> None:
+        """End the process now."""
+        self._writer.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def _end(self) -> str:
+        self._writer.close()
+        try:
+            code = self.process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            return "closed its pipe"
+        if code >= 0:
+            return f"ended with exit code {code}"
+        with contextlib.suppress(ValueError):
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"was killed by signal {-code}"
+
+
+def _spawn(fd: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", CHILD.format(path=sys.path, fd=fd)]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(fd,))
+
+
+def portable(entry: Entry, kwargs: dict[str, Any]) -> Build:
+    """A way to make a registered environment that also works in a process where it was never registered."""
+    return partial(_make_registered, entry, kwargs)
+
+
+def _make_registered(entry: Entry, kwargs: dict[str, Any]) -> TurnEnv:
+    register(entry.id, entry.entry_point, kwargs=entry.kwargs, source=entry.source, extra=entry.extra)
+    return make(entry.id, **kwargs)
+
+
+def _described(name: str, description: str, parameters: dict[str, Any], ends: bool) -> Tool:
+    """A tool as the agent needs it; what runs it is in the other process."""
+
+    def elsewhere(*_: Any, **__: Any) -> Any:
+        raise EnvironmentFailedError(f"tool {name!r} lives in the environment's process; call it through step()")
+
+    return Tool(name, description, parameters, pydantic.BaseModel, elsewhere, ends)

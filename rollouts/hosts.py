@@ -1,0 +1,259 @@
+"""Where an environment lives: in the event loop, on a thread of its own, or (``host_process``) in another process.
+
+A ``Host`` is the one seam between the runner and an environment, all of it async. Ray workers and HTTP are further
+hosts behind the same verbs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import threading
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Self, cast
+
+from ..envs.base import Reset, Stepped, TurnEnv
+from ..envs.messages import Action
+from ..envs.tools import Tool
+from ..errors import ContractError, EnvironmentFailedError, InfrastructureError, UsageError
+from ..tasks.rng import Rng
+from ..tasks.spec import TaskSpec
+
+Build = Callable[[], TurnEnv]
+"""Makes one environment."""
+CLOSING_GRACE = 5.0
+"""Seconds that an environment gets to close itself before it is abandoned."""
+
+
+class Host(ABC):
+    """One environment, wherever it lives, as async verbs.
+
+    Every verb raises ``UsageError`` for input that the environment refuses (a task it cannot generate), and an
+    ``InfrastructureError`` for whatever else goes wrong in it. A host is not to be used again after such an error,
+    nor after a call was cancelled (``busy`` stays true): ``abandon`` it.
+    """
+
+    tools: Sequence[Tool] = ()
+    """What the agent may call in the present episode."""
+    busy: bool = False
+    """A call is in flight, or was cancelled before it came back."""
+
+    async def reset(self, task: TaskSpec) -> Reset:
+        """Begin an episode of ``task``."""
+        observation, info, self.tools = await self._do("reset", task)
+        return observation, info
+
+    async def step(self, action: Action) -> Stepped:
+        """Take one action."""
+        return cast(Stepped, await self._do("step", action))
+
+    async def oracle(self) -> Action:
+        """The environment's own best next action.
+
+        Raises:
+            ContractError: it has no oracle.
+        """
+        return cast(Action, await self._do("oracle"))
+
+    async def random(self, seed: int) -> Action:
+        """An action of an agent that knows the rules only."""
+        return cast(Action, await self._do("random", seed))
+
+    @abstractmethod
+    async def fork(self) -> Host:
+        """Another host whose environment is in the same state and independent of this one."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the environment, giving it ``CLOSING_GRACE`` seconds."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """Give the environment up without waiting for it, whatever it is doing."""
+
+    @abstractmethod
+    async def _call(self, verb: str, argument: Any) -> Any:
+        """Perform one verb; see ``perform``."""
+
+    async def _do(self, verb: str, argument: Any = None) -> Any:
+        self.busy = True
+        try:
+            result = await self._call(verb, argument)
+        except Exception:
+            self.busy = False
+            raise
+        self.busy = False
+        return result
+
+
+class InlineHost(Host):
+    """An environment called in the event loop: right for pure Python that answers at once, or that awaits."""
+
+    def __init__(self, env: TurnEnv) -> None:
+        self._env = env
+        self._async = hasattr(env, "astep")
+
+    @classmethod
+    async def open(cls, build: Build) -> Self:
+        """Make the environment here and now."""
+        try:
+            return cls(build())
+        except Exception as error:
+            raise translated(error, "open") from error
+
+    async def _call(self, verb: str, argument: Any) -> Any:
+        env = self._env
+        try:
+            if self._async and verb == "step":
+                return await env.astep(argument)
+            if self._async and verb == "reset":
+                observation, info = await env.areset(options={"task": argument})
+                return observation, info, env.unwrapped.tools  # type: ignore[attr-defined]
+            return perform(env, verb, argument)
+        except (Exception, SystemExit) as error:
+            raise translated(error, verb) from error
+
+    async def fork(self) -> InlineHost:
+        return InlineHost(await self._do("fork"))
+
+    async def close(self) -> None:
+        self.abandon()
+
+    def abandon(self) -> None:
+        with contextlib.suppress(Exception):
+            self._env.close()
+
+
+class ThreadHost(Host):
+    """An environment on a daemon thread of its own: right for one that blocks.
+
+    A call that never returns costs its thread and nothing else: the thread is abandoned, closes the environment if
+    it ever comes back, and does not keep the process from exiting.
+    """
+
+    def __init__(self, worker: Worker, env: TurnEnv) -> None:
+        self._worker = worker
+        self._env = env
+
+    @classmethod
+    async def open(cls, build: Build) -> Self:
+        """Make the environment on its thread, so that thread-bound resources work."""
+        worker, made = Worker(), list[TurnEnv]()
+        try:
+            await worker.call(lambda: made.append(build()))
+            return cls(worker, made[0])
+        except asyncio.CancelledError:
+            worker.post(lambda: made[0].close())
+            worker.stop()
+            raise
+        except BaseException as error:
+            worker.stop()
+            raise translated(error, "open") from error
+
+    async def _call(self, verb: str, argument: Any) -> Any:
+        try:
+            return await self._worker.call(lambda: perform(self._env, verb, argument))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            raise translated(error, verb) from error
+
+    async def fork(self) -> ThreadHost:
+        return ThreadHost(Worker(), await self._do("fork"))
+
+    async def close(self) -> None:
+        done = self._worker.call(self._env.close)
+        self._worker.stop()
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(done, CLOSING_GRACE)
+
+    def abandon(self) -> None:
+        self._worker.post(self._env.close)
+        self._worker.stop()
+
+
+class Worker:
+    """A daemon thread that performs calls in order and answers into the event loop that asked."""
+
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="turnwise-env", daemon=True).start()
+
+    def call(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
+        """A future of ``function()``, performed on the thread."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+
+        def answer(result: Any, error: BaseException | None) -> None:
+            if future.done():
+                return
+            if error is None:
+                future.set_result(result)
+            elif isinstance(error, StopIteration):
+                future.set_exception(RuntimeError(f"StopIteration: {error}"))
+            else:
+                future.set_exception(error)
+
+        def work() -> None:
+            result, problem = None, None
+            try:
+                result = function()
+            except BaseException as error:
+                problem = error
+            with contextlib.suppress(RuntimeError):  # the loop is gone, and with it whoever asked
+                loop.call_soon_threadsafe(answer, result, problem)
+
+        self._calls.put(work)
+        return future
+
+    def post(self, function: Callable[[], Any]) -> None:
+        """Perform ``function`` after what is in hand, and tell nobody how it went."""
+
+        def work() -> None:
+            with contextlib.suppress(BaseException):
+                function()
+
+        self._calls.put(work)
+
+    def stop(self) -> None:
+        """End the thread after the calls in hand."""
+        self._calls.put(None)
+
+    def _work(self) -> None:
+        while (work := self._calls.get()) is not None:
+            work()
+            del work  # or the last call, and with it the environment, would live until the next
+
+
+def perform(env: TurnEnv, verb: str, argument: Any) -> Any:
+    """One verb on an environment, synchronously; what threads and child processes run."""
+    if verb == "step":
+        return env.step(argument)
+    if verb == "reset":
+        observation, info = env.reset(options={"task": argument})
+        return observation, info, env.unwrapped.tools  # type: ignore[attr-defined]
+    if verb == "oracle":
+        return Action.of(env.get_wrapper_attr("oracle")())
+    if verb == "random":
+        return Action.of(env.get_wrapper_attr("random_action")(Rng("random_action", argument)))
+    if verb == "fork":
+        return env.fork()
+    raise ValueError(f"an environment host knows no verb {verb!r}")
+
+
+def translated(error: BaseException, verb: str) -> Exception:
+    """What the runner sees of an exception that an environment raised.
+
+    Usage errors and infrastructure errors pass as they are, and so does a missing oracle. Anything else is an
+    ``EnvironmentFailedError`` that names the exception and the last line of its traceback.
+    """
+    if isinstance(error, (UsageError, InfrastructureError)):
+        return error
+    if isinstance(error, ContractError) and verb in ("oracle", "random", "fork"):
+        return error
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line})" if frames else ""
+    return EnvironmentFailedError(f"environment raised in {verb}: {type(error).__name__}: {error}{where}")

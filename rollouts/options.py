@@ -1,0 +1,51 @@
+"""How a run is run: one documented configuration."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+from ..config import Config
+from ..errors import UsageError
+
+Isolation = Literal["auto", "inline", "thread", "process"]
+
+
+class RunOptions(Config):
+    """How episodes are played; every field has a default that suits a laptop."""
+
+    concurrency: Annotated[int, pydantic.Field(ge=1)] = 64
+    """How many episodes are alive at once."""
+    group_size: Annotated[int, pydantic.Field(ge=1)] = 1
+    """How many episodes per task; they share a ``group_id``."""
+    turn_timeout: Annotated[float | None, pydantic.Field(gt=0)] = 300.0
+    """Seconds that the agent has for one turn; beyond them the episode is ``policy_failed``."""
+    env_timeout: Annotated[float | None, pydantic.Field(gt=0)] = 120.0
+    """Seconds that the environment has for one call; beyond them the episode is retried on a fresh one."""
+    episode_timeout: Annotated[float | None, pydantic.Field(gt=0)] = None
+    """Seconds for one attempt at an episode; beyond them it is ``cancelled``: unscored, not retried, counted."""
+    retries: Annotated[int, pydantic.Field(ge=0)] = 2
+    """How often an episode is tried again after an infrastructure failure before it is ``infra_failed``."""
+    backoff: Annotated[float, pydantic.Field(ge=0)] = 0.5
+    """Seconds before the first retry; doubled each time, 30 at most."""
+    isolation: Isolation = "auto"
+    """Where environments live: ``inline`` in the event loop, ``thread``, ``process``; ``auto`` asks the class."""
+    seed: Annotated[int, pydantic.Field(ge=0)] = 0
+    """Names the run: episode ids and the agents' random numbers follow from it."""
+    env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
+    """Constructor arguments of the environment."""
+
+
+def run_options(**fields: Any) -> RunOptions:
+    """``RunOptions`` from keyword arguments.
+
+    Raises:
+        UsageError: there is no such option, or it cannot have this value.
+    """
+    try:
+        return RunOptions(**fields)
+    except pydantic.ValidationError as error:
+        problems = error.errors(include_url=False)
+        told = (f"run option {'.'.join(map(str, p['loc']))}: {p['msg']}; got {p['input']!r}" for p in problems)
+        raise UsageError("; ".join(told)) from None

@@ -1,0 +1,152 @@
+"""Environments in stock: made on demand, reused between episodes, replaced after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Self
+
+from gymnasium.envs.registration import load_env_creator
+
+from ..envs.base import TurnEnv
+from ..envs.registry import find, make
+from ..envs.toolenv import ToolEnv
+from ..envs.tools import tools_of
+from ..errors import UsageError
+from .host_process import ProcessHost, portable
+from .hosts import Build, Host, InlineHost, ThreadHost
+from .options import Isolation
+
+EnvSource = str | type[TurnEnv] | Callable[..., TurnEnv]
+"""A registered id, a class, or anything that makes an environment when called."""
+
+
+@dataclass(slots=True)
+class EnvPool:
+    """Makes, lends, takes back and closes environments of one kind.
+
+    ``run_episodes`` makes one for itself; hand it one of yours to keep costly environments between runs::
+
+        async with EnvPool.of("turnwise/Maze-v0") as pool:
+            async for episode in run_episodes(pool, agent, tasks): ...
+
+    Args:
+        env_id: the id that episodes are recorded under.
+        build: makes one environment.
+        isolation: where they live.
+        env_kwargs: what ``build`` passes to the constructor; recorded with every episode.
+    """
+
+    env_id: str
+    build: Build
+    isolation: Isolation = "auto"
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    made: int = 0
+    """How many environments have been made so far."""
+    _free: list[Host] = field(default_factory=list)
+    _lent: set[Host] = field(default_factory=set)
+    _deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @classmethod
+    def of(cls, env: EnvSource, *, isolation: Isolation = "auto", env_kwargs: Mapping[str, Any] | None = None) -> Self:
+        """A pool of what ``env`` names.
+
+        Raises:
+            UnknownEnvironmentError: no such id.
+            UsageError: ``env`` is an environment rather than a way to make one.
+        """
+        kwargs = dict(env_kwargs or {})
+        if isinstance(env, str):
+            entry = find(env)
+            if isolation == "process":
+                return cls(env, portable(entry, kwargs), isolation, kwargs)
+            return cls(env, partial(make, env, **kwargs), _resolved(isolation, _class_of(entry.entry_point)), kwargs)
+        if isinstance(env, TurnEnv) or not callable(env):
+            raise UsageError(
+                f"env must be an id, a class or a factory, so that every episode has its own; got {type(env).__name__}"
+            )
+        name = getattr(env, "__qualname__", None) or type(env).__name__
+        return cls(name, partial(env, **kwargs), _resolved(isolation, _class_of(env)), kwargs)
+
+    async def take(self) -> Host:
+        """An idle environment, or a new one.
+
+        Raises:
+            InfrastructureError: it could not be made.
+        """
+        host = self._free.pop() if self._free else await self._open()
+        self._lent.add(host)
+        return host
+
+    def give(self, host: Host, *, reusable: bool) -> None:
+        """Hand an environment back; one that is busy or not ``reusable`` is abandoned."""
+        self._lent.discard(host)
+        if reusable and not host.busy:
+            self._free.append(host)
+        else:
+            host.abandon()
+
+    async def close(self) -> None:
+        """Close every environment; one that is still lent is abandoned."""
+        lent, self._lent = self._lent, set()
+        free, self._free = self._free, []
+        for host in lent:
+            host.abandon()
+        await asyncio.gather(*(host.close() for host in free))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _open(self) -> Host:
+        if self.isolation == "auto":  # a factory: nobody knows what it makes before it has made one
+            async with self._deciding:
+                await self._decide()
+        self.made += 1
+        if self.isolation == "inline":
+            return await InlineHost.open(self.build)
+        if self.isolation == "thread":
+            return await ThreadHost.open(self.build)
+        return await ProcessHost.open(self.build)
+
+    async def _decide(self) -> None:
+        if self.isolation != "auto":
+            return
+        kinds: list[type[TurnEnv]] = []
+
+        def look() -> TurnEnv:
+            env = self.build()
+            if hasattr(env, "astep"):
+                kinds.append(type(env.unwrapped))  # type: ignore[arg-type]
+            return env
+
+        host = await ThreadHost.open(look)
+        await host.close()
+        self.isolation = "inline" if kinds and runs_inline(kinds[0]) else "thread"
+
+
+def runs_inline(kind: type[TurnEnv]) -> bool:
+    """Whether an environment class may run in the event loop: it says so, or everything it does is a coroutine."""
+    if not kind.blocking:
+        return True
+    acts = [tool.function for tool in tools_of(kind)] if issubclass(kind, ToolEnv) else [kind.act]
+    return all(inspect.iscoroutinefunction(function) for function in (kind.start, *acts))
+
+
+def _class_of(creator: Any) -> type[TurnEnv] | None:
+    try:
+        loaded = load_env_creator(creator) if isinstance(creator, str) else creator
+    except ImportError:
+        return None  # an optional extra is missing; making the environment says so properly
+    return loaded if isinstance(loaded, type) and issubclass(loaded, TurnEnv) else None
+
+
+def _resolved(isolation: Isolation, kind: type[TurnEnv] | None) -> Isolation:
+    if isolation != "auto" or kind is None:
+        return isolation
+    return "inline" if runs_inline(kind) else "thread"

@@ -1,0 +1,198 @@
+"""``run_episodes``: plays tasks concurrently and yields episodes as they finish.
+
+Plain asyncio: one worker per concurrent episode, no barrier between turns. How an episode ends:
+
+==================================================  ======================================================
+the environment terminates                          ``completed``
+a turn limit ends it                                ``truncated``
+the policy exceeds ``turn_timeout``, or its prompt  ``policy_failed``: scored, as a failure
+exceeds the context
+the environment raises, hangs or dies; the policy   retried on a fresh environment ``retries`` times, then
+server is gone (``InfrastructureError``)            ``infra_failed``: unscored, its turns kept for inspection
+``episode_timeout`` passes                          ``cancelled``: unscored, not retried
+the agent raises anything else                      the run stops with a ``ContractError``: a bug is not data
+a task or a setting is wrong (``UsageError``)       the run stops with that error
+the run is closed or interrupted                    dropped; ``RunStats`` counts it as cancelled
+==================================================  ======================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import json
+from collections.abc import AsyncGenerator, Collection, Iterable, Iterator
+from contextlib import aclosing
+from typing import Any
+
+from ..agents.agent import Agent
+from ..errors import InfrastructureError, UsageError
+from ..tasks.rng import stable_hash
+from ..tasks.spec import TaskSpec
+from .attempt import Attempt, Job, one_line
+from .episode import Episode, Outcome
+from .options import RunOptions, run_options
+from .pool import EnvPool, EnvSource
+from .stats import RunStats
+
+LONGEST_BACKOFF = 30.0
+
+
+async def run_episodes(
+    env: EnvSource | EnvPool,
+    agent: Agent,
+    tasks: Iterable[TaskSpec],
+    *,
+    options: RunOptions | None = None,
+    skip: Collection[str] = (),
+    stats: RunStats | None = None,
+) -> AsyncGenerator[Episode, None]:
+    """Play every task and yield each episode when it is over.
+
+    Leaving the loop early closes everything; use ``contextlib.aclosing`` to have that happen at once rather than
+    when the generator is collected.
+
+    Args:
+        env: a registered id, a class, a factory, or a pool of yours to keep environments between runs.
+        agent: who acts.
+        tasks: may be lazy and infinite: at most ``concurrency`` episodes are ahead of the consumer.
+        options: how to run.
+        skip: episode ids that are there already, as from ``EpisodeStore.ids()``.
+        stats: counted into, if given.
+
+    Raises:
+        UsageError: a task, a setting or the environment's id is wrong.
+        ContractError: the agent broke its contract; the message names the episode.
+    """
+    options = options or RunOptions()
+    if isinstance(env, EnvPool):
+        pool = env
+    else:
+        pool = EnvPool.of(env, isolation=options.isolation, env_kwargs=options.env_kwargs)
+    run = _Run(pool, agent, _jobs(pool, tasks, options, skip), options, stats or RunStats())
+    try:
+        run.start()
+        while (finished := await run.finished.get()) is not None:
+            if isinstance(finished, BaseException):
+                raise finished
+            yield finished
+    finally:
+        await run.stop()
+        if pool is not env:
+            await pool.close()
+
+
+def run(
+    env: EnvSource,
+    agent: Agent,
+    tasks: Iterable[TaskSpec],
+    *,
+    skip: Collection[str] = (),
+    stats: RunStats | None = None,
+    **options: Any,
+) -> list[Episode]:
+    """``run_episodes`` for synchronous code: every episode, in the order of tasks and group members.
+
+    Args:
+        env: as for ``run_episodes``.
+        agent: who acts.
+        tasks: a finite number of them.
+        skip: episode ids that are there already.
+        stats: counted into, if given.
+        options: the fields of ``RunOptions``.
+    """
+    chosen = run_options(**options)
+    order: dict[str, int] = {}
+
+    async def collect() -> list[Episode]:
+        async with EnvPool.of(env, isolation=chosen.isolation, env_kwargs=chosen.env_kwargs) as pool:
+
+            def noted() -> Iterator[TaskSpec]:
+                for index, task in enumerate(tasks):
+                    order[group_id(pool.env_id, task, index, chosen.seed)] = index
+                    yield task
+
+            async with aclosing(run_episodes(pool, agent, noted(), options=chosen, skip=skip, stats=stats)) as episodes:
+                return [episode async for episode in episodes]
+
+    return sorted(asyncio.run(collect()), key=lambda episode: (order[episode.group_id], _member(episode)))
+
+
+def group_id(env_id: str, task: TaskSpec, index: int, seed: int) -> str:
+    """The id shared by the episodes of the ``index``-th task of a run; theirs add ``-0``, ``-1``, …"""
+    if not isinstance(task, TaskSpec):
+        raise UsageError(f"tasks must yield TaskSpec; number {index} is {type(task).__name__}")
+    return stable_hash("group", seed, env_id, task.digest, index).hex()[:16]
+
+
+def _member(episode: Episode) -> int:
+    return int(episode.episode_id.rpartition("-")[2])
+
+
+def _jobs(pool: EnvPool, tasks: Iterable[TaskSpec], options: RunOptions, skip: Collection[str]) -> Iterator[Job]:
+    skipped = frozenset(skip)
+    fingerprints = {
+        "env_kwargs": json.dumps(dict(pool.env_kwargs), sort_keys=True, default=repr),
+        "run_seed": str(options.seed),
+        "turnwise": importlib.metadata.version("turnwise"),
+    }
+    for index, task in enumerate(tasks):
+        group = group_id(pool.env_id, task, index, options.seed)
+        for member in range(options.group_size):
+            episode_id = f"{group}-{member}"
+            if episode_id not in skipped:
+                yield Job(task, index, member, episode_id, group, pool.env_id, fingerprints)
+
+
+class _Run:
+    """The workers of one run and the queue that they answer into: episodes, an error, ``None`` at the end."""
+
+    def __init__(self, pool: EnvPool, agent: Agent, jobs: Iterator[Job], options: RunOptions, stats: RunStats) -> None:
+        self.finished: asyncio.Queue[Episode | BaseException | None] = asyncio.Queue(options.concurrency)
+        self._pool = pool
+        self._agent = agent
+        self._jobs = jobs
+        self._options = options
+        self._stats = stats
+        self._workers: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Start the workers."""
+        for number in range(self._options.concurrency):
+            self._workers.add(asyncio.create_task(self._work(), name=f"turnwise-worker-{number}"))
+
+    async def stop(self) -> None:
+        """Cancel the workers and wait until none is left."""
+        workers = list(self._workers)
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _work(self) -> None:
+        try:
+            for job in self._jobs:
+                episode = await self._episode(job)
+                self._stats.add(episode)
+                await self.finished.put(episode)
+        except Exception as error:
+            await self.finished.put(error)
+        self._workers.discard(asyncio.current_task())
+        if not self._workers:
+            await self.finished.put(None)
+
+    async def _episode(self, job: Job) -> Episode:
+        number = 1
+        while True:
+            attempt = Attempt(job, number, self._agent, self._options)
+            try:
+                return await attempt.play(self._pool)
+            except InfrastructureError as error:
+                self._stats.failures[type(error).__name__] += 1
+                if number > self._options.retries:
+                    return attempt.sealed(Outcome.INFRA_FAILED, error=one_line(error))
+            except asyncio.CancelledError:
+                self._stats.add(attempt.sealed(Outcome.CANCELLED, error="the run was stopped"))
+                raise
+            self._stats.retries += 1
+            await asyncio.sleep(min(self._options.backoff * 2 ** (number - 1), LONGEST_BACKOFF))
+            number += 1

@@ -1,0 +1,107 @@
+"""What a run has done so far: counts by outcome and by failure, the time split, and what was dropped."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+
+from .episode import Episode, Outcome
+
+
+@dataclass(slots=True)
+class Moments:
+    """Running sums of pairs (seconds, reward): enough for means and a correlation without keeping episodes."""
+
+    count: int = 0
+    seconds: float = 0.0
+    reward: float = 0.0
+    seconds_squared: float = 0.0
+    reward_squared: float = 0.0
+    product: float = 0.0
+
+    def add(self, seconds: float, reward: float) -> None:
+        """Count one pair."""
+        self.count += 1
+        self.seconds += seconds
+        self.reward += reward
+        self.seconds_squared += seconds * seconds
+        self.reward_squared += reward * reward
+        self.product += seconds * reward
+
+    @property
+    def mean_seconds(self) -> float | None:
+        """Mean duration; ``None`` of nothing."""
+        return self.seconds / self.count if self.count else None
+
+    @property
+    def mean_reward(self) -> float | None:
+        """Mean reward; ``None`` of nothing."""
+        return self.reward / self.count if self.count else None
+
+    @property
+    def correlation(self) -> float | None:
+        """Pearson's correlation of duration and reward; ``None`` while either is constant."""
+        if self.count < 2:
+            return None
+        spread = (self.count * self.seconds_squared - self.seconds**2) * (
+            self.count * self.reward_squared - self.reward**2
+        )
+        if spread <= 1e-24:
+            return None
+        return max(-1.0, min(1.0, (self.count * self.product - self.seconds * self.reward) / math.sqrt(spread)))
+
+
+@dataclass(slots=True)
+class RunStats:
+    """Live counters of a run; hand one to ``run_episodes`` and read it at any time.
+
+    ``kept`` and ``dropped`` answer trap 25 (survivor bias): if the dropped episodes lasted longer than the kept ones
+    and duration correlates with reward, then what is left over is not a fair sample. The reward of a dropped
+    episode is what it had gathered when it stopped: fit for this comparison, and for nothing else.
+    """
+
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    """Episodes by outcome. Those cut short by the end of the run count as cancelled."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """Failed attempts by kind of error, retried ones included."""
+    retries: int = 0
+    """Attempts beyond the first."""
+    successes: int = 0
+    """Scored episodes that solved their task."""
+    turns: int = 0
+    """Turns of finished episodes."""
+    seconds_policy: float = 0.0
+    """Time in the policy, summed over episodes that came to an end (a failed turn's time has no owner)."""
+    seconds_env: float = 0.0
+    """Time in the environments, over the same episodes."""
+    seconds_ours: float = 0.0
+    """The rest of their wall time: bookkeeping, and waiting for the event loop."""
+    kept: Moments = field(default_factory=Moments)
+    """Scored episodes: duration and return."""
+    dropped: Moments = field(default_factory=Moments)
+    """Unscored episodes: duration, and reward gathered until they stopped."""
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes have ended, one way or another."""
+        return self.outcomes.total()
+
+    @property
+    def success_rate(self) -> float | None:
+        """Share of the scored episodes that solved their task; ``None`` while there are none."""
+        return self.successes / self.kept.count if self.kept.count else None
+
+    def add(self, episode: Episode) -> None:
+        """Count one episode."""
+        self.outcomes[episode.outcome] += 1
+        self.turns += len(episode.turns)
+        if episode.outcome in (Outcome.COMPLETED, Outcome.TRUNCATED):
+            policy = sum(turn.seconds_policy for turn in episode.turns)
+            env = sum(turn.seconds_env for turn in episode.turns)
+            self.seconds_policy += policy
+            self.seconds_env += env
+            self.seconds_ours += max(0.0, episode.seconds - policy - env)
+        reward = sum(turn.reward for turn in episode.turns)
+        (self.kept if episode.scored else self.dropped).add(episode.seconds, reward)
+        self.successes += episode.scored and episode.success
