@@ -1,0 +1,309 @@
+"""Episodes as Arrow columns and back, losslessly.
+
+One row is one episode; its turns are a list of structs, so that ids and log-probabilities stay typed arrays while one
+file rename commits everything. What only JSON can hold (``info``, tool arguments) is a JSON string. Parquet's strings
+are UTF-8, but a model can write a lone surrogate into JSON: such a text is stored as ``MARK`` and its JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ..agents.policy import Finish
+from ..envs.messages import Action, ImagePart, Message, Observation, Part, TextPart, ToolCall
+from ..errors import ContractError
+from ..tasks.score import Score
+from ..tasks.spec import TaskSpec
+from .episode import Episode, Outcome, Turn
+
+MARK = "\ufdd0"
+"""A code point that is no character and never will be: begins a text that UTF-8 cannot hold."""
+
+_CALLS = pa.list_(pa.struct({"name": pa.string(), "arguments": pa.string(), "id": pa.string()}))
+_PART = pa.struct({"text": pa.string(), "image": pa.binary(), "mime": pa.string()})
+_MESSAGE = pa.struct(
+    {
+        "role": pa.string(),
+        "parts": pa.list_(_PART),
+        "tool_calls": _CALLS,
+        "name": pa.string(),
+        "tool_call_id": pa.string(),
+    }
+)
+_OBSERVATION = pa.list_(_MESSAGE)
+_TURN = pa.struct(
+    {
+        "observation": _OBSERVATION,
+        "action": pa.struct({"text": pa.string(), "tool_calls": _CALLS, "problem": pa.string()}),
+        "reward": pa.float64(),
+        "terminated": pa.bool_(),
+        "truncated": pa.bool_(),
+        "prompt_ids": pa.list_(pa.int64()),
+        "action_ids": pa.list_(pa.int64()),
+        "logprobs": pa.list_(pa.float64()),
+        "versions": pa.list_(pa.int64()),
+        "finish": pa.string(),
+        "seat": pa.string(),
+        "seconds_policy": pa.float64(),
+        "seconds_env": pa.float64(),
+        "obs_key": pa.string(),
+        "info": pa.string(),
+    }
+)
+SCHEMA = pa.schema(
+    {
+        "episode_id": pa.string(),
+        "group_id": pa.string(),
+        "env_id": pa.string(),
+        "task": pa.struct(
+            {
+                "family": pa.string(),
+                "template": pa.string(),
+                "level": pa.int64(),
+                "seed": pa.int64(),
+                "split": pa.string(),
+            }
+        ),
+        "outcome": pa.string(),
+        "success": pa.bool_(),
+        "total_reward": pa.float64(),
+        "turns": pa.list_(_TURN),
+        "final_observation": _OBSERVATION,
+        "score": pa.struct(
+            {
+                "success": pa.bool_(),
+                "checks": pa.map_(pa.string(), pa.bool_()),
+                "collateral": pa.list_(pa.string()),
+                "violations": pa.list_(pa.string()),
+            }
+        ),
+        "error": pa.string(),
+        "attempts": pa.int64(),
+        "seconds": pa.float64(),
+        "fingerprints": pa.map_(pa.string(), pa.string()),
+    }
+)
+"""``success`` and ``total_reward`` are derived, for queries: null unless the episode is scored."""
+
+
+def to_table(episode: Episode) -> pa.Table:
+    """One episode as an Arrow table of ``SCHEMA`` with one row.
+
+    Raises:
+        ContractError: the episode holds something that is neither typed nor JSON; the message names it.
+    """
+    try:
+        return pa.Table.from_pylist([_row(episode)], schema=SCHEMA)
+    except (pa.ArrowException, OverflowError, TypeError, AttributeError) as error:
+        raise ContractError(f"episode {episode.episode_id} cannot be recorded: {error}") from error
+
+
+def from_table(table: pa.Table) -> Iterator[Episode]:
+    """The episodes of a table, one after another."""
+    for batch in table.to_batches(max_chunksize=64):
+        for row in batch.to_pylist():
+            yield _episode(row)
+
+
+def _row(episode: Episode) -> dict[str, Any]:
+    task, score = episode.task, episode.score
+    return {
+        "episode_id": _out(episode.episode_id),
+        "group_id": _out(episode.group_id),
+        "env_id": _out(episode.env_id),
+        "task": {
+            "family": _out(task.family),
+            "template": _out(task.template),
+            "level": _int64(task.level, "task level", episode),
+            "seed": _int64(task.seed, "task seed", episode),
+            "split": str(task.split),
+        },
+        "outcome": str(episode.outcome),
+        "success": episode.success if episode.scored else None,
+        "total_reward": episode.total_reward if episode.scored else None,
+        "turns": [_turn_row(turn, f"turn {i} of episode {episode.episode_id}") for i, turn in enumerate(episode.turns)],
+        "final_observation": None
+        if episode.final_observation is None
+        else _observation_row(episode.final_observation, f"the end of episode {episode.episode_id}"),
+        "score": None
+        if score is None
+        else {
+            "success": bool(score.success),
+            "checks": [(_out(name), bool(value)) for name, value in score.checks.items()],
+            "collateral": [_out(text) for text in score.collateral],
+            "violations": [_out(text) for text in score.violations],
+        },
+        "error": _out(episode.error),
+        "attempts": episode.attempts,
+        "seconds": episode.seconds,
+        "fingerprints": [(_out(name), _out(value)) for name, value in episode.fingerprints.items()],
+    }
+
+
+def _turn_row(turn: Turn, where: str) -> dict[str, Any]:
+    return {
+        "observation": _observation_row(turn.observation, where),
+        "action": {
+            "text": _out(turn.action.text),
+            "tool_calls": _calls_row(turn.action.tool_calls, where),
+            "problem": _out(turn.action.problem),
+        },
+        "reward": float(turn.reward),
+        "terminated": bool(turn.terminated),
+        "truncated": bool(turn.truncated),
+        "prompt_ids": turn.prompt_ids,
+        "action_ids": turn.action_ids,
+        "logprobs": turn.logprobs,
+        "versions": turn.versions,
+        "finish": str(turn.finish),
+        "seat": _out(turn.seat),
+        "seconds_policy": turn.seconds_policy,
+        "seconds_env": turn.seconds_env,
+        "obs_key": _out(turn.obs_key),
+        "info": _json(turn.info, f"info in {where}"),
+    }
+
+
+def _observation_row(observation: Observation, where: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "role": _out(message.role),
+            "parts": [
+                {"text": _out(part.text), "image": None, "mime": None}
+                if isinstance(part, TextPart)
+                else {"text": None, "image": part.data, "mime": _out(part.mime)}
+                for part in message.parts
+            ],
+            "tool_calls": _calls_row(message.tool_calls, where),
+            "name": _out(message.name),
+            "tool_call_id": _out(message.tool_call_id),
+        }
+        for message in observation.messages
+    ]
+
+
+def _calls_row(calls: Sequence[ToolCall], where: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": _out(call.name),
+            "arguments": _json(call.arguments, f"arguments of {call.name} in {where}"),
+            "id": _out(call.id),
+        }
+        for call in calls
+    ]
+
+
+def _episode(row: dict[str, Any]) -> Episode:
+    score, final = row["score"], row["final_observation"]
+    task = {name: _in(value) if isinstance(value, str) else value for name, value in row["task"].items()}
+    return Episode(
+        episode_id=_in(row["episode_id"]),
+        env_id=_in(row["env_id"]),
+        task=TaskSpec(**task),
+        group_id=_in(row["group_id"]),
+        turns=tuple(_turn(turn) for turn in row["turns"]),
+        outcome=Outcome(row["outcome"]),
+        final_observation=None if final is None else _observation(final),
+        score=None
+        if score is None
+        else Score(
+            success=score["success"],
+            checks={_in(name): value for name, value in score["checks"]},
+            collateral=tuple(_in(text) for text in score["collateral"]),
+            violations=tuple(_in(text) for text in score["violations"]),
+        ),
+        error=_in(row["error"]),
+        attempts=row["attempts"],
+        seconds=row["seconds"],
+        fingerprints={_in(name): _in(value) for name, value in row["fingerprints"]},
+    )
+
+
+def _turn(row: dict[str, Any]) -> Turn:
+    action = row["action"]
+    return Turn(
+        observation=_observation(row["observation"]),
+        action=Action(_in(action["text"]), _calls(action["tool_calls"]), _in(action["problem"])),
+        reward=row["reward"],
+        terminated=row["terminated"],
+        truncated=row["truncated"],
+        prompt_ids=tuple(row["prompt_ids"]),
+        action_ids=tuple(row["action_ids"]),
+        logprobs=tuple(row["logprobs"]),
+        versions=tuple(row["versions"]),
+        finish=Finish(row["finish"]),
+        seat=_in(row["seat"]),
+        seconds_policy=row["seconds_policy"],
+        seconds_env=row["seconds_env"],
+        obs_key=_in(row["obs_key"]),
+        info=json.loads(row["info"]),
+    )
+
+
+def _observation(rows: list[dict[str, Any]]) -> Observation:
+    return Observation(
+        tuple(
+            Message(
+                role=row["role"],
+                parts=tuple(_part(part) for part in row["parts"]),
+                tool_calls=_calls(row["tool_calls"]),
+                name=_in(row["name"]),
+                tool_call_id=_in(row["tool_call_id"]),
+            )
+            for row in rows
+        )
+    )
+
+
+def _part(row: dict[str, Any]) -> Part:
+    return TextPart(_in(row["text"])) if row["image"] is None else ImagePart(row["image"], _in(row["mime"]))
+
+
+def _calls(rows: list[dict[str, Any]]) -> tuple[ToolCall, ...]:
+    return tuple(ToolCall(_in(row["name"]), json.loads(row["arguments"]), _in(row["id"])) for row in rows)
+
+
+def _out(text: Any) -> Any:
+    """A text as UTF-8 can hold it."""
+    if text is None:
+        return None
+    if not text.startswith(MARK):
+        if text.isascii():
+            return text
+        try:
+            text.encode()
+            return text
+        except UnicodeEncodeError:
+            pass
+    return MARK + json.dumps(text)
+
+
+def _in(text: Any) -> Any:
+    """What ``_out`` was given."""
+    return json.loads(text[len(MARK) :]) if text is not None and text.startswith(MARK) else text
+
+
+def _json(value: Mapping[str, Any], where: str) -> str:
+    try:
+        return json.dumps(dict(value), default=_plain)
+    except (TypeError, ValueError) as error:
+        raise ContractError(f"{where} is not JSON: {error}; record text, numbers, lists and dicts only") from None
+
+
+def _plain(value: Any) -> Any:
+    """Numpy's scalars and arrays, and mappings that are not dicts, as JSON knows them."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} {value!r:.60}")
+
+
+def _int64(value: int, what: str, episode: Episode) -> int:
+    if value >= 2**63:
+        raise ContractError(f"{what} {value} of episode {episode.episode_id} does not fit into 63 bits")
+    return value

@@ -1,0 +1,261 @@
+"""``EpisodeStore``: a folder of Parquet parts, written while a run goes on, readable by anything at any moment.
+
+::
+
+    runs/eval/
+        _manifest.json          what this is: kind, schema version, the run it belongs to
+        _lock                   held by the one process that writes (the kernel lets go of it when that process dies)
+        part-000000.parquet     one row per episode; a part appears whole, by rename, or not at all
+        part-000001.parquet
+
+Pandas reads the folder (``pandas.read_parquet("runs/eval")``) and so does duckdb
+(``SELECT success FROM 'runs/eval/part-*.parquet'``): names that begin with an underscore are no data to them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import compute
+
+from ..errors import StoreError
+from .columns import SCHEMA, from_table, to_table
+from .episode import Episode
+
+KIND = "turnwise.episodes"
+VERSION = 1
+MANIFEST = "_manifest.json"
+LOCK = "_lock"
+UNFINISHED = "_writing.parquet"
+
+
+class EpisodeStore:
+    """Appends episodes to a folder, as their only writer.
+
+    Use it as a context manager: leaving it, also by an exception or Ctrl-C, writes what is pending. After a SIGKILL
+    the store holds every part that was written, whole, and may be opened again at once.
+
+    Args:
+        path: the folder; made if it is not there.
+        flush_every: episodes per part. At most this many are lost (and played again on resume) by a SIGKILL.
+        run: what the episodes belong to (environment, seed, policy, …), JSON-able. An existing store must agree.
+
+    Raises:
+        StoreError: the folder is something else, is damaged, belongs to another run, or another process writes to it.
+    """
+
+    def __init__(self, path: Path | str, *, flush_every: int = 32, run: Mapping[str, Any] | None = None) -> None:
+        self.path = Path(path)
+        self._flush_every = flush_every
+        self._pending: list[pa.Table] = []
+        self._lock: int | None = None
+        _made(self.path)
+        self._lock = _locked(self.path)
+        try:
+            self.run = _agreed(self.path, run)
+            (self.path / UNFINISHED).unlink(missing_ok=True)
+            self._ids = set(_column(self.path, "episode_id"))
+            self._next = 1 + max((int(part.stem.split("-")[1]) for part in parts(self.path)), default=-1)
+        except BaseException:
+            self._unlock()
+            raise
+
+    def append(self, episode: Episode) -> None:
+        """Add one episode; it is on disk after the next ``flush``.
+
+        Raises:
+            StoreError: its id is there already, or the store is closed.
+            ContractError: it holds something that cannot be recorded; nothing else is lost by that.
+        """
+        if self._lock is None:
+            raise StoreError(f"episode store {self.path} is closed; open it again to append")
+        if episode.episode_id in self._ids:
+            raise StoreError(
+                f"episode {episode.episode_id} is in {self.path} already; pass skip=store.ids() or another seed"
+            )
+        self._pending.append(to_table(episode))
+        self._ids.add(episode.episode_id)
+        if len(self._pending) >= self._flush_every:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is pending as one part, atomically and durably."""
+        if not self._pending:
+            return
+        _write(self.path, pa.concat_tables(self._pending), self.path / f"part-{self._next:06d}.parquet")
+        self._next += 1
+        self._pending = []
+
+    def ids(self) -> frozenset[str]:
+        """The ids of all episodes, pending ones included: what a resumed run skips."""
+        return frozenset(self._ids)
+
+    def discard_unscored(self) -> int:
+        """Remove episodes that failed for reasons not the policy's, so that a resumed run plays them again.
+
+        Returns:
+            How many were removed.
+        """
+        self.flush()
+        removed: set[str] = set()
+        for part in parts(self.path):
+            table = _table(part)
+            keep = compute.is_valid(table["success"])
+            if not compute.all(keep).as_py():
+                gone = table.filter(compute.invert(keep))
+                removed.update(gone["episode_id"].to_pylist())
+                _write(self.path, table.filter(keep), part)
+        self._ids -= removed
+        return len(removed)
+
+    def close(self) -> None:
+        """Write what is pending and let another process write."""
+        if self._lock is None:
+            return
+        try:
+            self.flush()
+        finally:
+            self._unlock()
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __iter__(self) -> Iterator[Episode]:
+        self.flush()
+        return read_episodes(self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def load_episodes(path: Path | str) -> list[Episode]:
+    """Every episode of a store, in the order of writing.
+
+    Raises:
+        StoreError: there is no store at ``path``, or it is damaged.
+    """
+    return list(read_episodes(path))
+
+
+def read_episodes(path: Path | str) -> Iterator[Episode]:
+    """As ``load_episodes``, one part in memory at a time. A run that is writing does not disturb it."""
+    _manifest(Path(path))
+    return (episode for part in parts(Path(path)) for episode in from_table(_table(part)))
+
+
+def parts(path: Path) -> list[Path]:
+    """The Parquet files of a store, oldest first."""
+    return sorted(path.glob("part-[0-9]*.parquet"))
+
+
+def _made(path: Path) -> None:
+    """Make the folder and its manifest, unless there is a store."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if any(name.name not in (LOCK, f"{MANIFEST}.new") for name in path.iterdir()):
+            _manifest(path)
+    except OSError as error:
+        raise StoreError(f"cannot make an episode store at {path}: {error.strerror}") from None
+
+
+def _agreed(path: Path, run: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The run that the store belongs to, which ``run`` must equal if both are given."""
+    wanted: dict[str, Any] = json.loads(json.dumps(dict(run or {})))
+    if not (path / MANIFEST).exists():
+        new = path / f"{MANIFEST}.new"
+        new.write_text(json.dumps({"kind": KIND, "version": VERSION, "run": wanted}, indent=2) + "\n")
+        new.rename(path / MANIFEST)
+        return wanted
+    there: dict[str, Any] = _manifest(path)["run"]
+    if run is not None and there != wanted:
+        key = next(key for key in sorted({*there, *wanted}) if there.get(key) != wanted.get(key))
+        raise StoreError(
+            f"episode store {path} belongs to another run: {key} is {there.get(key)!r} there and "
+            f"{wanted.get(key)!r} here; choose another path, or the same settings to resume"
+        )
+    return there
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    if not path.is_dir():
+        raise StoreError(f"there is no episode store at {path}")
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StoreError(f"{path} is not an episode store: it has no {MANIFEST}") from None
+    except (OSError, ValueError) as error:
+        raise StoreError(f"episode store {path} is damaged: cannot read {MANIFEST} ({error})") from None
+    if not isinstance(manifest, dict) or manifest.get("kind") != KIND or not isinstance(manifest.get("run"), dict):
+        raise StoreError(f"{path} is not an episode store: its {MANIFEST} is of another kind")
+    if manifest.get("version") != VERSION:
+        raise StoreError(f"episode store {path} has version {manifest.get('version')}; this Turnwise reads {VERSION}")
+    return manifest
+
+
+def _locked(path: Path) -> int:
+    """The descriptor of an exclusive lock, which the kernel releases when this process ends, however it ends."""
+    descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise StoreError(f"episode store {path} is being written by {holder or 'another process'}") from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+    return descriptor
+
+
+def _write(folder: Path, table: pa.Table, target: Path) -> None:
+    unfinished = folder / UNFINISHED
+    try:
+        pq.write_table(table, unfinished, compression="zstd")
+        _sync(unfinished)
+        unfinished.rename(target)
+        _sync(folder)
+    except OSError as error:
+        raise StoreError(f"cannot write {target}: {error.strerror or error}; the episodes are kept in memory") from None
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _column(path: Path, name: str) -> Iterator[str]:
+    for part in parts(path):
+        yield from _table(part, [name])[name].to_pylist()
+
+
+def _table(part: Path, columns: list[str] | None = None) -> pa.Table:
+    try:
+        table = pq.ParquetFile(part).read(columns=columns)
+    except (OSError, pa.ArrowException) as error:
+        first = str(error).partition("\n")[0]
+        raise StoreError(
+            f"episode store {part.parent} is damaged: cannot read {part.name} ({first}); "
+            f"move that file away to lose only its episodes"
+        ) from None
+    wanted = SCHEMA if columns is None else pa.schema([SCHEMA.field(name) for name in columns])
+    if not table.schema.equals(wanted, check_metadata=False):
+        raise StoreError(f"{part} was not written by Turnwise: its columns are not those of an episode")
+    return table
