@@ -1,0 +1,203 @@
+"""Checkpoints: whole or absent, verified before use, complete enough that a resumed run is bitwise the same run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import CheckpointError
+
+FORMAT = "turnwise-checkpoint/1"
+MANIFEST, STATE, TENSORS, MODEL, PENDING = "manifest.json", "state.json", "tensors.pt", "model", "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What was found, verified.
+
+    Args:
+        path: its folder; ``path / "model"`` is a model folder that ``agents.load_model`` reads.
+        step: steps of training that were finished when it was written.
+        progress: JSON-able state: counters, the data cursor *at what was trained, not at what was generated*.
+        tensors: optimizer state and random generators.
+        passed_over: newer checkpoints that are damaged, each with what is wrong with it.
+    """
+
+    path: Path
+    step: int
+    progress: Mapping[str, Any]
+    tensors: Mapping[str, Any]
+    passed_over: tuple[str, ...] = field(default=())
+
+    @property
+    def model(self) -> Path:
+        """The model's folder."""
+        return self.path / MODEL
+
+    @property
+    def pending(self) -> Path:
+        """Where episodes that were collected and not yet trained are kept, if any were."""
+        return self.path / PENDING
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    Args:
+        folder: holds one folder per checkpoint, ``step-00000012``.
+        run: names the run; a checkpoint of another run is refused.
+        keep: how many of the newest to keep.
+    """
+
+    def __init__(self, folder: Path, *, run: str, keep: int = 2) -> None:
+        self.folder = folder
+        self.run = run
+        self.keep = keep
+
+    def save(
+        self,
+        step: int,
+        *,
+        write_model: Callable[[Path], None],
+        progress: Mapping[str, Any],
+        tensors: Mapping[str, Any],
+        write_pending: Callable[[Path], None] | None = None,
+    ) -> Path:
+        """Write a checkpoint: in a temporary folder, synced to disk, then renamed into place; older ones go last.
+
+        Args:
+            step: steps of training that are finished.
+            write_model: writes the model folder it is given.
+            progress: JSON-able.
+            tensors: for ``torch.save``; plain types and tensors only, so that loading runs no code.
+            write_pending: writes episodes that are collected and not yet trained into the folder it is given.
+
+        Raises:
+            CheckpointError: the disk refuses.
+        """
+        target = self.folder / f"step-{step:08d}"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".writing-", dir=self.folder) as scratch:
+                new, old = Path(scratch, "new"), Path(scratch, "old")
+                new.mkdir()
+                write_model(new / MODEL)
+                if write_pending is not None:
+                    write_pending(new / PENDING)
+                torch.save(dict(tensors), new / TENSORS)
+                (new / STATE).write_text(json.dumps({"step": step, "progress": progress}, indent=1))
+                _seal(new, self.run)
+                if target.exists():
+                    target.rename(old)
+                new.rename(target)
+                _sync(self.folder)
+        except OSError as error:
+            raise CheckpointError(f"cannot write checkpoint {target}: {error}") from error
+        for surplus in self._steps()[: -self.keep]:
+            shutil.rmtree(surplus, ignore_errors=True)
+        return target
+
+    def any(self) -> bool:
+        """Whether there is any checkpoint, whole or not."""
+        return bool(self._steps())
+
+    def latest(self) -> Checkpoint:
+        """The newest checkpoint that is whole; damaged newer ones are named in ``passed_over``.
+
+        Raises:
+            CheckpointError: there is none, or it belongs to another run.
+        """
+        problems: list[str] = []
+        for path in reversed(self._steps()):
+            try:
+                found = self.load(path)
+            except _DamagedError as error:
+                problems.append(str(error))
+                continue
+            return Checkpoint(found.path, found.step, found.progress, found.tensors, tuple(problems))
+        if problems:
+            raise CheckpointError(f"no checkpoint in {self.folder} is whole: {'; '.join(problems)}")
+        raise CheckpointError(f"there is no checkpoint in {self.folder}; start the run without resume")
+
+    def load(self, path: Path) -> Checkpoint:
+        """Read one checkpoint, checking every file against its checksum.
+
+        Raises:
+            CheckpointError: it is missing, damaged, or of another run.
+        """
+        manifest = _verified(path)
+        if manifest["run"] != self.run:
+            raise CheckpointError(
+                f"checkpoint {path} belongs to run {manifest['run']!r}, not {self.run!r}; name another run folder"
+            )
+        try:
+            state = json.loads((path / STATE).read_text())
+            tensors = torch.load(path / TENSORS, map_location="cpu", weights_only=True)
+        except (OSError, ValueError, RuntimeError, pickle.UnpicklingError) as error:
+            raise _DamagedError(f"checkpoint {path} cannot be read: {_line(error)}") from error
+        return Checkpoint(path, int(state["step"]), state["progress"], tensors)
+
+    def _steps(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        return sorted(path for path in self.folder.iterdir() if re.fullmatch(r"step-\d{8,}", path.name))
+
+
+class _DamagedError(CheckpointError):
+    """This checkpoint is not whole; an older one may be."""
+
+
+def _seal(folder: Path, run: str) -> None:
+    """Write the manifest of checksums and push every file to the disk."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    sums = {str(path.relative_to(folder)): _digest(path) for path in files}
+    (folder / MANIFEST).write_text(json.dumps({"format": FORMAT, "run": run, "files": sums}, indent=1))
+    for path in [*files, folder / MANIFEST, *(p for p in folder.rglob("*") if p.is_dir()), folder]:
+        _sync(path)
+
+
+def _verified(path: Path) -> dict[str, Any]:
+    try:
+        manifest: dict[str, Any] = json.loads((path / MANIFEST).read_text())
+        if manifest["format"] != FORMAT:
+            raise CheckpointError(f"checkpoint {path} has format {manifest['format']!r}; this version reads {FORMAT}")
+        for name, digest in manifest["files"].items():
+            if _digest(path / name) != digest:
+                raise _DamagedError(f"checkpoint {path} is damaged: {name} does not match its checksum")
+        manifest["run"] = str(manifest["run"])
+    except CheckpointError:  # which is a ValueError
+        raise
+    except OSError as error:
+        missing = Path(error.filename).name if error.filename else _line(error)
+        raise _DamagedError(f"checkpoint {path} is not whole: {missing} cannot be read") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _DamagedError(f"checkpoint {path} is damaged: {MANIFEST} cannot be read ({_line(error)})") from error
+    return manifest
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

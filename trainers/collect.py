@@ -1,0 +1,100 @@
+"""Collecting groups: K attempts at each task, the scored ones in a fixed order, the failed ones counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from ..agents.agent import Agent
+from ..rollouts.episode import Episode
+from ..rollouts.options import RunOptions
+from ..rollouts.pool import EnvPool
+from ..rollouts.runner import run_episodes
+from ..rollouts.stats import RunStats
+from ..tasks.spec import TaskSpec
+from .groups import Group, grouped
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a round of collection brought.
+
+    Args:
+        groups: one per task, in the order of the tasks; members in the order in which they were asked for.
+        stats: counts, failures and the time split.
+    """
+
+    groups: tuple[Group, ...]
+    stats: RunStats
+
+    @property
+    def episodes(self) -> tuple[Episode, ...]:
+        """All scored episodes, in order."""
+        return tuple(episode for group in self.groups for episode in group.members)
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers worth a curve; failures of the machinery are counted and never averaged in."""
+        episodes = self.episodes
+        infra = sum(group.excluded for group in self.groups)
+        numbers = {
+            "episodes": float(len(episodes)),
+            "unscored": float(infra),
+            "groups_without_baseline": float(sum(not group.comparable for group in self.groups)),
+            "groups_without_variance": float(sum(len(set(g.returns)) == 1 for g in self.groups if g.comparable)),
+            "retries": float(self.stats.retries),
+        }
+        if episodes:
+            turns = sum(len(episode.turns) for episode in episodes)
+            numbers |= {
+                "return": sum(episode.total_reward for episode in episodes) / len(episodes),
+                "success": sum(episode.success for episode in episodes) / len(episodes),
+                "turns": turns / len(episodes),
+                "action_tokens": float(sum(len(turn.action_ids) for episode in episodes for turn in episode.turns)),
+                "cut_actions": sum(t.finish == "length" for e in episodes for t in e.turns) / max(turns, 1),
+            }
+        dropped, kept = self.stats.dropped.mean_seconds, self.stats.kept.mean_seconds
+        if dropped is not None and kept:
+            numbers["dropped_to_kept_seconds"] = dropped / kept
+        return numbers
+
+
+async def collect(
+    env: str | EnvPool,
+    agent: Agent,
+    tasks: Sequence[TaskSpec],
+    *,
+    options: RunOptions,
+    done: Iterable[Episode] = (),
+    keep: list[Episode] | None = None,
+    on_episode: Callable[[Episode], None] | None = None,
+) -> Collected:
+    """Play ``options.group_size`` episodes of each task and group them.
+
+    Episodes finish in any order and are put back in the order of tasks and members, so that what follows does not
+    depend on who was fast.
+
+    Args:
+        env: an id, or a pool to keep environments from round to round.
+        agent: who acts.
+        tasks: one group each.
+        options: how to run; its seed names the round, and episode ids and agents' random numbers follow from it.
+        done: episodes of this very round that are there already; they are not played again.
+        keep: finished episodes are appended here at once, so that an interrupted round can be continued.
+        on_episode: told of every episode as it finishes.
+    """
+    stats = RunStats()
+    finished = list(done)
+    for episode in finished:
+        stats.add(episode)
+    skip = {episode.episode_id for episode in finished}
+    async with aclosing(run_episodes(env, agent, tasks, options=options, skip=skip, stats=stats)) as episodes:
+        async for episode in episodes:
+            finished.append(episode)
+            if keep is not None:
+                keep.append(episode)
+            if on_episode is not None:
+                on_episode(episode)
+    order = {task.digest: index for index, task in reversed(list(enumerate(tasks)))}
+    finished.sort(key=lambda e: (order[e.task.digest], e.group_id, int(e.episode_id.rpartition("-")[2])))
+    return Collected(tuple(grouped(finished)), stats)

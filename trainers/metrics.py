@@ -1,0 +1,156 @@
+"""Where numbers go while a run trains: a JSONL file, TensorBoard, and a line on the screen."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ..errors import UsageError
+
+
+class MetricsLog:
+    """One JSON object per step in ``metrics.jsonl``, and the same numbers for TensorBoard.
+
+    Args:
+        folder: the run's folder.
+        resume_at: steps that are finished; what was logged after them by a run that died is removed, so that every
+            step stands in the file once.
+        tensorboard: write event files too.
+    """
+
+    def __init__(self, folder: Path, *, resume_at: int = 0, tensorboard: bool = True) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / "metrics.jsonl"
+        kept = [line for line in read_metrics(self.path) if line["step"] <= resume_at] if self.path.exists() else []
+        partial = self.path.with_suffix(".part")
+        partial.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        partial.replace(self.path)
+        self._file = self.path.open("a", encoding="utf-8")
+        self._board: Any = None
+        if tensorboard:
+            from torch.utils.tensorboard import SummaryWriter  # starts threads: only where it is wanted
+
+            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=resume_at + 1)
+
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Log the numbers of one step; those that are not finite are left out of TensorBoard and null in the file."""
+        finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+        self._file.write(json.dumps({"step": step, **finite}) + "\n")
+        self._file.flush()
+        if self._board is not None:
+            for name, value in finite.items():
+                if value is not None:
+                    self._board.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        """Flush and close both."""
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """The lines of a metrics file; a last line that was cut short by a kill is dropped.
+
+    Raises:
+        UsageError: another line is no JSON object with a step.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            entry = json.loads(line)
+            entry["step"] = int(entry["step"])
+        except (ValueError, TypeError, KeyError):
+            if number == len(lines):
+                break
+            raise UsageError(f"{path}, line {number} is not a JSON object with a step: {line[:60]!r}") from None
+        found.append(entry)
+    return found
+
+
+class Stopwatch:
+    """Where the seconds of a step went."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self._start = time.perf_counter()
+
+    @contextmanager
+    def __call__(self, part: str) -> Iterator[None]:
+        """Count the time inside the ``with`` block towards ``part``."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[part] = self._seconds.get(part, 0.0) + time.perf_counter() - start
+
+    def metrics(self, tokens: float) -> dict[str, float]:
+        """Seconds per part and in all, trained tokens per second, and the shares of time in which one side waits.
+
+        While episodes are collected the learner waits, and while it learns the policy waits: with one model in one
+        process the two take turns, and their idle shares say what overlapping them could gain.
+        """
+        total = time.perf_counter() - self._start
+        numbers = {f"seconds/{part}": seconds for part, seconds in self._seconds.items()}
+        numbers |= {"seconds/step": total, "tokens_per_second": tokens / total if total else 0.0}
+        if total:
+            numbers["idle/learner"] = 1 - self._seconds.get("learn", 0.0) / total
+            numbers["idle/policy"] = 1 - self._seconds.get("collect", 0.0) / total
+        return numbers
+
+
+class StepProgress:
+    """A progress bar over steps with a few numbers behind it, on standard error.
+
+    Args:
+        title: what is done.
+        total: steps in all.
+        done: steps that are finished already.
+        enabled: show anything at all.
+    """
+
+    def __init__(self, title: str, total: int, *, done: int = 0, enabled: bool = True) -> None:
+        console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[numbers]}"),
+            console=console,
+            disable=not enabled or not console.is_terminal,
+        )
+        self._task = self._bar.add_task(title, total=total, completed=done, numbers="")
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def advance(self, **numbers: float) -> None:
+        """One step is finished; show these numbers."""
+        shown = "  ".join(f"{name} {value:.3g}" for name, value in numbers.items())
+        self._bar.update(self._task, advance=1, numbers=shown)

@@ -1,0 +1,113 @@
+"""The folder of one training run, and the check that a resumed run is the same run.
+
+::
+
+    runs/loop-maze/
+    ├── config.json       every setting, resolved
+    ├── metrics.jsonl     one object per step
+    ├── tensorboard/
+    ├── checkpoints/      step-00000012/ …
+    ├── diverged.pt       the batch that a run stopped at, if it did
+    └── model/            the trained model, for agents.load_model and --policy
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from ..config import Config
+from ..errors import CheckpointError, UsageError
+from .checkpoint import Checkpoint, Checkpoints
+
+CONFIG, CHECKPOINTS, MODEL = "config.json", "checkpoints", "model"
+
+
+class RunFolder:
+    """A run's folder.
+
+    Args:
+        path: where it is.
+        algorithm: what runs in it, e.g. ``"loop"``; a folder of another algorithm is refused.
+        keep: how many checkpoints to keep.
+    """
+
+    def __init__(self, path: Path | str, algorithm: str, *, keep: int = 2) -> None:
+        self.path = Path(path)
+        self.algorithm = algorithm
+        self.checkpoints = Checkpoints(self.path / CHECKPOINTS, run=algorithm, keep=keep)
+
+    @property
+    def model(self) -> Path:
+        """Where the trained model is exported."""
+        return self.path / MODEL
+
+    @property
+    def dump(self) -> Path:
+        """Where a batch with a non-finite loss is saved."""
+        return self.path / "diverged.pt"
+
+    def begin(self, config: Config) -> None:
+        """Start a run here.
+
+        Raises:
+            UsageError: the folder holds a run already, or is no folder.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise UsageError(f"cannot run in {self.path}: it is a file; choose another folder with out=…")
+        if (self.path / CONFIG).exists():
+            raise UsageError(f"{self.path} holds a run already: continue it with resume=true, or choose another out=…")
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._write(config)
+
+    def resume(self, config: Config, *, may_change: Collection[str]) -> Checkpoint | None:
+        """Continue the run that is here: its newest whole checkpoint, or ``None`` if it had not come to its first.
+
+        Args:
+            config: the settings asked for now.
+            may_change: fields that a resumed run may set anew.
+
+        Raises:
+            CheckpointError: there is no run, it is of another algorithm, or its settings differ: each is named.
+        """
+        try:
+            data = json.loads((self.path / CONFIG).read_text(encoding="utf-8"))
+            algorithm, known = data["algorithm"], dict(data["config"])
+        except OSError:
+            raise CheckpointError(f"there is no run in {self.path} to resume; start one without resume=true") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{self.path / CONFIG} cannot be read ({error}); start a new run") from None
+        if algorithm != self.algorithm:
+            raise CheckpointError(f"{self.path} holds a run of {algorithm!r}, not {self.algorithm!r}")
+        changed = differences(known, config.model_dump(mode="json"), may_change)
+        if changed:
+            raise CheckpointError(
+                f"{self.path} was run with other settings: {'; '.join(changed)}. Set them back, or start a new run"
+            )
+        self._write(config)
+        if not self.checkpoints.any():
+            return None
+        return self.checkpoints.latest()
+
+    def _write(self, config: Config) -> None:
+        text = json.dumps({"algorithm": self.algorithm, "config": config.model_dump(mode="json")}, indent=1)
+        partial = self.path / f".{CONFIG}"
+        partial.write_text(text + "\n", encoding="utf-8")
+        partial.replace(self.path / CONFIG)
+
+
+def differences(old: dict[str, Any], new: dict[str, Any], ignored: Collection[str], prefix: str = "") -> list[str]:
+    """What differs between two resolved configurations, one entry per field, in words."""
+    found: list[str] = []
+    for name in [*old, *(name for name in new if name not in old)]:
+        key = f"{prefix}{name}"
+        if key in ignored:
+            continue
+        before, now = old.get(name), new.get(name)
+        if isinstance(before, dict) and isinstance(now, dict):
+            found += differences(before, now, ignored, f"{key}.")
+        elif before != now:
+            found.append(f"{key} was {before!r}, now {now!r}")
+    return found

@@ -1,0 +1,73 @@
+"""Which tasks are trained on, in which order: a pure function of a seed and a cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import UsageError
+from ..tasks.family import TaskFamily
+from ..tasks.rng import Rng
+from ..tasks.spec import Split, TaskSpec
+
+
+class TaskSampler:
+    """Draws tasks of a family without end.
+
+    With a pool of P tasks, each pass takes all of them in a new order; without one, every task is new as long as
+    the family has seeds. The position is one number, so a checkpoint can hold it, and drawing the same positions
+    again gives the same tasks.
+
+    Args:
+        family: where tasks come from.
+        split: which part of it.
+        levels: taken in turn; the family's own when omitted.
+        pool: how many different tasks there are; ``None`` for as many as the family can generate.
+        seed: of the order.
+
+    Raises:
+        UsageError: an empty pool, or no levels.
+    """
+
+    def __init__(
+        self,
+        family: TaskFamily[Any],
+        *,
+        split: Split | str = Split.TRAIN,
+        levels: Sequence[int] | None = None,
+        pool: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        if pool is not None and pool < 1:
+            raise UsageError(f"a pool of {pool} tasks leaves nothing to train on")
+        if levels is not None and not levels:
+            raise UsageError("no levels are named; omit them to take all that the family has")
+        self.family = family
+        self.split = Split(split)
+        self.levels = tuple(levels) if levels is not None else family.levels
+        self.pool = pool if pool is not None else family.seeds
+        self.seed = seed
+        self.cursor = 0
+        self._pass: tuple[int, list[int]] = (-1, [])
+
+    def draw(self, count: int) -> list[TaskSpec]:
+        """The next ``count`` tasks."""
+        tasks = [self._task(self.cursor + i) for i in range(count)]
+        self.cursor += count
+        return tasks
+
+    def peek(self, count: int) -> list[TaskSpec]:
+        """What ``draw`` would give, without moving on."""
+        return [self._task(self.cursor + i) for i in range(count)]
+
+    def _task(self, position: int) -> TaskSpec:
+        number = position
+        if self.pool is not None:
+            turn, place = divmod(position, self.pool)
+            if self._pass[0] != turn:
+                order = list(range(self.pool))
+                Rng("sampler", self.seed, turn).shuffle(order)
+                self._pass = (turn, order)
+            number = self._pass[1][place]
+        level = self.levels[number % len(self.levels)]
+        return self.family.spec(number // len(self.levels), split=self.split, level=level)

@@ -1,0 +1,105 @@
+"""From the learner's weights to the policy's, and the canary that proves they arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from ..agents.policy import Policy, Sampling
+from ..errors import ContractError
+
+
+class WeightTransfer(Protocol):
+    """Brings the learner's weights to whatever samples. A server's transfer (files, NCCL) goes behind the same verb."""
+
+    async def send(self, version: int) -> None:
+        """Make the policy sample from the learner's present weights, as ``version``.
+
+        Raises:
+            ContractError: the canary found that they did not arrive.
+        """
+        ...
+
+
+class Updatable(Policy, Protocol):
+    """A policy that takes new weights, and stamps every token with the version that sampled it."""
+
+    def update(self, state_dict: Mapping[str, Any] | None, version: int) -> None:
+        """Sample from these weights from now on; ``None`` when the trainer changed the policy's own model in place."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A fixed prompt whose greedy continuation is compared on both sides.
+
+    Args:
+        prompt_ids: what is asked.
+        max_tokens: how long the answer may be.
+        tolerance: largest difference of a log-probability; 32-bit kernels differ by about 1e-6, 16-bit ones by 0.02.
+    """
+
+    prompt_ids: tuple[int, ...]
+    max_tokens: int = 8
+    tolerance: float = 1e-3
+
+
+class InProcess:
+    """Learner and policy share one model, so a transfer is a new version number, and the proof that it is so.
+
+    After every transfer the policy continues the probe, and the learner's model must give the sampled ids the same
+    log-probabilities; if the weights changed, those of the previous answer must have changed too (algorithms.md,
+    trap 18: a policy that silently keeps its old weights looks like mere staleness).
+
+    Args:
+        policy: samples from ``model``.
+        model: the learner's.
+        probe: what the canary asks.
+    """
+
+    def __init__(self, policy: Updatable, model: Any, probe: Probe) -> None:
+        self.policy = policy
+        self.model = model
+        self.probe = probe
+        self._last: _Answer | None = None
+
+    async def send(self, version: int) -> None:
+        self.policy.update(None, version)
+        sampling = Sampling(temperature=0.0, max_tokens=self.probe.max_tokens, seed=0)
+        answer = await self.policy.generate(self.probe.prompt_ids, sampling, session="canary")
+        if set(answer.versions) - {version}:
+            raise ContractError(f"the policy stamps version {answer.versions[0]} after version {version} was sent")
+        mine = logprobs_of(self.model, self.probe.prompt_ids, answer.token_ids)
+        worst = max((abs(a - b) for a, b in zip(mine, answer.logprobs, strict=True)), default=0.0)
+        if worst > self.probe.tolerance:
+            raise ContractError(
+                f"weights of version {version} did not arrive: policy and learner differ by {worst:.3g} in the "
+                f"log-probability of a probe, more than {self.probe.tolerance}"
+            )
+        answered, last = _Answer(answer.token_ids, answer.logprobs, mine), self._last
+        if last and last.ids == answered.ids and last.mine != answered.mine and last.policy == answered.policy:
+            raise ContractError(
+                f"weights of version {version} did not arrive: the learner's log-probabilities of a probe changed, "
+                "the policy's are exactly the previous ones"
+            )
+        self._last = answered
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    ids: tuple[int, ...]
+    policy: tuple[float, ...]
+    mine: tuple[float, ...]
+
+
+@torch.no_grad()
+def logprobs_of(model: Any, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> tuple[float, ...]:
+    """Log-probability, at temperature 1, of each of ``token_ids`` as the continuation of ``prompt_ids``."""
+    device = next(model.parameters()).device
+    ids = torch.tensor([[*prompt_ids, *token_ids]], device=device)
+    logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0, len(prompt_ids) - 1 : -1].float()
+    picked = logits.log_softmax(-1).gather(-1, ids[0, len(prompt_ids) :, None])[:, 0]
+    return tuple(float(value) for value in picked)
