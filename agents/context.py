@@ -1,0 +1,152 @@
+"""Context strategies: how much of an episode the agent reads before each action."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..envs.messages import Message, Observation, TextPart, message
+from ..errors import UsageError
+from .transcript import Entry, Utterance
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One observation, and what the agent said to it (``None`` while it is deciding)."""
+
+    observation: Observation
+    said: Utterance | None = None
+
+
+class ContextStrategy(Protocol):
+    """Chooses what the agent reads. It holds no state: one strategy serves any number of episodes.
+
+    A view that does not extend the previous one begins a new row of tokens; old rows are never rewritten.
+    """
+
+    def view(self, rounds: Sequence[Round]) -> list[Entry]:
+        """The conversation to show before the next action; the last round is the one to be decided."""
+        ...
+
+    def spoken(self, text: str) -> str:
+        """What of a completion is meant for the environment."""
+        ...
+
+
+class FullHistory:
+    """Everything, always: one row for the whole episode."""
+
+    def view(self, rounds: Sequence[Round]) -> list[Entry]:
+        """All messages and all that was said."""
+        return _entries(rounds)
+
+    def spoken(self, text: str) -> str:
+        """All of it."""
+        return text
+
+
+class LastTurns:
+    """The last ``k`` observations, and what was said between them.
+
+    Args:
+        k: 1 shows the present observation alone.
+        keep_system: system messages that open the episode stay in view.
+
+    Raises:
+        UsageError: ``k`` is less than 1.
+    """
+
+    def __init__(self, k: int, *, keep_system: bool = True) -> None:
+        if k < 1:
+            raise UsageError(f"a context of the last {k} turns shows nothing; use last:1 or more")
+        self.k, self.keep_system = k, keep_system
+
+    def view(self, rounds: Sequence[Round]) -> list[Entry]:
+        """The window, after the opening system messages."""
+        window = _entries(rounds[-self.k :])
+        if len(rounds) <= self.k or not self.keep_system:
+            return window
+        return [*(m for m in rounds[0].observation.messages if m.role == "system"), *window]
+
+    def spoken(self, text: str) -> str:
+        """All of it."""
+        return text
+
+
+class MarkovianSummary:
+    """The task, a summary that the agent keeps rewriting, and the last action with its result.
+
+    The workspace is rebuilt every round (IterResearch, 2511.07327; The Markovian Thinker, 2510.06557), so a prompt
+    stays short however long the episode, and each round is a row of its own. The agent writes its summary in
+    ``<summary>…</summary>`` anywhere in what it says; a round without one keeps the summary before it.
+
+    Args:
+        instruction: appended to the task, to tell the agent of the rule; may be empty.
+    """
+
+    INSTRUCTION = (
+        "Before each action, write all you need to remember between <summary> and </summary>: "
+        "next time you will see only the task, this summary, and your last action with its result."
+    )
+
+    def __init__(self, instruction: str = INSTRUCTION) -> None:
+        self.instruction = instruction
+
+    def view(self, rounds: Sequence[Round]) -> list[Entry]:
+        """Task and summary, last action, its result."""
+        opening = rounds[0].observation.messages
+        if len(rounds) == 1:
+            return [*_extended(opening, self.instruction)]
+        summary = next((s for r in reversed(rounds[:-1]) if r.said and (s := _summary(r.said.text)) is not None), None)
+        slot = f"<summary>{summary}</summary>" if summary is not None else ""
+        last = rounds[-2].said
+        said = self.spoken(last.text) if last else ""
+        task = _extended(opening, "\n".join(filter(None, (self.instruction, slot))))
+        return [*task, Message("assistant", (TextPart(said),)), *rounds[-1].observation.messages]
+
+    def spoken(self, text: str) -> str:
+        """What is not summary."""
+        return re.sub(r"<summary>.*?</summary>", "", text, flags=re.DOTALL).strip()
+
+
+def context_strategy(name: str | ContextStrategy) -> ContextStrategy:
+    """The strategy called ``name`` in a configuration: "full", "last:K" or "summary"; a strategy is passed through.
+
+    Raises:
+        UsageError: there is no such strategy.
+    """
+    if not isinstance(name, str):
+        return name
+    kind, _, count = name.partition(":")
+    if name == "full":
+        return FullHistory()
+    if name == "summary":
+        return MarkovianSummary()
+    if kind == "last" and re.fullmatch(r"[0-9]{1,6}", count):
+        return LastTurns(int(count))
+    raise UsageError(f"context strategy {name!r} is unknown; choose full, last:K (such as last:1) or summary")
+
+
+def _entries(rounds: Sequence[Round]) -> list[Entry]:
+    entries: list[Entry] = []
+    for round_ in rounds:
+        entries.extend(round_.observation.messages)
+        if round_.said is not None:
+            entries.append(round_.said)
+    return entries
+
+
+def _extended(opening: tuple[Message, ...], text: str) -> tuple[Message, ...]:
+    """The opening messages with text added to the last of them: some templates allow no second user message."""
+    if not text:
+        return opening
+    if not opening:
+        return (message("user", text),)
+    return (*opening[:-1], opening[-1].with_text(f"{opening[-1].text}\n{text}"))
+
+
+def _summary(text: str) -> str | None:
+    found = re.findall(r"<summary>(.*?)</summary>", text, re.DOTALL)
+    return found[-1].strip() if found else None

@@ -1,0 +1,208 @@
+"""Continuous batching of a transformers model: rows join at any step and leave when they finish; no asyncio here."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import DynamicCache
+
+from ..errors import ModelError, PolicyError
+from .policy import Finish
+
+PREFILL_TOKENS = 16_384
+"""The most prompt tokens, padding included, in one forward pass."""
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """One request in the batch.
+
+    Args:
+        prompt: what the model reads.
+        temperature: 0 is greedy.
+        limit: the most tokens it may sample.
+        stop_ids: ids that end it.
+        draws: its own uniform numbers, so that its company does not influence it.
+    """
+
+    prompt: tuple[int, ...]
+    temperature: float
+    limit: int
+    stop_ids: frozenset[int]
+    draws: random.Random
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+    finish: Finish | None = None
+
+    @property
+    def cached(self) -> int:
+        """How many of its tokens the model has read: the last sampled one has not been."""
+        return len(self.prompt) + max(len(self.tokens) - 1, 0)
+
+    def take(self, token: int, logprob: float, version: int) -> None:
+        """Record one sampled token, and whether it was the last."""
+        self.tokens.append(token)
+        self.logprobs.append(logprob)
+        self.versions.append(version)
+        if token in self.stop_ids:
+            self.finish = Finish.STOP
+        elif len(self.tokens) >= self.limit:
+            self.finish = Finish.LENGTH
+
+
+class RunningBatch:
+    """The rows being decoded, with their key-value cache: left-padded, as long as its longest row.
+
+    Args:
+        model: a causal language model with full attention in every layer.
+
+    Raises:
+        ModelError: the model keeps another kind of cache, which cannot be cut and joined by rows.
+    """
+
+    def __init__(self, model: Any) -> None:
+        kinds = {type(layer).__name__ for layer in DynamicCache(config=model.config).layers} - {"DynamicLayer"}
+        if kinds:
+            raise ModelError(
+                f"{type(model).__name__} caches with {', '.join(sorted(kinds))}; continuous batching here needs full "
+                "attention in every layer: serve this model with vLLM"
+            )
+        self.model = model
+        self.rows: list[Row] = []
+        self._cache = DynamicCache()
+
+    def step(self, arrivals: Sequence[Row], version: int) -> list[Row]:
+        """Give one token to every row, newcomers included, and take out and return the rows that it finished."""
+        with torch.no_grad(), evaluating(self.model):
+            parts: list[Part] = [self._decode()] if self.rows else []
+            parts += [self._prefill(bucket) for bucket in buckets(arrivals)]
+            rows = [row for part in parts for row in part.rows]
+            sample(rows, torch.cat([part.logits for part in parts]), version)
+            self._join([(part.rows, part.cache) for part in parts])
+        return [row for row in rows if row.finish]
+
+    def drop(self, unwanted: Sequence[Row]) -> None:
+        """Take rows out before they finish."""
+        if unwanted:
+            self._join([(self.rows, self._cache)], unwanted)
+
+    def _decode(self) -> Part:
+        last = [[row.tokens[-1]] for row in self.rows]
+        return self._forward(self.rows, last, [row.cached + 1 for row in self.rows], self._cache)
+
+    def _prefill(self, rows: list[Row]) -> Part:
+        longest = max(len(row.prompt) for row in rows)
+        padded = [[0] * (longest - len(row.prompt)) + list(row.prompt) for row in rows]
+        return self._forward(rows, padded, [len(row.prompt) for row in rows], DynamicCache())
+
+    def _forward(self, rows: list[Row], tokens: list[list[int]], lengths: list[int], cache: DynamicCache) -> Part:
+        """Read ``tokens`` [rows, new]; the last ``lengths`` positions of a row are its own, the rest padding."""
+        device, new = self.model.device, len(tokens[0])
+        width = cache.get_seq_length() + new
+        ends = torch.tensor(lengths, device=device)[:, None]
+        output = self.model(
+            input_ids=torch.tensor(tokens, device=device),
+            attention_mask=(torch.arange(width, device=device) >= width - ends).long(),
+            position_ids=(ends - new + torch.arange(new, device=device)).clamp_min(0),
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return Part(rows, output.logits[:, -1], cache)
+
+    def _join(self, parts: Sequence[tuple[list[Row], DynamicCache]], unwanted: Sequence[Row] = ()) -> None:
+        gone = {id(row) for row in unwanted}
+        stay = [[i for i, row in enumerate(rows) if not row.finish and id(row) not in gone] for rows, _ in parts]
+        kept = [(rows, cache, chosen) for (rows, cache), chosen in zip(parts, stay, strict=True) if chosen]
+        self.rows = [rows[i] for rows, _, chosen in kept for i in chosen]
+        if not kept:
+            self._cache = DynamicCache()
+            return
+        width = max(row.cached for row in self.rows)
+        if len(kept) == 1 and len(self.rows) == len(kept[0][0]) and width == kept[0][1].get_seq_length():
+            self._cache = kept[0][1]
+            return
+        states = [[(keys[chosen], values[chosen]) for keys, values, _ in cache] for _, cache, chosen in kept]
+        self._cache = DynamicCache(
+            [
+                tuple(torch.cat([_fit(part, width) for part in same]) for same in zip(*layer, strict=True))
+                for layer in zip(*states, strict=True)
+            ]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows that went through one forward pass: their logits [rows, vocabulary], and their cache after it."""
+
+    rows: list[Row]
+    logits: Tensor
+    cache: DynamicCache
+
+
+def sample(rows: Sequence[Row], logits: Tensor, version: int) -> None:
+    """Draw one token per row by inverting the distribution function, and record it.
+
+    Args:
+        rows: one per row of ``logits``.
+        logits: [rows, vocabulary].
+        version: recorded with every token.
+
+    Raises:
+        PolicyError: a log-probability is not finite: the model has diverged.
+    """
+    temperatures = torch.tensor([row.temperature or 1.0 for row in rows], device=logits.device)
+    logprobs = functional.log_softmax(logits.float() / temperatures[:, None], dim=-1)
+    # In double precision, since a single-precision sum over a large vocabulary loses the rare tokens.
+    mass = logprobs.double().exp().cumsum(dim=-1)
+    draws = torch.tensor([row.draws.random() for row in rows], dtype=torch.float64, device=logits.device)
+    drawn = torch.searchsorted(mass, draws[:, None] * mass[:, -1:], right=True).clamp_max(logits.shape[-1] - 1)
+    greedy = torch.tensor([row.temperature == 0 for row in rows], device=logits.device)[:, None]
+    tokens = torch.where(greedy, logits.argmax(dim=-1, keepdim=True), drawn)
+    chosen = logprobs.gather(-1, tokens)
+    if not bool(chosen.isfinite().all()):
+        raise PolicyError(f"the model of version {version} gives log-probabilities that are not finite: it diverged")
+    for row, token, logprob in zip(rows, tokens[:, 0].tolist(), chosen[:, 0].tolist(), strict=True):
+        row.take(token, logprob, version)
+
+
+def _fit(states: Tensor, width: int) -> Tensor:
+    """Keys or values [rows, heads, time, head_dim], padded or cut on the left to ``width`` positions."""
+    have = states.shape[2]
+    return states[:, :, have - width :] if have >= width else functional.pad(states, (0, 0, width - have, 0))
+
+
+@contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Evaluation mode for a while: dropout off, and every module back as it was afterwards."""
+    if not model.training:
+        yield
+        return
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+def buckets(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows of similar prompt length together, so that at most half of a prefill is padding."""
+    found: list[list[Row]] = []
+    for row in sorted(rows, key=lambda row: len(row.prompt)):
+        shortest = len(found[-1][0].prompt) if found else 0
+        fits = found and len(row.prompt) <= 2 * shortest + 16
+        if fits and (len(found[-1]) + 1) * len(row.prompt) <= PREFILL_TOKENS:
+            found[-1].append(row)
+        else:
+            found.append([row])
+    return found

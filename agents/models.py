@@ -1,0 +1,105 @@
+"""Loading and saving models: local folders only, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from ..errors import ModelError
+from .template import ChatTemplate
+
+
+def load_model(
+    path: str | os.PathLike[str], *, dtype: torch.dtype | str = "auto", device: str | torch.device = "cpu"
+) -> tuple[Any, Any]:
+    """A model in evaluation mode, and its tokenizer, from a folder or from the local Hugging Face cache.
+
+    Nothing is ever fetched: a name that is not on this machine is an error, not a download.
+
+    Args:
+        path: a folder written by ``save_model`` or ``save_pretrained``, or the hub name of a cached model.
+        dtype: of the weights; "auto" keeps what was saved.
+        device: where the model goes.
+
+    Raises:
+        ModelError: nothing is there, it is no model, or its tokenizer has no chat template.
+    """
+    source = _located(path)
+    try:
+        config = AutoConfig.from_pretrained(source, local_files_only=True)
+        model: Any = AutoModelForCausalLM.from_pretrained(source, config=config, dtype=dtype, local_files_only=True)
+    except Exception as error:
+        raise ModelError(f"{path} holds no language model that transformers can load: {_line(error)}") from error
+    return model.to(device).eval(), load_tokenizer(path)
+
+
+def load_tokenizer(path: str | os.PathLike[str]) -> Any:
+    """The tokenizer of a model folder, checked to be fit for chat.
+
+    Raises:
+        ModelError: nothing is there, or the tokenizer has no chat template.
+    """
+    source = _located(path)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=True)
+    except Exception as error:
+        raise ModelError(f"{path} holds no tokenizer that transformers can load: {_line(error)}") from error
+    ChatTemplate(tokenizer)
+    return tokenizer
+
+
+def save_model(model: Any, tokenizer: Any, path: str | os.PathLike[str]) -> None:
+    """Write a model folder that ``load_model`` reads; ``path`` is the old folder or the new one, never a part.
+
+    It is written beside ``path`` and renamed. A folder that was there is moved away just before and removed after.
+
+    Raises:
+        ModelError: the disk refuses, or ``path`` is a file.
+    """
+    target = Path(path)
+    if target.exists() and not target.is_dir():
+        raise ModelError(f"cannot save a model to {target}: it is a file; name a folder")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
+            new, old = Path(scratch, "new"), Path(scratch, "old")
+            model.save_pretrained(new)
+            tokenizer.save_pretrained(new)
+            if target.exists():
+                target.rename(old)
+            new.rename(target)
+    except OSError as error:
+        raise ModelError(f"cannot save a model to {target}: {error}") from error
+
+
+def _located(path: str | os.PathLike[str]) -> str:
+    folder = Path(path).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise ModelError(f"{path} is not a model folder: it has no config.json; name the folder that holds one")
+        return str(folder)
+    if folder.exists():
+        raise ModelError(f"{path} is a file; name the folder that holds config.json and the weights")
+    name = os.fspath(path)
+    if name.count("/") == 1 and not name.startswith((".", "/", "~")) and _cached(name):
+        return name
+    raise ModelError(
+        f"there is no model at {path}; name a folder made by training, or download one first (Turnwise never does)"
+    )
+
+
+def _cached(name: str) -> bool:
+    try:
+        AutoConfig.from_pretrained(name, local_files_only=True)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,206 @@
+"""Nano models: language models built from scratch, small enough to learn on a CPU; nothing is downloaded."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import torch
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+from ..config import Config
+from ..errors import ModelError
+
+TokenizerKind = Literal["word", "byte", "bpe"]
+Size = Literal["0.1M", "0.5M", "2M", "8M", "30M"]
+
+# hidden, layers, heads, head_dim, intermediate: parameters outside the embedding, rounded, name the size.
+SHAPES: dict[Size, tuple[int, int, int, int, int]] = {
+    "0.1M": (64, 2, 2, 32, 192),
+    "0.5M": (128, 3, 4, 32, 256),
+    "2M": (192, 4, 6, 32, 512),
+    "8M": (320, 6, 5, 64, 960),
+    "30M": (512, 8, 8, 64, 1536),
+}
+PAD, STOP, UNKNOWN = "<pad>", "<end>", "<unk>"
+ROLES = {"system": "<sys>", "user": "<user>", "assistant": "<ai>", "tool": "<tool>"}
+MARKS = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<action>", "</action>", "<summary>", "</summary>")
+
+# One token before each message, and one after what the agent said: the shortest template that marks every turn.
+CHAT_TEMPLATE = (
+    "{%- if tools %}<sys>{% for tool in tools %}{{ (tool.function if tool.function else tool) | tojson }}\n"
+    "{% endfor %}{% endif -%}"
+    "{%- for message in messages -%}"
+    "{%- if message.role == 'assistant' -%}<ai>{{ message.content }}<end>"
+    "{%- elif message.role == 'system' -%}<sys>{{ message.content }}"
+    "{%- elif message.role == 'tool' -%}<tool>{{ message.content }}"
+    "{%- else -%}<user>{{ message.content }}{%- endif -%}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}<ai>{%- endif -%}"
+)
+
+
+class NanoConfig(Config):
+    """A from-scratch model: a size, and what to change about it."""
+
+    tokenizer: TokenizerKind = "word"
+    """How text becomes tokens: words and punctuation, bytes, or byte-pair merges learnt from the texts."""
+    size: Size = "0.5M"
+    """Parameters outside the embedding: 0.1M, 0.5M, 2M, 8M or 30M."""
+    hidden: int | None = None
+    """Width of the residual stream; from ``size`` when omitted, as are the four below."""
+    layers: int | None = None
+    """Number of transformer blocks."""
+    heads: int | None = None
+    """Attention heads; as many key-value heads."""
+    head_dim: int | None = None
+    """Width of one head."""
+    intermediate: int | None = None
+    """Width inside the MLP."""
+    vocab_size: int = 512
+    """The most tokens that a "bpe" tokenizer learns, or a "word" tokenizer keeps (most frequent first)."""
+    context_length: int = 1024
+    """Longest prompt plus action, in tokens."""
+    initializer_range: float = 0.05
+    """Standard deviation of the initial weights; 0.02, the usual one, is too small at these widths."""
+    tie_embeddings: bool = False
+    """Share input and output embedding. Weight transfer to some servers drops a shared output embedding silently."""
+
+    @property
+    def shape(self) -> tuple[int, int, int, int, int]:
+        """Hidden, layers, heads, head_dim and intermediate, with the overrides applied."""
+        own = (self.hidden, self.layers, self.heads, self.head_dim, self.intermediate)
+        hidden, layers, heads, head_dim, intermediate = (
+            preset if value is None else value for value, preset in zip(own, SHAPES[self.size], strict=True)
+        )
+        return hidden, layers, heads, head_dim, intermediate
+
+
+def build_tokenizer(
+    kind: TokenizerKind, texts: Iterable[str] = (), *, vocab_size: int = 512
+) -> PreTrainedTokenizerFast:
+    """A tokenizer with a compact chat template, built from texts alone.
+
+    Args:
+        kind: "word" splits on words and punctuation and round-trips text of single spaces and newlines within
+            its vocabulary; "byte" and "bpe" round-trip everything.
+        texts: what the vocabulary is made of; "byte" needs none.
+        vocab_size: the most ordinary tokens kept ("word": the most frequent; "bpe": bytes and merges).
+
+    Raises:
+        ModelError: "word" or "bpe" without texts, or an unknown kind.
+    """
+    corpus = list(texts)
+    if kind in ("word", "bpe") and not any(corpus):
+        raise ModelError(f"a {kind!r} tokenizer is built from texts, and there are none; pass some observations")
+    match kind:
+        case "word":
+            core = _word_level(corpus, vocab_size)
+        case "byte":
+            core = _byte_level({}, [])
+        case "bpe":
+            core = _byte_level(*_learn_merges(corpus, vocab_size))
+        case _:
+            raise ModelError(f"tokenizer kind {kind!r} is unknown; choose word, byte or bpe")
+    special = [PAD, STOP, *ROLES.values()]
+    core.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
+    core.add_tokens([AddedToken(token, special=False, normalized=False) for token in MARKS])
+    fast: Any = PreTrainedTokenizerFast
+    made: PreTrainedTokenizerFast = fast(
+        tokenizer_object=core,
+        chat_template=CHAT_TEMPLATE,
+        eos_token=STOP,
+        pad_token=PAD,
+        unk_token=UNKNOWN if kind == "word" else None,
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+    )
+    return made
+
+
+def build_model(config: NanoConfig, tokenizer: Any, seed: int = 0) -> Qwen3ForCausalLM:
+    """A randomly initialised Qwen3 of the configured shape, in evaluation mode.
+
+    Args:
+        config: shape and initialisation.
+        tokenizer: fixes the vocabulary, pad and stop ids.
+        seed: the weights are a pure function of it; the global generator is left as it was.
+    """
+    hidden, layers, heads, head_dim, intermediate = config.shape
+    architecture = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        head_dim=head_dim,
+        intermediate_size=intermediate,
+        max_position_embeddings=config.context_length,
+        initializer_range=config.initializer_range,
+        tie_word_embeddings=config.tie_embeddings,
+        attention_dropout=0.0,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen3ForCausalLM(architecture)
+    model.train(False)
+    return model
+
+
+def _word_level(texts: list[str], vocab_size: int) -> Tokenizer:
+    """Words carry the space before them (as "▁"), so that a word is one token at the start of an action and inside."""
+    core = Tokenizer(models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN))
+    core.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split("\n", "isolated"),
+            pre_tokenizers.Metaspace("▁", prepend_scheme="always", split=False),
+            pre_tokenizers.Split(Regex(r"▁?\w+|▁?[^\w\s▁]|▁?\n|▁"), "isolated"),
+        ]
+    )
+    counts: Counter[str] = Counter()
+    for text in texts:
+        for piece in _segments(text):
+            counts.update(word for word, _ in core.pre_tokenizer.pre_tokenize_str(piece))
+    # By frequency, then alphabetically: the vocabulary is a function of the texts, not of their order.
+    kept = sorted(counts, key=lambda word: (-counts[word], word))[:vocab_size]
+    core.model = models.WordLevel({word: i for i, word in enumerate([UNKNOWN, *sorted(kept)])}, unk_token=UNKNOWN)
+    core.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.Fuse(),
+            decoders.Replace(Regex(r" ?\n ?"), "\n"),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    return core
+
+
+def _segments(text: str) -> list[str]:
+    """The stretches of text between control tokens, as the tokenizer will see them."""
+    for token in (*ROLES.values(), *MARKS, STOP, PAD):
+        text = text.replace(token, "\0")
+    return [segment for segment in text.split("\0") if segment]
+
+
+def _learn_merges(texts: list[str], vocab_size: int) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    core = _byte_level({}, [])
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False
+    )
+    core.train_from_iterator(texts, trainer)
+    learnt = json.loads(core.to_str())["model"]
+    return learnt["vocab"], [tuple(merge) for merge in learnt["merges"]]
+
+
+def _byte_level(vocab: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:
+    vocab = vocab or {byte: i for i, byte in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    core = Tokenizer(models.BPE(vocab=vocab, merges=merges))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    return core

@@ -1,0 +1,153 @@
+"""Action parsers: from what a model wrote to an action, and back. Nothing a model writes makes one raise."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Protocol
+
+from ..envs.messages import Action, ToolCall, clip
+from ..errors import ModelError, UsageError
+
+
+class ActionParser(Protocol):
+    """Reads an action out of a completion, and writes one as a model should."""
+
+    def parse(self, text: str) -> Action:
+        """The action that ``text`` asks for; ``Action.problem`` says how to write it where it cannot be read."""
+        ...
+
+    def format(self, action: Action) -> str:
+        """The text that ``parse`` reads as ``action``; demonstrations are written with it.
+
+        Raises:
+            ModelError: this parser has no way of writing such an action.
+        """
+        ...
+
+
+class TextParser:
+    """The whole text is the action."""
+
+    def parse(self, text: str) -> Action:
+        """The text as it is."""
+        return Action(text)
+
+    def format(self, action: Action) -> str:
+        """The action's text."""
+        _refuse_calls(action, "text")
+        return action.text
+
+
+class TaggedParser:
+    """``<action>…</action>``, after an optional ``<think>…</think>``.
+
+    What is outside the tags is the agent's own business and never reaches the environment.
+    """
+
+    def parse(self, text: str) -> Action:
+        """The text between the only pair of action tags outside thoughts."""
+        rest, open_thought = without_thoughts(text)
+        if open_thought:
+            return Action(problem="Your <think> was never closed. Write </think>, then <action>your action</action>.")
+        found = re.findall(r"<action>(.*?)</action>", rest, re.DOTALL)
+        if len(found) == 1 and "<action>" not in found[0]:
+            return Action(found[0].strip())
+        count = "none" if not found else f"{len(found)}" if len(found) > 1 else "a nested one"
+        return Action(problem=f"Write exactly one action, as <action>your action</action>; found {count}.")
+
+    def format(self, action: Action) -> str:
+        """The action's text in tags."""
+        _refuse_calls(action, "tagged")
+        return f"<action>{action.text}</action>"
+
+
+class ToolCallParser:
+    """Hermes and Qwen style calls: ``<tool_call>{"name": …, "arguments": {…}}</tool_call>``, any number of them.
+
+    Text outside calls and thoughts stays the action's text; a message without calls is plain speech.
+    """
+
+    HOW = 'Write each call as <tool_call>{"name": "tool", "arguments": {"key": "value"}}</tool_call>.'
+
+    def parse(self, text: str) -> Action:
+        """Every call, or the first problem among them."""
+        rest, open_thought = without_thoughts(text)
+        if open_thought:
+            return Action(problem=f"Your <think> was never closed. Write </think> first. {self.HOW}")
+        pieces = re.split(r"<tool_call>(.*?)</tool_call>", rest, flags=re.DOTALL)
+        said = " ".join(filter(None, (piece.strip() for piece in pieces[::2])))
+        if "<tool_call>" in said or "</tool_call>" in said:
+            return Action(problem=f"A <tool_call> was opened or closed without its pair. {self.HOW}")
+        calls: list[ToolCall] = []
+        for number, piece in enumerate(pieces[1::2], 1):
+            call = self._call(piece, number)
+            if isinstance(call, str):
+                return Action(problem=f"Tool call {number}: {call}. {self.HOW}")
+            calls.append(call)
+        return Action(said, tuple(calls))
+
+    def _call(self, source: str, number: int) -> ToolCall | str:
+        try:
+            data = json.loads(source, parse_constant=_no_constant)
+            source.encode()
+            json.dumps(data, ensure_ascii=False).encode()
+        except json.JSONDecodeError as error:
+            return f"not valid JSON ({error.msg} at character {error.pos}): {clip(source.strip())!r}"
+        except (ValueError, RecursionError) as error:
+            reason = "nested too deeply" if isinstance(error, RecursionError) else clip(str(error))
+            return f"not JSON that a tool can take ({reason})"
+        if not isinstance(data, dict):
+            return f"a call is a JSON object; got {clip(source.strip())!r}"
+        name = data.get("name")
+        arguments = data.get("arguments", data.get("parameters", {}))
+        if not isinstance(name, str) or not name:
+            return 'the call has no "name"'
+        if not isinstance(arguments, dict):
+            return f'"arguments" must be a JSON object; got {clip(json.dumps(arguments))}'
+        return ToolCall(name, arguments, f"call_{number}")
+
+    def format(self, action: Action) -> str:
+        """The text, then one line of JSON in tags per call."""
+        calls = [
+            f"<tool_call>{json.dumps({'name': c.name, 'arguments': dict(c.arguments)}, ensure_ascii=False)}</tool_call>"
+            for c in action.tool_calls
+        ]
+        return "\n".join(filter(None, (action.text, *calls)))
+
+
+PARSERS: dict[str, type[ActionParser]] = {"text": TextParser, "tagged": TaggedParser, "tools": ToolCallParser}
+
+
+def action_parser(name: str | ActionParser) -> ActionParser:
+    """The parser called ``name`` in a configuration: "text", "tagged" or "tools"; a parser is passed through.
+
+    Raises:
+        UsageError: there is no such parser.
+    """
+    if not isinstance(name, str):
+        return name
+    if name not in PARSERS:
+        raise UsageError(f"action parser {name!r} is unknown; choose one of {', '.join(PARSERS)}")
+    return PARSERS[name]()
+
+
+def without_thoughts(text: str) -> tuple[str, bool]:
+    """The text without its ``<think>…</think>``, and whether one was left open.
+
+    A ``</think>`` without its opening closes a thought that the prompt opened, as Qwen3's template may.
+    """
+    rest = re.sub(r"<think>.*?</think>", "", text, flags=re.DOTALL)
+    _, closed, after = rest.rpartition("</think>")
+    rest = after if closed else rest
+    return rest, "<think>" in rest
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _refuse_calls(action: Action, name: str) -> None:
+    if action.tool_calls:
+        called = ", ".join(call.name for call in action.tool_calls)
+        raise ModelError(f"the {name!r} parser cannot write tool calls ({called}); use parser 'tools'")

@@ -1,0 +1,132 @@
+"""Agents that need no model: functions, the oracle, random play, silence, and mixtures of skill."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..envs.messages import Action, ActionLike, Observation
+from ..errors import UsageError
+from .agent import Decision, EpisodeContext, Session
+
+Reply = ActionLike | Awaitable[ActionLike]
+Function = Callable[[Any], Reply]
+
+
+class FunctionAgent:
+    """A plain function as an agent.
+
+    Args:
+        function: takes the observation and returns an action, sync or async. Its parameter is the observation's
+            text, unless it is annotated with ``Observation``.
+        factory: instead of ``function``, opens one function per episode, so that it may keep state:
+            ``factory(context) -> function``.
+
+    Raises:
+        UsageError: not exactly one of the two is given.
+    """
+
+    def __init__(
+        self, function: Function | None = None, *, factory: Callable[[EpisodeContext], Function] | None = None
+    ) -> None:
+        if (function is None) == (factory is None):
+            raise UsageError("a FunctionAgent needs a function, or factory= which makes one per episode; give one")
+        self._open = factory if factory is not None else lambda context: function
+
+    def start(self, context: EpisodeContext) -> Session:
+        """A session that calls the function once a turn."""
+        function = self._open(context)
+        if not callable(function):
+            raise UsageError(f"a FunctionAgent's factory returned {function!r}, which cannot be called")
+        return _FunctionSession(function, _wants_observation(function))
+
+
+class OracleAgent:
+    """Does what the environment's oracle says: the best there is."""
+
+    def start(self, context: EpisodeContext) -> Session:
+        """A session that asks the oracle every turn."""
+        return _AskingSession(context.oracle)
+
+
+class RandomAgent:
+    """Acts at random among what the rules allow, reproducibly from the episode's generator."""
+
+    def start(self, context: EpisodeContext) -> Session:
+        """A session that draws every turn."""
+        return _AskingSession(lambda: context.random(context.rng.getrandbits(31)))
+
+
+class NullAgent:
+    """Says nothing, every turn: an environment must not pay for that."""
+
+    def start(self, context: EpisodeContext) -> Session:
+        """A session of empty actions."""
+        return _NullSession()
+
+
+class MixedAgent:
+    """Demonstrators of mixed skill, as LMRL-Gym's datasets were made (2311.18232, §4).
+
+    Each episode draws a skill; each of its turns then takes the oracle's action with that probability, and a
+    random one otherwise.
+
+    Args:
+        skills: the mixture; each in [0, 1].
+        weights: relative frequency of each skill; equal when omitted.
+
+    Raises:
+        UsageError: no skills, one outside [0, 1], or weights that do not fit them.
+    """
+
+    def __init__(self, skills: Sequence[float], weights: Sequence[float] | None = None) -> None:
+        if not skills or not all(0.0 <= skill <= 1.0 for skill in skills):
+            raise UsageError(f"skills {list(skills)} must be one or more probabilities in [0, 1]")
+        chances = [1.0] * len(skills) if weights is None else list(weights)
+        if len(chances) != len(skills) or not all(chance >= 0 for chance in chances) or sum(chances) <= 0:
+            raise UsageError(f"weights {chances} must be one non-negative number per skill, not all zero")
+        self.skills, self.weights = tuple(skills), tuple(chances)
+
+    def start(self, context: EpisodeContext) -> Session:
+        """A session of one skill."""
+        skill = context.rng.choices(self.skills, self.weights)[0]
+
+        def choose() -> Awaitable[Action]:
+            seed = context.rng.getrandbits(31)  # drawn in either case, so that skills share their random actions
+            return context.oracle() if context.rng.random() < skill else context.random(seed)
+
+        return _AskingSession(choose)
+
+
+@dataclass(frozen=True, slots=True)
+class _FunctionSession:
+    function: Function
+    wants_observation: bool
+
+    async def act(self, observation: Observation) -> Decision:
+        reply: Any = self.function(observation if self.wants_observation else observation.text)
+        return Decision(Action.of(await reply if inspect.isawaitable(reply) else reply))
+
+
+@dataclass(frozen=True, slots=True)
+class _AskingSession:
+    ask: Callable[[], Awaitable[Action]]
+
+    async def act(self, observation: Observation) -> Decision:
+        return Decision(Action.of(await self.ask()))
+
+
+@dataclass(frozen=True, slots=True)
+class _NullSession:
+    async def act(self, observation: Observation) -> Decision:
+        return Decision(Action())
+
+
+def _wants_observation(function: Function) -> bool:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return False
+    return bool(parameters) and parameters[0].annotation in (Observation, "Observation")

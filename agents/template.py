@@ -1,0 +1,225 @@
+"""Chat templates as token ids: how a conversation begins, and what follows something the agent said."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ..envs.messages import ImagePart, Message, message
+from ..errors import ModelError
+
+REMEMBERED = 2048
+"""How many texts and renderings a template keeps."""
+REMEMBERED_CHARACTERS = 4000
+"""Longer texts are not kept: they rarely come twice, and memory stays bounded."""
+SAID = "\ue000said\ue001"  # private-use characters: no template has a reason to touch them
+PROBE = message("user", "A")
+
+
+class Suffix(NamedTuple):
+    """What the template writes after something the agent said, up to where the agent speaks again.
+
+    Args:
+        text: all of it, beginning with the template's own end of the message.
+        open: its ids, for when the agent did not end the message itself (``Finish.LENGTH``).
+        closed: its ids without the end-of-message token, for when the agent sampled a stop token.
+    """
+
+    text: str
+    open: tuple[int, ...]
+    closed: tuple[int, ...]
+
+
+class ChatTemplate:
+    """A tokenizer with its chat template.
+
+    Args:
+        tokenizer: any Hugging Face tokenizer that has a chat template.
+
+    Raises:
+        ModelError: there is no chat template, it cannot render a conversation, or nothing ends a message.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        if not getattr(tokenizer, "chat_template", None):
+            raise ModelError(
+                f"{_name(tokenizer)} has no chat template; take the instruction-tuned model's tokenizer, set "
+                "tokenizer.chat_template, or build one with turnwise.agents.nano.build_tokenizer"
+            )
+        self.tokenizer = tokenizer
+        added = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
+        self._special = sorted(added | set(tokenizer.all_special_tokens), key=len, reverse=True)
+        self._control = re.compile("|".join(map(re.escape, self._special)) or r"(?!)")
+        self._bindings: dict[str, Rendering] = {}
+        self._encode = lru_cache(REMEMBERED)(self._encode_now)
+        self._decode = lru_cache(REMEMBERED)(self._decode_now)
+        closer = self.bind(()).suffix_text((PROBE,))
+        found = self._control.match(closer.lstrip())
+        eos = tokenizer.eos_token_id
+        ends = [tokenizer.convert_tokens_to_ids(found.group()), eos] if found else [eos]
+        self.stop_ids: tuple[int, ...] = tuple(dict.fromkeys(i for i in ends if isinstance(i, int)))
+        """Ids that end what the agent says; the first is the one that the template itself writes."""
+        if not self.stop_ids:
+            raise ModelError(f"{_name(tokenizer)} has no token that ends a message; set tokenizer.eos_token")
+
+    def bind(self, tools: Sequence[Mapping[str, Any]] = ()) -> Rendering:
+        """The template with these tools, as JSON Schema, in every prompt."""
+        key = json.dumps(list(tools), sort_keys=True)
+        if key not in self._bindings:
+            if len(self._bindings) >= REMEMBERED:
+                self._bindings.clear()
+            self._bindings[key] = Rendering(self, [dict(tool) for tool in tools])
+        return self._bindings[key]
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """The ids of a text, control tokens recognised, nothing added."""
+        return self._encode(text) if len(text) <= REMEMBERED_CHARACTERS else self._encode_now(text)
+
+    def decode(self, ids: tuple[int, ...]) -> str:
+        """The text of ids, for parsers and people. It is never encoded again to be trained on."""
+        return self._decode(ids) if len(ids) <= REMEMBERED_CHARACTERS else self._decode_now(ids)
+
+    def written(self, text: str) -> tuple[int, ...]:
+        """The ids of a text that the agent is to say, with the stop id: what a demonstration trains on.
+
+        Raises:
+            ModelError: the vocabulary lacks some of it.
+        """
+        ids = self.encode(text)
+        if self.tokenizer.unk_token_id is not None and self.tokenizer.unk_token_id in ids:
+            raise ModelError(
+                f"the tokenizer cannot write {text!r}: it reads back as {self.decode(ids)!r}; "
+                "build it from texts that include the actions"
+            )
+        return (*ids, self.stop_ids[0])
+
+    def harmless(self, text: str) -> str:
+        """The text with control tokens spelt out: what an environment says never opens or closes a message."""
+        return self._control.sub(lambda found: f"{found.group()[0]}\u200b{found.group()[1:]}", text)
+
+    def split_closer(self, text: str) -> str:
+        """A suffix without the end-of-message token that it begins with, if it does."""
+        found = self._control.match(text.lstrip())
+        return text.lstrip()[found.end() :] if found else text
+
+    def _encode_now(self, text: str) -> tuple[int, ...]:
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def _decode_now(self, ids: tuple[int, ...]) -> str:
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+
+class Rendering:
+    """A chat template with fixed tools; made by ``ChatTemplate.bind``."""
+
+    def __init__(self, template: ChatTemplate, tools: list[dict[str, Any]]) -> None:
+        self.template = template
+        self.tools = tools
+        self._suffix = lru_cache(REMEMBERED)(self._suffix_now)
+        self._first = lru_cache(REMEMBERED)(self._first_now)
+        self._faithful = lru_cache(REMEMBERED)(self._faithful_now)
+        self._settled: dict[bool, bool] = {}
+        # The tools' JSON is long and belongs at the front: leave it out of suffixes where that changes nothing.
+        self._suffix_tools = tools
+        if tools:
+            with_tools = self.suffix_text((PROBE,))
+            self._suffix_tools = []
+            if self.suffix_text((PROBE,)) != with_tools:
+                self._suffix_tools = tools
+
+    @property
+    def shows_tools(self) -> bool:
+        """Whether the tools appear in the prompt at all."""
+        return not self.tools or self.text([PROBE]) != self.template.bind(()).text([PROBE])
+
+    def text(self, messages: Sequence[Message | str]) -> str:
+        """A whole conversation as the template writes it; strings are what the agent said."""
+        return self._render(messages, self.tools)
+
+    def first(self, messages: tuple[Message, ...]) -> tuple[str, tuple[int, ...]]:
+        """The text and ids of a prompt in which the agent has not spoken yet."""
+        return self._first(messages) if _short(messages) else self._first_now(messages)
+
+    def suffix(self, messages: tuple[Message, ...]) -> Suffix:
+        """What stands between something the agent said and its next turn, when it is answered by ``messages``."""
+        return self._suffix(messages) if _short(messages) else self._suffix_now(messages)
+
+    def suffix_text(self, messages: Sequence[Message]) -> str:
+        """The text of ``suffix``: rendered after a stand-in conversation, so its cost does not grow with history."""
+        before, said, after = self._render([PROBE, SAID, *messages], self._suffix_tools).rpartition(SAID)
+        if not said or SAID in before:
+            raise ModelError(f"the chat template of {_name(self.template.tokenizer)} changes what the agent said")
+        return after
+
+    def appends(self, *, system: bool) -> bool:
+        """Whether the template, for plain words, only ever adds to the end (tried on a made-up conversation)."""
+        if system not in self._settled:
+            opening = [message("system", "S"), PROBE] if system else [PROBE]
+            second, third = message("user", "C"), message("user", "E")
+            grown = self.text(opening) + "B" + self.suffix_text([second]) + "D" + self.suffix_text([third])
+            self._settled[system] = same_text(grown, self.text([*opening, "B", second, "D", third]))
+        return self._settled[system]
+
+    def faithful(self, said: str) -> bool:
+        """Whether the template still shows these words of the agent, unchanged, after a user has spoken again."""
+        return self._faithful(said) if len(said) <= REMEMBERED_CHARACTERS else self._faithful_now(said)
+
+    def _faithful_now(self, said: str) -> bool:
+        return same_text(self.text([PROBE]) + said + self.suffix_text([PROBE]), self.text([PROBE, said, PROBE]))
+
+    def _first_now(self, messages: tuple[Message, ...]) -> tuple[str, tuple[int, ...]]:
+        text = self.text(messages)
+        return text, self.template.encode(text)
+
+    def _suffix_now(self, messages: tuple[Message, ...]) -> Suffix:
+        text = self.suffix_text(messages)
+        return Suffix(text, self.template.encode(text), self.template.encode(self.template.split_closer(text)))
+
+    def _render(self, messages: Sequence[Message | str], tools: list[dict[str, Any]]) -> str:
+        conversation = [
+            {"role": "assistant", "content": m} if isinstance(m, str) else self._as_json(m) for m in messages
+        ]
+        try:
+            return str(
+                self.template.tokenizer.apply_chat_template(
+                    conversation, tools=tools or None, add_generation_prompt=True, tokenize=False
+                )
+            )
+        except Exception as error:  # templates are programs; they raise whatever they like
+            roles = ", ".join(str(entry["role"]) for entry in conversation) or "none"
+            raise ModelError(
+                f"the chat template of {_name(self.template.tokenizer)} refuses a conversation of these messages "
+                f"({roles}): {error}"
+            ) from error
+
+    def _as_json(self, item: Message) -> dict[str, Any]:
+        if any(isinstance(part, ImagePart) for part in item.parts):
+            raise ModelError(
+                f"a {item.role} message holds an image, and this policy reads text only; use an environment that "
+                "describes its screen in words, or a vision policy"
+            )
+        entry: dict[str, Any] = {"role": item.role, "content": self.template.harmless(item.text)}
+        if item.tool_calls:
+            entry["tool_calls"] = [
+                {"type": "function", "id": c.id, "function": {"name": c.name, "arguments": dict(c.arguments)}}
+                for c in item.tool_calls
+            ]
+        entry |= {"name": item.name} if item.name else {}
+        return entry | ({"tool_call_id": item.tool_call_id} if item.tool_call_id else {})
+
+
+def same_text(one: str, other: str) -> bool:
+    """Equal but for white space: a template that trims lines does not rewrite history."""
+    return one == other or "".join(one.split()) == "".join(other.split())
+
+
+def _short(messages: tuple[Message, ...]) -> bool:
+    # Tool calls hold dictionaries, which cannot be looked up.
+    return sum(len(m.text) for m in messages) <= REMEMBERED_CHARACTERS and not any(m.tool_calls for m in messages)
+
+
+def _name(tokenizer: Any) -> str:
+    return f"tokenizer {getattr(tokenizer, 'name_or_path', '') or type(tokenizer).__name__}"

@@ -1,0 +1,256 @@
+"""``TransformersPolicy``: a transformers model in this process, sampling for many episodes at once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..errors import ContractError, InfrastructureError, ModelError, PolicyError, PromptTooLongError
+from .continuous import Row, RunningBatch
+from .policy import Completion, Finish, Sampling
+
+QUIET_CYCLES = 3
+"""How many turns of the event loop without a new request end the wait for company (see ``_gather``)."""
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    row: Row
+    session: str
+    answer: asyncio.Future[Completion]
+    asked: float = field(default_factory=time.perf_counter)
+
+    def resolve(self, finish: Finish) -> None:
+        if not self.answer.done():
+            row = self.row
+            tokens, logprobs, versions = tuple(row.tokens), tuple(row.logprobs), tuple(row.versions)
+            self.answer.set_result(Completion(tokens, logprobs, versions, finish, time.perf_counter() - self.asked))
+
+    def fail(self, error: Exception) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+class TransformersPolicy:
+    """Samples from a model in this process, with continuous batching.
+
+    Concurrent ``generate`` calls share forward passes: a call joins the batch at the next token, and leaves it when
+    it finishes or is cancelled. Ids in are read as they are; ids out are what was drawn. Log-probabilities are those
+    of the distribution drawn from, in single precision.
+
+    With ``threaded=False`` the forward passes run inside the event loop, and requests join in the order in which
+    their coroutines run: with environments that do not wait for anything outside, a whole run is reproducible bit by
+    bit. With ``threaded=True`` they run in a thread of their own, so that slow environments and other requests go on
+    meanwhile; which requests share a pass then depends on time, and so does the last bit of a log-probability.
+
+    Args:
+        model: a causal language model with full attention; it is put in evaluation mode for each pass only.
+        tokenizer: gives the stop id; ``None`` leaves stopping to ``Sampling.stop_ids``.
+        max_batch: the most requests in one pass; others wait their turn.
+        context_length: the most tokens of prompt and action together; the model's own limit when omitted.
+        threaded: run the passes in a thread.
+        version: the number recorded with every token until ``update`` changes it.
+        seed: of the policy's own generator, which seeds the requests that bring no seed.
+
+    Raises:
+        ModelError: a model that cannot be batched, or a limit that makes no sense.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        *,
+        max_batch: int = 64,
+        context_length: int | None = None,
+        threaded: bool = False,
+        version: int = 0,
+        seed: int = 0,
+    ) -> None:
+        own: Any = getattr(model.config, "max_position_embeddings", None)
+        if max_batch < 1:
+            raise ModelError(f"max_batch {max_batch} leaves no row to sample in")
+        if context_length is None and own is None:
+            raise ModelError("this model's configuration names no context length; pass context_length=")
+        if context_length is not None and own is not None and context_length > own:
+            raise ModelError(f"context_length {context_length} is beyond the {own} positions that the model has")
+        self.model = model
+        self.max_batch = max_batch
+        self.context_length = int(context_length or own)
+        self.version = version
+        self._stop_ids = frozenset(_eos_ids(model, tokenizer))
+        self._vocabulary = model.get_input_embeddings().weight.shape[0]
+        self._seeds = random.Random(seed)
+        self._batch = RunningBatch(model)
+        self._waiting: list[_Request] = []
+        self._running: list[_Request] = []
+        self._worker: asyncio.Task[None] | None = None
+        self._busy = threading.Lock()  # held during a pass, so that weights never change within one
+        self._thread = ThreadPoolExecutor(1, "turnwise-policy") if threaded else None
+
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "") -> Completion:
+        """Sample one continuation of ``prompt_ids``; see ``Policy``.
+
+        Raises:
+            PromptTooLongError: no room is left for a single token.
+            ContractError: no ids, or ids outside the vocabulary.
+            PolicyError: the model gives numbers that are not finite.
+            InfrastructureError: the forward pass failed.
+        """
+        prompt = tuple(prompt_ids)
+        room = self.context_length - len(prompt)
+        if room < 1:
+            raise PromptTooLongError(
+                f"the prompt has {len(prompt)} tokens and the context holds {self.context_length}, which leaves no "
+                "room for an action: use a shorter context strategy (last:k, summary) or a larger context_length"
+            )
+        if not prompt or min(prompt) < 0 or max(prompt) >= self._vocabulary:
+            raise ContractError(f"a prompt is one or more ids from 0 to {self._vocabulary - 1}; got {prompt[:8]}…")
+        row = Row(
+            prompt,
+            sampling.temperature,
+            min(sampling.max_tokens, room),
+            self._stop_ids.union(sampling.stop_ids),
+            random.Random(self._seeds.getrandbits(64) if sampling.seed is None else sampling.seed),
+        )
+        request = _Request(row, session, asyncio.get_running_loop().create_future())
+        self._wake()
+        self._waiting.append(request)
+        return await request.answer
+
+    def update(self, state_dict: Mapping[str, Any] | None, version: int) -> None:
+        """Take new weights between two passes; requests that are under way go on with them.
+
+        Args:
+            state_dict: copied into the model; ``None`` when the trainer changed this very model in place.
+            version: recorded with every token from now on.
+
+        Raises:
+            ModelError: the weights do not fit; nothing was changed.
+        """
+        with self._busy:
+            if state_dict is not None:
+                load_weights(self.model, state_dict)
+            self.version = version
+
+    def abort(self, session: str | None = None) -> int:
+        """End the requests of a session (or all): they return what they have, with ``Finish.ABORT``.
+
+        Returns:
+            how many there were.
+        """
+        chosen = [r for r in (*self._waiting, *self._running) if session is None or r.session == session]
+        alive = [request for request in chosen if not request.answer.done()]
+        for request in alive:
+            request.resolve(Finish.ABORT)
+        return len(alive)
+
+    # -- the loop that decodes ----------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        """Make sure that the worker runs in this event loop; what a closed loop left behind is forgotten."""
+        loop = asyncio.get_running_loop()
+        if self._worker is not None and not self._worker.done():
+            other = self._worker.get_loop()
+            if other is loop:
+                return
+            if not other.is_closed():
+                raise ContractError("this policy is serving another event loop; give each loop a policy of its own")
+        self._forget()
+        self._worker = loop.create_task(self._work(), name="turnwise-policy")
+
+    def _forget(self) -> None:
+        with self._busy:
+            self._waiting, self._running = [], []
+            self._batch = RunningBatch(self.model)
+
+    async def _work(self) -> None:
+        try:
+            while await self._gather():
+                self._drop_abandoned()
+                free = self.max_batch - len(self._running)
+                arrivals, self._waiting = self._waiting[:free], self._waiting[free:]
+                self._running += arrivals
+                if not self._running:
+                    continue
+                rows = [request.row for request in arrivals]
+                if self._thread is None:
+                    self._step(rows)
+                else:
+                    await asyncio.get_running_loop().run_in_executor(self._thread, self._step, rows)
+                for request in self._running:
+                    if request.row.finish:
+                        request.resolve(request.row.finish)
+                self._running = [request for request in self._running if not request.row.finish]
+        except Exception as error:
+            self._fail(error)
+
+    async def _gather(self) -> bool:
+        """Let the coroutines that are ready run, so that their requests share the next pass; is there any work?"""
+        quiet = 0
+        while quiet < QUIET_CYCLES and len(self._waiting) < self.max_batch:
+            before = len(self._waiting)
+            await asyncio.sleep(0)
+            quiet = 0 if len(self._waiting) > before else quiet + 1
+        return bool(self._waiting or self._running)
+
+    def _step(self, arrivals: list[Row]) -> None:
+        with self._busy:
+            self._batch.step(arrivals, self.version)
+
+    def _drop_abandoned(self) -> None:
+        """Free the rows of requests that were cancelled or aborted."""
+        self._waiting = [request for request in self._waiting if not request.answer.done()]
+        abandoned = [request for request in self._running if request.answer.done()]
+        if abandoned:
+            with self._busy:
+                self._batch.drop([request.row for request in abandoned])
+            self._running = [request for request in self._running if not request.answer.done()]
+
+    def _fail(self, error: Exception) -> None:
+        requests = (*self._running, *self._waiting)
+        self._forget()
+        for request in requests:
+            if isinstance(error, PolicyError):
+                request.fail(PolicyError(str(error)))
+            else:
+                failure = InfrastructureError(f"the model's forward pass failed: {type(error).__name__}: {error}")
+                failure.__cause__ = error
+                request.fail(failure)
+
+
+def load_weights(model: Any, state_dict: Mapping[str, Any]) -> None:
+    """Copy weights into a model, in place.
+
+    Tied weights may be absent, since they are the same tensor; anything else missing, unknown or of another shape
+    is an error, and then nothing is changed.
+
+    Raises:
+        ModelError: the weights do not fit.
+    """
+    own = model.state_dict()
+    tied = set(getattr(model, "all_tied_weights_keys", None) or {})
+    unknown, missing = set(state_dict) - set(own), set(own) - set(state_dict) - tied
+    misshapen = [k for k, v in state_dict.items() if k in own and own[k].shape != v.shape]
+    if unknown or missing or misshapen:
+        names = sorted(unknown or missing or misshapen)
+        what = "unknown to the model" if unknown else "missing" if missing else "of another shape"
+        raise ModelError(f"weights do not fit the model: {len(names)} {what}, e.g. {names[0]}")
+    with torch.no_grad():
+        for key, value in state_dict.items():
+            own[key].copy_(value)
+
+
+def _eos_ids(model: Any, tokenizer: Any) -> set[int]:
+    ids: set[int] = set()
+    for source in (getattr(tokenizer, "eos_token_id", None), model.config.eos_token_id):
+        ids.update([source] if isinstance(source, int) else source or [])
+    return ids
