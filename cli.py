@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -24,6 +24,12 @@ app = typer.Typer(
 )
 
 
+COMMANDS: dict[str, Callable[..., None]] = {
+    "envs": envs,
+    "version": version,
+}
+
+
 @app.callback()
 def _options(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks. May stand anywhere.")] = False,
@@ -31,10 +37,7 @@ def _options(
     """Train and evaluate language-model agents by reinforcement learning over many turns."""
 
 
-for _name, _command in (
-    ("envs", envs),
-    ("version", version),
-):
+for _name, _command in COMMANDS.items():
     app.command(_name)(_command)
 
 
