@@ -17,6 +17,11 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/MazeU-v0", f"{GAMES}.maze:MazeU", {}, None),
     ("turnwise/MazeMedium-v0", f"{GAMES}.maze:MazeMedium", {}, None),
     ("turnwise/MazeLarge-v0", f"{GAMES}.maze:MazeLarge", {}, None),
+    ("turnwise/Wordle-v0", f"{GAMES}.wordle:WordleEnv", {}, None),
+    # Twenty Questions: levelled, then LMRL-Gym's 158 objects and ArCHer's ten.
+    ("turnwise/TwentyQuestionsLevels-v0", f"{GAMES}.twenty_questions:TwentyQuestionsEnv", {}, None),
+    ("turnwise/TwentyQuestions-v0", f"{GAMES}.twenty_questions:TwentyQuestionsFull", {}, None),
+    ("turnwise/TwentyQuestionsSubset-v0", f"{GAMES}.twenty_questions:TwentyQuestionsSubset", {}, None),
 )
 """(id, ``module:Class``, constructor arguments, optional extra)."""
 

@@ -1,0 +1,145 @@
+"""Find the hidden object by yes/no questions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from ...tasks.family import TaskFamily
+from ...tasks.games.objects import attributes, names
+from ...tasks.games.questions import Kind
+from ...tasks.games.twenty_questions import (
+    LEVELLED,
+    PHRASINGS,
+    TEN_OBJECTS,
+    Phrasing,
+    TwentyQuestions,
+    all_objects,
+    article,
+    best_question,
+    reader,
+)
+from ...tasks.rng import Rng
+from ...tasks.spec import TaskSpec
+from ..base import NearMiss
+from ..messages import Action, Message, message
+from ..step import Step, running, success
+from .paced import PacedEnv
+
+RULES = "One thing is hidden. Find it. Each turn put one question to be answered by yes or no, or name it."
+UNKNOWN = "I do not understand."
+TURN_REWARD = -1.0
+
+
+class TwentyQuestionsEnv(PacedEnv):
+    """Listed candidates, listed questions, five levels: −1 per turn, 0 for naming the object.
+
+    A question that is not understood, or not among those listed, costs its turn too.
+    """
+
+    family: ClassVar[TaskFamily[TwentyQuestions]] = LEVELLED
+    blocking = False
+    unparsed_reward = TURN_REWARD
+    max_observation_chars = 3000
+    random_floor = 0.8
+    """Six candidates and as many questions: luck names the object within six turns about half of the time."""
+
+    game: TwentyQuestions
+    alive: frozenset[str]
+
+    def start(self, task: TaskSpec, rng: Rng) -> list[Message]:
+        self.game = self.tasks().generate(task)
+        self.alive = frozenset(self.game.candidates)
+        self.pace(self.game.turns)
+        return [message("system", RULES), message("user", self.opening())]
+
+    def act(self, action: Action) -> Step:
+        action.word()
+        reading = reader().read(action.text)
+        if reading is None:
+            return running(UNKNOWN, TURN_REWARD, understood=False)
+        if reading.kind is Kind.GUESS:
+            if reading.name == self.game.secret:
+                return success(f"{self._voice.yes} You found it.", reward=0.0)
+            self.alive -= {reading.name}
+            return running(self._voice.no, TURN_REWARD)
+        if reading.name not in self.game.attributes:
+            return running(UNKNOWN, TURN_REWARD, understood=False)
+        having = attributes()[reading.name].objects
+        yes = self.game.secret in having
+        self.alive = self.alive & having if yes else self.alive - having
+        return running(self._voice.yes if yes else self._voice.no, TURN_REWARD)
+
+    def opening(self) -> str:
+        """What the agent is told at first."""
+        if not self.game.listed:
+            return "Questions:"
+        phrases = "; ".join(self.phrase(name) for name in self.game.attributes)
+        return f"{self._voice.opening} {', '.join(self.game.candidates)}.\nAsk whether it is: {phrases}."
+
+    def phrase(self, attribute: str) -> str:
+        """An attribute as this game words it."""
+        known = attributes()[attribute]
+        return known.synonym if self._voice.synonyms else known.phrase
+
+    def ask(self, attribute: str) -> str:
+        """The question whether the object has an attribute."""
+        return self._voice.ask.format(self.phrase(attribute))
+
+    def guess(self, name: str) -> str:
+        """The question whether it is an object."""
+        return self._voice.guess.format(article(name))
+
+    def oracle(self) -> str:
+        """Greedy information gain over what is still possible; it does not look at the secret."""
+        attribute = best_question(self.alive, self.game.attributes)
+        return self.guess(min(self.alive)) if attribute is None else self.ask(attribute)
+
+    def random_action(self, rng: Rng) -> str:
+        """Any question that may be asked, or any guess."""
+        pick = rng.randrange(len(self.game.attributes) + len(self.game.candidates)) - len(self.game.attributes)
+        return self.guess(self.game.candidates[pick]) if pick >= 0 else self.ask(self.game.attributes[pick])
+
+    def state_key(self) -> str:
+        """What is still possible: all that the answers so far have told."""
+        return ",".join(sorted(self.alive))
+
+    def near_misses(self) -> Mapping[str, NearMiss]:
+        """Guessing everything at once, winning by assertion, and guesses that only contain or deny the name."""
+        secret = self.game.secret
+        others = [name for name in self.game.candidates if name != secret]
+        return {
+            "names every candidate in one guess": [f"Is it {', '.join(map(article, self.game.candidates))}?"] * 3,
+            "names two candidates in one guess": [f"Is it {article(secret)} or {article(others[0])}?"] * 3,
+            "claims to have won": ["You found it.", "Yes.", "Correct! It is the object."],
+            "denies the object": [f"It is not {article(secret)}."],
+            "names something that only contains the name": [f"Is it {article(secret)} shop?"],
+            "guesses every other object": [self.guess(name) for name in others[: self.max_turns]],
+        }
+
+    def render(self) -> str:
+        """The episode, and how many objects are still possible."""
+        return f"{super().render()}\n{len(self.alive)} of {len(self.game.candidates)} objects are possible"
+
+    @property
+    def _voice(self) -> Phrasing:
+        return PHRASINGS[self.game.phrasing]
+
+
+class TwentyQuestionsFull(TwentyQuestionsEnv):
+    """LMRL-Gym's Twenty Questions: 158 objects, nothing listed, twenty turns."""
+
+    family = all_objects()
+    random_floor = 0.2
+
+    def secrets(self) -> Sequence[str]:
+        """The object, by every name."""
+        return [name for name, thing in names().items() if thing == self.game.secret]
+
+
+class TwentyQuestionsSubset(TwentyQuestionsEnv):
+    """ArCHer's subset of ten objects, with twelve questions: a world for vocabularies of a hundred words."""
+
+    family = TEN_OBJECTS
+    random_floor = 0.9
+    """Twenty random turns over 22 sentences name one of ten objects in 60 % of all episodes."""
