@@ -141,7 +141,7 @@ class Attempt:
             self._observation, observation, obs_key = after, after, info.get("obs_key")
             if terminated or truncated:
                 outcome = Outcome.COMPLETED if terminated else Outcome.TRUNCATED
-                return self.sealed(outcome, score=_judgement(info))
+                return self.sealed(outcome, score=judgement(info))
             await asyncio.sleep(0)  # scripted agents on quick environments never wait: let the others run
 
     def _session(self, host: Host) -> Session:
@@ -204,7 +204,7 @@ class Attempt:
         return f"agent {type(self._agent).__name__}, in turn {len(self._turns)} of episode {self._job.episode_id},"
 
 
-def _judgement(info: Mapping[str, Any]) -> Score:
+def judgement(info: Mapping[str, Any]) -> Score:
     """The score that a last step brought; environments from elsewhere may say ``success`` only."""
     score = info.get("score")
     return score if isinstance(score, Score) else Score(success=bool(info.get("success", False)))

@@ -118,8 +118,8 @@ def _row(episode: Episode) -> dict[str, Any]:
         "task": {
             "family": _out(task.family),
             "template": _out(task.template),
-            "level": _int64(task.level, "task level", episode),
-            "seed": _int64(task.seed, "task seed", episode),
+            "level": task.level,
+            "seed": task.seed,
             "split": str(task.split),
         },
         "outcome": str(episode.outcome),
@@ -199,12 +199,12 @@ def _calls_row(calls: Sequence[ToolCall], where: str) -> list[dict[str, Any]]:
 
 def _episode(row: dict[str, Any]) -> Episode:
     score, final = row["score"], row["final_observation"]
-    task = {name: _in(value) if isinstance(value, str) else value for name, value in row["task"].items()}
+    task = {name: text_in(value) if isinstance(value, str) else value for name, value in row["task"].items()}
     return Episode(
-        episode_id=_in(row["episode_id"]),
-        env_id=_in(row["env_id"]),
+        episode_id=text_in(row["episode_id"]),
+        env_id=text_in(row["env_id"]),
         task=TaskSpec(**task),
-        group_id=_in(row["group_id"]),
+        group_id=text_in(row["group_id"]),
         turns=tuple(_turn(turn) for turn in row["turns"]),
         outcome=Outcome(row["outcome"]),
         final_observation=None if final is None else _observation(final),
@@ -212,14 +212,14 @@ def _episode(row: dict[str, Any]) -> Episode:
         if score is None
         else Score(
             success=score["success"],
-            checks={_in(name): value for name, value in score["checks"]},
-            collateral=tuple(_in(text) for text in score["collateral"]),
-            violations=tuple(_in(text) for text in score["violations"]),
+            checks={text_in(name): value for name, value in score["checks"]},
+            collateral=tuple(text_in(text) for text in score["collateral"]),
+            violations=tuple(text_in(text) for text in score["violations"]),
         ),
-        error=_in(row["error"]),
+        error=text_in(row["error"]),
         attempts=row["attempts"],
         seconds=row["seconds"],
-        fingerprints={_in(name): _in(value) for name, value in row["fingerprints"]},
+        fingerprints={text_in(name): text_in(value) for name, value in row["fingerprints"]},
     )
 
 
@@ -227,7 +227,7 @@ def _turn(row: dict[str, Any]) -> Turn:
     action = row["action"]
     return Turn(
         observation=_observation(row["observation"]),
-        action=Action(_in(action["text"]), _calls(action["tool_calls"]), _in(action["problem"])),
+        action=Action(text_in(action["text"]), _calls(action["tool_calls"]), text_in(action["problem"])),
         reward=row["reward"],
         terminated=row["terminated"],
         truncated=row["truncated"],
@@ -236,10 +236,10 @@ def _turn(row: dict[str, Any]) -> Turn:
         logprobs=tuple(row["logprobs"]),
         versions=tuple(row["versions"]),
         finish=Finish(row["finish"]),
-        seat=_in(row["seat"]),
+        seat=text_in(row["seat"]),
         seconds_policy=row["seconds_policy"],
         seconds_env=row["seconds_env"],
-        obs_key=_in(row["obs_key"]),
+        obs_key=text_in(row["obs_key"]),
         info=json.loads(row["info"]),
     )
 
@@ -251,8 +251,8 @@ def _observation(rows: list[dict[str, Any]]) -> Observation:
                 role=row["role"],
                 parts=tuple(_part(part) for part in row["parts"]),
                 tool_calls=_calls(row["tool_calls"]),
-                name=_in(row["name"]),
-                tool_call_id=_in(row["tool_call_id"]),
+                name=text_in(row["name"]),
+                tool_call_id=text_in(row["tool_call_id"]),
             )
             for row in rows
         )
@@ -260,11 +260,11 @@ def _observation(rows: list[dict[str, Any]]) -> Observation:
 
 
 def _part(row: dict[str, Any]) -> Part:
-    return TextPart(_in(row["text"])) if row["image"] is None else ImagePart(row["image"], _in(row["mime"]))
+    return TextPart(text_in(row["text"])) if row["image"] is None else ImagePart(row["image"], text_in(row["mime"]))
 
 
 def _calls(rows: list[dict[str, Any]]) -> tuple[ToolCall, ...]:
-    return tuple(ToolCall(_in(row["name"]), json.loads(row["arguments"]), _in(row["id"])) for row in rows)
+    return tuple(ToolCall(text_in(row["name"]), json.loads(row["arguments"]), text_in(row["id"])) for row in rows)
 
 
 def _out(text: Any) -> Any:
@@ -282,28 +282,22 @@ def _out(text: Any) -> Any:
     return MARK + json.dumps(text)
 
 
-def _in(text: Any) -> Any:
-    """What ``_out`` was given."""
+def text_in(text: Any) -> Any:
+    """The text that is stored as ``text``."""
     return json.loads(text[len(MARK) :]) if text is not None and text.startswith(MARK) else text
 
 
 def _json(value: Mapping[str, Any], where: str) -> str:
     try:
-        return json.dumps(dict(value), default=_plain)
+        return json.dumps(dict(value), default=plain)
     except (TypeError, ValueError) as error:
         raise ContractError(f"{where} is not JSON: {error}; record text, numbers, lists and dicts only") from None
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Numpy's scalars and arrays, and mappings that are not dicts, as JSON knows them."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} {value!r:.60}")
-
-
-def _int64(value: int, what: str, episode: Episode) -> int:
-    if value >= 2**63:
-        raise ContractError(f"{what} {value} of episode {episode.episode_id} does not fit into 63 bits")
-    return value

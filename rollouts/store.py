@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from pyarrow import compute
 
 from ..errors import StoreError
-from .columns import SCHEMA, from_table, to_table
+from .columns import SCHEMA, from_table, text_in, to_table
 from .episode import Episode
 
 KIND = "turnwise.episodes"
@@ -62,7 +62,7 @@ class EpisodeStore:
         try:
             self.run = _agreed(self.path, run)
             (self.path / UNFINISHED).unlink(missing_ok=True)
-            self._ids = set(_column(self.path, "episode_id"))
+            self._ids = {text_in(id) for id in _column(self.path, "episode_id")}
             self._next = 1 + max((int(part.stem.split("-")[1]) for part in parts(self.path)), default=-1)
         except BaseException:
             self._unlock()
@@ -111,7 +111,7 @@ class EpisodeStore:
             keep = compute.is_valid(table["success"])
             if not compute.all(keep).as_py():
                 gone = table.filter(compute.invert(keep))
-                removed.update(gone["episode_id"].to_pylist())
+                removed.update(map(text_in, gone["episode_id"].to_pylist()))
                 _write(self.path, table.filter(keep), part)
         self._ids -= removed
         return len(removed)

@@ -1,0 +1,80 @@
+"""A progress bar for runs: episodes, success so far, turns per second, failures by kind."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from .episode import Outcome
+from .stats import RunStats
+
+
+class RunProgress:
+    """Shows a run's ``RunStats`` on the terminal; silent where there is none.
+
+    ::
+
+        stats = RunStats()
+        with RunProgress(stats, total=200) as progress:
+            async for episode in run_episodes(env, agent, tasks, stats=stats):
+                progress.tick()
+
+    Args:
+        stats: what the run counts into.
+        total: how many episodes there will be; ``None`` if nobody knows.
+        quiet: show nothing.
+        console: where to; standard error by default, so that results can be piped.
+    """
+
+    def __init__(
+        self, stats: RunStats, *, total: int | None = None, quiet: bool = False, console: Console | None = None
+    ) -> None:
+        console = console or Console(stderr=True)
+        self._stats = stats
+        self._started = perf_counter()
+        self._bar = Progress(
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[told]}"),
+            console=console,
+            transient=True,
+            disable=quiet or not console.is_terminal,
+        )
+        self._task = self._bar.add_task("episodes", total=total, told="")
+
+    def tick(self) -> None:
+        """Show the present state."""
+        told = summary_line(self._stats, perf_counter() - self._started)
+        self._bar.update(self._task, completed=self._stats.episodes, told=told)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def summary_line(stats: RunStats, seconds: float) -> str:
+    """``success 61.5 % · 240 turns/s · 3 EnvironmentTimeoutError, 2 retried``, as far as there is something to tell."""
+    told = []
+    if stats.success_rate is not None:
+        told.append(f"success {100 * stats.success_rate:.1f} %")
+    if stats.turns and seconds > 0:
+        told.append(f"{stats.turns / seconds:,.0f} turns/s")
+    problems = [f"{count} {kind}" for kind, count in stats.failures.most_common()]
+    problems += [
+        f"{stats.outcomes[outcome]} {outcome}"
+        for outcome in (Outcome.POLICY_FAILED, Outcome.INFRA_FAILED, Outcome.CANCELLED)
+        if stats.outcomes[outcome]
+    ]
+    if stats.retries:
+        problems.append(f"{stats.retries} retried")
+    if problems:
+        told.append(", ".join(problems))
+    return " · ".join(told)

@@ -1,0 +1,50 @@
+"""Runs that are written down as they go, and go on where they stopped."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+
+from ..agents.agent import Agent
+from ..tasks.spec import TaskSpec
+from .episode import Episode
+from .options import RunOptions
+from .pool import EnvPool, EnvSource
+from .runner import run_episodes
+from .stats import RunStats
+from .store import EpisodeStore
+
+
+async def record_episodes(
+    env: EnvSource | EnvPool,
+    agent: Agent,
+    tasks: Iterable[TaskSpec],
+    store: EpisodeStore,
+    *,
+    options: RunOptions | None = None,
+    stats: RunStats | None = None,
+) -> AsyncGenerator[Episode, None]:
+    """``run_episodes`` into a store: plays what the store does not have, appends it, and yields it.
+
+    Call it again with the same environment, tasks and options after an interruption of any kind, and the store ends
+    up with every episode exactly once: ids are a function of run seed and task, not of when an episode was played.
+    Episodes that failed for reasons that are not the policy's are played again.
+
+    Args:
+        env: as for ``run_episodes``.
+        agent: who acts.
+        tasks: the same tasks in the same order as before the interruption.
+        store: open for writing; what is pending is written when this ends, however it ends.
+        options: how to run; ``seed`` and ``group_size`` as before.
+        stats: counts the episodes played now, not those that were there.
+    """
+    store.discard_unscored()
+    try:
+        async with aclosing(
+            run_episodes(env, agent, tasks, options=options, skip=store.ids(), stats=stats)
+        ) as episodes:
+            async for episode in episodes:
+                store.append(episode)
+                yield episode
+    finally:
+        store.flush()

@@ -1,0 +1,133 @@
+"""Replay: does the environment answer a recorded episode's actions exactly as it did?"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..envs.base import TurnEnv
+from ..envs.registry import make
+from ..errors import UsageError
+from .attempt import TYPED, judgement, one_line
+from .columns import plain
+from .episode import Episode, Outcome
+from .pool import EnvSource
+
+ENDED = (Outcome.COMPLETED, Outcome.TRUNCATED)
+"""Outcomes that the environment brought about, and a replay must bring about again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where a replay first parted from the record.
+
+    Args:
+        turn: counted from 0; the number of turns stands for the end of the episode.
+        what: the name of what differs, e.g. ``"reward"``.
+        recorded: its value in the record.
+        replayed: its value now.
+    """
+
+    turn: int
+    what: str
+    recorded: Any
+    replayed: Any
+
+    def __str__(self) -> str:
+        return f"turn {self.turn}: {self.what} was {self.recorded!r} and is now {self.replayed!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """What a replay found.
+
+    Args:
+        episode_id: of the record.
+        turns: how many turns agreed.
+        difference: the first that did not; ``None`` if everything is as recorded.
+    """
+
+    episode_id: str
+    turns: int
+    difference: Difference | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Everything came out as recorded."""
+        return self.difference is None
+
+
+def replay(episode: Episode, env: EnvSource | None = None) -> ReplayResult:
+    """Execute a record's actions again; compare observations, rewards, flags, state names, info and score.
+
+    Episodes that were cut short (policy or machinery failed) are compared as far as they went.
+
+    Args:
+        episode: what was recorded.
+        env: what to replay on; by default the recorded id with the recorded constructor arguments.
+
+    Raises:
+        UsageError: the episode names no registered environment and ``env`` is not given.
+    """
+    found = episode.fingerprints.get("task")
+    if found is not None and found != episode.task.digest:
+        return ReplayResult(episode.episode_id, 0, Difference(0, "task digest", found, episode.task.digest))
+    made, agreed = _made(episode, env), 0
+    try:
+        for turn, what, recorded, replayed in _comparisons(episode, made):
+            if recorded != replayed:
+                return ReplayResult(episode.episode_id, turn, Difference(turn, what, recorded, replayed))
+            agreed = turn
+    finally:
+        with contextlib.suppress(Exception):
+            made.close()
+    return ReplayResult(episode.episode_id, agreed)
+
+
+def _comparisons(episode: Episode, env: TurnEnv) -> Iterator[tuple[int, str, Any, Any]]:
+    """Everything that must be equal, in order: turn, name, recorded value, value now."""
+    try:
+        observation, info = env.reset(options={"task": episode.task})
+    except UsageError:
+        raise
+    except Exception as error:
+        yield 0, "reset", "an observation", one_line(error)
+        return
+    terminated = truncated = False
+    for number, turn in enumerate(episode.turns):
+        yield number, "episode", "going on", "over" if terminated or truncated else "going on"
+        yield number, "observation", turn.observation, observation
+        yield number, "obs_key", turn.obs_key, info.get("obs_key")
+        try:
+            observation, reward, terminated, truncated, info = env.step(turn.action)
+        except Exception as error:
+            yield number, "step", "an observation", one_line(error)
+            return
+        yield number, "reward", turn.reward, reward
+        yield number, "terminated", turn.terminated, terminated
+        yield number, "truncated", turn.truncated, truncated
+        yield number, "info", _plain(turn.info), _plain(info)
+    end = len(episode.turns)
+    if episode.final_observation is not None:
+        yield end, "final observation", episode.final_observation, observation
+    outcome = Outcome.COMPLETED if terminated else Outcome.TRUNCATED if truncated else "not over"
+    if outcome in ENDED or episode.outcome in ENDED:
+        yield end, "outcome", str(episode.outcome), str(outcome)
+        yield end, "score", episode.score, judgement(info)
+
+
+def _made(episode: Episode, env: EnvSource | None) -> TurnEnv:
+    try:
+        kwargs = json.loads(episode.fingerprints.get("env_kwargs", "{}"))
+    except ValueError:
+        raise UsageError(f"episode {episode.episode_id}: its recorded env_kwargs are not JSON") from None
+    source = episode.env_id if env is None else env
+    return make(source, **kwargs) if isinstance(source, str) else source(**kwargs)
+
+
+def _plain(info: Mapping[str, Any]) -> Any:
+    """Info as a store gives it back, so that a replay of a loaded episode compares like with like."""
+    return json.loads(json.dumps({key: value for key, value in info.items() if key not in TYPED}, default=plain))
