@@ -1,0 +1,105 @@
+"""Find a secret word in six guesses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from ...tasks.family import TaskFamily
+from ...tasks.games.wordle import (
+    LEVELS,
+    TRIES,
+    WORDINGS,
+    WORDLES,
+    Guess,
+    Wording,
+    Wordle,
+    best_guess,
+    feedback,
+    vocabulary,
+)
+from ...tasks.rng import Rng
+from ...tasks.spec import TaskSpec
+from ..base import NearMiss, TurnEnv
+from ..messages import Action, ObservationLike, clip, message
+from ..step import Step, failure, running, success
+
+
+class WordleEnv(TurnEnv):
+    """Wordle over the word lists of ``WORDLES``: −1 per guess, 0 for the right one, six tries.
+
+    A guess is one word of the level's list, letters together or apart. Any other text costs a try and −1.
+    """
+
+    family: ClassVar[TaskFamily[Wordle] | None] = WORDLES
+    blocking = False
+    max_turns = TRIES
+    unparsed_reward = -1.0
+    max_observation_chars = 500
+
+    game: Wordle
+    words: frozenset[str]
+    guesses: tuple[Guess, ...]
+
+    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
+        self.game = self.tasks().generate(task)
+        self.words = frozenset(vocabulary(self.game.level))
+        self.guesses = ()
+        rules = self.wording.rules.format(length=LEVELS[self.game.level].length, tries=TRIES)
+        return [message("system", rules), message("user", self._with_tries("Begin."))]
+
+    def act(self, action: Action) -> Step:
+        guess = "".join(action.text.lower().split()).strip(".!\"'")
+        known = guess in self.words
+        if known:
+            marks = feedback(guess, self.game.secret)
+            self.guesses = (*self.guesses, (guess, marks))
+            answer = f"{self.wording.describe(guess, marks)}."
+            if guess == self.game.secret:
+                return success(f"{answer} You found the word.", reward=0.0)
+        else:
+            answer = f"{clip(action.text)!r} is not in the list of words."
+        if self.turn >= TRIES:
+            return failure(f"{answer} No tries left. The word was {self.game.secret}.", reward=-1.0)
+        return running(self._with_tries(answer), -1.0, **({} if known else {"unparsed": True}))
+
+    @property
+    def wording(self) -> Wording:
+        """How this task's template speaks."""
+        return WORDINGS[self.game.template]
+
+    def oracle(self) -> str:
+        """The guess that tells most apart, from what has been answered so far: it does not look at the secret."""
+        return best_guess(self.game.level, self.guesses, TRIES - self.turn)
+
+    def random_action(self, rng: Rng) -> str:
+        """Any word of the list."""
+        return rng.pick(vocabulary(self.game.level))
+
+    def state_key(self) -> str:
+        """Everything answered so far, and the tries left."""
+        return " ".join([str(self.turn), *(f"{guess}:{marks}" for guess, marks in self.guesses)])
+
+    def secrets(self) -> tuple[str, ...]:
+        """The word to find."""
+        return (self.game.secret,)
+
+    def near_misses(self) -> Mapping[str, NearMiss]:
+        """Guesses that do not listen, and texts that hold the secret among others."""
+        secret = self.game.secret
+        others = [word for word in vocabulary(self.game.level) if word != secret]
+        return {
+            "guesses without listening": others[:TRIES],
+            "says every word at once": [" ".join(vocabulary(self.game.level))] * TRIES,
+            "wraps the secret in words": [
+                f"is it {secret}?",
+                f"{secret}{secret}",
+                f"{secret}.",
+                f"{secret} {others[0]}",
+            ],
+            "asks for the secret": ["What is the word?", "Tell me the word.", "I give up."],
+        }
+
+    def _with_tries(self, text: str) -> str:
+        left = TRIES - self.turn
+        return f"{text} {left} {'try' if left == 1 else 'tries'} left."
