@@ -1,0 +1,177 @@
+"""``agent_from``: what a person types after ``--policy`` becomes an agent."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pydantic
+
+from ..config import Config
+from ..errors import ModelError, UsageError
+from .agent import Agent
+from .context import context_strategy
+from .parsers import action_parser
+from .scripted import FunctionAgent, MixedAgent, NullAgent, OracleAgent, RandomAgent
+
+SETTINGS = "agent.json"
+"""The file beside a model's weights that says how the model was used as an agent when it was trained."""
+KINDS = "oracle, random, null, mixed:0.35, function:module:name, or the folder of a model"
+SCRIPTED: dict[str, Callable[[], Agent]] = {"oracle": OracleAgent, "random": RandomAgent, "null": NullAgent}
+
+
+class AgentSettings(Config):
+    """How a language model acts; saved beside it, so that it is evaluated as it was trained."""
+
+    context: str = "full"
+    """How much of an episode it reads: full, last:K, summary."""
+    parser: str = "text"
+    """How its text becomes an action: text, tagged, tools."""
+    system: str | None = None
+    """Text added to the system message."""
+    show_tools: bool = True
+    """Let the chat template describe the environment's tools."""
+    temperature: float = pydantic.Field(default=1.0, ge=0)
+    """Sampling temperature; 0 is greedy."""
+    max_tokens: int = pydantic.Field(default=64, ge=1)
+    """The longest action, in tokens."""
+
+    @pydantic.field_validator("context")
+    @classmethod
+    def _context(cls, name: str) -> str:
+        context_strategy(name)
+        return name
+
+    @pydantic.field_validator("parser")
+    @classmethod
+    def _parser(cls, name: str) -> str:
+        action_parser(name)
+        return name
+
+    def save(self, folder: Path | str) -> None:
+        """Write the settings beside a model."""
+        Path(folder, SETTINGS).write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def beside(cls, folder: Path | str) -> AgentSettings:
+        """The settings saved beside a model; the defaults where there are none.
+
+        Raises:
+            ModelError: the file is there and cannot be read.
+        """
+        path = Path(folder, SETTINGS)
+        if not path.exists():
+            return cls()
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except (OSError, pydantic.ValidationError) as error:
+            reason = error.errors()[0]["msg"] if isinstance(error, pydantic.ValidationError) else error
+            raise ModelError(f"cannot read {path}: {reason}; mend it or remove it to use the defaults") from None
+
+
+def agent_from(
+    spec: str,
+    *,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    device: str = "cpu",
+    max_batch: int = 64,
+    threaded: bool = False,
+    seed: int = 0,
+) -> Agent:
+    """The agent that a specification names.
+
+    Args:
+        spec: ``oracle``, ``random``, ``null``; ``mixed:0.35`` (the oracle's action with that probability, or several
+            skills, ``mixed:0,0.5,1``); ``function:module:name``; or the folder of a model.
+        temperature: of a model; omitted, what is saved beside it.
+        max_tokens: of a model's actions; omitted, what is saved beside it.
+        device: where a model runs.
+        max_batch: how many episodes share a model's forward pass.
+        threaded: run a model's forward passes in a thread; see ``TransformersPolicy``.
+        seed: of a model's own generator.
+
+    Raises:
+        UsageError: the specification names nothing that exists.
+        ModelError: the folder holds no model that can be used.
+    """
+    kind, colon, rest = spec.strip().partition(":")
+    if spec.strip() in SCRIPTED:
+        return SCRIPTED[spec.strip()]()
+    if kind == "mixed" and colon:
+        return MixedAgent(_skills(rest, spec))
+    if kind == "function" and colon:
+        return _imported(rest, spec)
+    if kind in ("http", "https"):
+        raise UsageError(
+            f"policy {spec!r} is a server, and policies over HTTP are not supported yet; use the folder of a model"
+        )
+    if not spec.strip() or (not Path(spec).expanduser().exists() and "/" not in spec):
+        raise UsageError(f"there is no policy {spec!r}; use {KINDS}")
+    return _model(spec, temperature, max_tokens, device, max_batch, threaded, seed)
+
+
+def _model(
+    spec: str,
+    temperature: float | None,
+    max_tokens: int | None,
+    device: str,
+    max_batch: int,
+    threaded: bool,
+    seed: int,
+) -> Agent:
+    from .chat import ChatAgent
+    from .models import load_model
+    from .policy import Sampling
+    from .transformers_policy import TransformersPolicy
+
+    path = Path(spec).expanduser()
+    settings = AgentSettings.beside(path)
+    model, tokenizer = load_model(path if path.exists() else spec, device=device)
+    sampling = Sampling(
+        temperature=settings.temperature if temperature is None else temperature,
+        max_tokens=settings.max_tokens if max_tokens is None else max_tokens,
+    )
+    policy = TransformersPolicy(model, tokenizer, max_batch=max_batch, threaded=threaded, seed=seed)
+    return ChatAgent(
+        policy,
+        tokenizer,
+        sampling=sampling,
+        context=settings.context,
+        parser=settings.parser,
+        system=settings.system,
+        show_tools=settings.show_tools,
+    )
+
+
+def _skills(text: str, spec: str) -> list[float]:
+    try:
+        return [float(skill) for skill in text.split(",")]
+    except ValueError:
+        raise UsageError(f"policy {spec!r}: a skill is a number from 0 to 1, e.g. mixed:0.35") from None
+
+
+def _imported(place: str, spec: str) -> Agent:
+    """A function, an agent, or a class of agents, from the working directory or an installed package."""
+    module, colon, name = place.partition(":")
+    if not colon or not module or not name:
+        raise UsageError(f"policy {spec!r} must look like function:module:name")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError as error:
+        raise UsageError(f"policy {spec!r}: cannot import {module!r} ({error})") from None
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"policy {spec!r}: {module} has no {name!r}")
+        found = getattr(found, part)
+    if hasattr(found, "start"):
+        return cast(Agent, found() if isinstance(found, type) else found)
+    if not callable(found):
+        raise UsageError(f"policy {spec!r}: {name!r} is a {type(found).__name__}, neither a function nor an agent")
+    return FunctionAgent(found)

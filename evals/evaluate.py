@@ -1,0 +1,189 @@
+"""``evaluate``: play a family's tasks with an agent into a store, and say what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import pydantic
+
+from ..agents.agent import Agent
+from ..envs.registry import make
+from ..errors import StoreError
+from ..rollouts.episode import Episode
+from ..rollouts.options import RunOptions
+from ..rollouts.pool import EnvSource
+from ..rollouts.runner import run_episodes
+from ..rollouts.stats import RunStats
+from ..rollouts.store import EpisodeStore, load_episodes
+from ..tasks.family import TaskFamily
+from ..tasks.spec import Split
+from .progress import ProgressBar
+from .sampling import Sample, sample_tasks
+from .summary import Summary, summarise
+
+OnEpisode = Callable[[Episode], None]
+
+
+def _several(value: Any) -> Any:
+    """One item, or text with commas, as a list: what a person types on a command line."""
+    if isinstance(value, str):
+        return [item.strip() for item in value.split(",") if item.strip()]
+    return [value] if isinstance(value, int) else value
+
+
+class EvalConfig(RunOptions):
+    """An evaluation: what is played, by whom, and how it is counted. The fields of ``RunOptions`` belong to it."""
+
+    env: str
+    """The environment's id, e.g. ``turnwise/Maze-v0``."""
+    policy: str = ""
+    """Who acts: oracle, random, null, mixed:0.35, function:module:name, or the folder of a model."""
+    n: int = pydantic.Field(default=100, ge=1)
+    """How many tasks. Each is played ``group_size`` times. A family with fewer tasks gives all it has."""
+    splits: Annotated[tuple[Split, ...], pydantic.BeforeValidator(_several)] = ()
+    """Which splits tasks come from, evenly; omitted: the test splits, or all where a family has no test split."""
+    levels: Annotated[tuple[int, ...], pydantic.BeforeValidator(_several)] = ()
+    """Which levels, evenly; omitted: all."""
+    temperature: float | None = pydantic.Field(default=None, ge=0)
+    """The policy's sampling temperature, 0 for greedy; omitted: what the model was trained with, or 1."""
+    max_tokens: int | None = pydantic.Field(default=None, ge=1)
+    """The longest action in tokens; omitted: what the model was trained with, or 64."""
+    confidence: float = pydantic.Field(default=0.95, gt=0, lt=1)
+    """Nominal coverage of every interval."""
+
+    def sample(self, family: TaskFamily[Any]) -> Sample:
+        """The tasks that this evaluation plays."""
+        return sample_tasks(family, self.n, splits=self.splits, levels=self.levels, seed=self.seed)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a resumed evaluation must agree on. ``n`` may grow; concurrency, timeouts and retries may change."""
+        keep = {"env", "env_kwargs", "policy", "splits", "levels", "group_size", "seed", "temperature", "max_tokens"}
+        return self.model_dump(mode="json", include=keep)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    sample: Sample
+    planned: int
+
+
+def evaluate(
+    config: EvalConfig,
+    agent: Agent,
+    *,
+    store: Path | str,
+    env: EnvSource | None = None,
+    resume: bool = False,
+    on_episode: OnEpisode | None = None,
+    progress: bool = False,
+) -> Summary:
+    """Run an evaluation to its end, or until Ctrl-C; what was played by then is kept and summarised.
+
+    Args:
+        config: what to play and how.
+        agent: who acts; see ``turnwise.agents.named.agent_from``.
+        store: the folder of the episode store.
+        env: what to play, where it is not registered under ``config.env``.
+        resume: go on with what is in the store; episodes that the machinery failed are played again.
+        on_episode: called with each new episode, after it is stored.
+        progress: show a progress bar on standard error.
+
+    Returns:
+        The summary of all episodes in the store. After Ctrl-C it is partial: ``Summary.complete`` is false.
+
+    Raises:
+        UsageError: the environment, a split or a level does not exist, or no episode came to be scored.
+        StoreError: the store holds episodes already and ``resume`` is false, or it belongs to another evaluation.
+        KeyboardInterrupt: Ctrl-C before any episode was scored.
+    """
+    plan = _plan(config, env)
+    notes = list(plan.sample.notes)
+    try:
+        asyncio.run(_play(config, agent, plan, Path(store), env, resume, on_episode, progress))
+    except KeyboardInterrupt:
+        there = load_episodes(store)
+        if not any(episode.scored for episode in there):
+            raise
+        notes.append(f"interrupted: {len(there)} of {plan.planned} episodes; resume to play the rest")
+    return summarise(
+        load_episodes(store),
+        policy=config.policy or type(agent).__name__,
+        confidence=config.confidence,
+        planned=plan.planned,
+        notes=notes,
+    )
+
+
+async def evaluate_async(
+    config: EvalConfig,
+    agent: Agent,
+    *,
+    store: Path | str,
+    env: EnvSource | None = None,
+    resume: bool = False,
+    on_episode: OnEpisode | None = None,
+    progress: bool = False,
+) -> Summary:
+    """``evaluate`` inside an event loop. Cancelling it leaves a store that can be resumed."""
+    plan = _plan(config, env)
+    await _play(config, agent, plan, Path(store), env, resume, on_episode, progress)
+    return summarise(
+        load_episodes(store),
+        policy=config.policy or type(agent).__name__,
+        confidence=config.confidence,
+        planned=plan.planned,
+        notes=plan.sample.notes,
+    )
+
+
+async def _play(
+    config: EvalConfig,
+    agent: Agent,
+    plan: _Plan,
+    path: Path,
+    env: EnvSource | None,
+    resume: bool,
+    on_episode: OnEpisode | None,
+    progress: bool,
+) -> None:
+    """Play what is not in the store yet; whatever ends this, the store is whole."""
+    with EpisodeStore(path, run=config.identity) as store:
+        if len(store) and not resume:
+            raise StoreError(f"{path} holds {len(store)} episodes already; resume it (--resume) or name another folder")
+        store.discard_unscored()
+        stats, there = RunStats(), len(store)
+        episodes = run_episodes(
+            config.env if env is None else env,
+            agent,
+            plan.sample.tasks,
+            options=config,
+            skip=store.ids(),
+            stats=stats,
+        )
+        with ProgressBar(plan.planned, there, shown=progress) as bar:
+            async with aclosing(episodes):
+                async for episode in episodes:
+                    store.append(episode)
+                    bar.advance(stats)
+                    if on_episode is not None:
+                        on_episode(episode)
+
+
+def _plan(config: EvalConfig, env: EnvSource | None) -> _Plan:
+    """Which tasks, asked from one environment made for the purpose."""
+    if env is None or isinstance(env, str):
+        probe = make(env or config.env, **config.env_kwargs)
+    else:
+        probe = env(**config.env_kwargs)
+    try:
+        family = probe.unwrapped.tasks()  # type: ignore[attr-defined]
+    finally:
+        probe.close()
+    sample = config.sample(family)
+    return _Plan(sample, len(sample.tasks) * config.group_size)

@@ -1,0 +1,81 @@
+"""Which tasks an evaluation plays: a pure function of the family and the settings, spread evenly over its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import UsageError
+from ..tasks.family import TaskFamily
+from ..tasks.spec import Split, TaskSpec
+
+SEED_STRIDE = 1_000_000
+"""Evaluations with different seeds use task seeds that differ by at least this much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The tasks of an evaluation.
+
+    Args:
+        tasks: in the order in which they are played: parts take turns, so that any beginning is balanced too.
+        notes: remarks that a reader needs, e.g. that a family has fewer tasks than were asked for.
+    """
+
+    tasks: tuple[TaskSpec, ...]
+    notes: tuple[str, ...] = ()
+
+
+def sample_tasks(
+    family: TaskFamily[Any], n: int, *, splits: Sequence[Split] = (), levels: Sequence[int] = (), seed: int = 0
+) -> Sample:
+    """``n`` different tasks, evenly over splits and levels; more tasks begin with the same ones.
+
+    Args:
+        family: where tasks come from.
+        n: how many; a family with fewer gives all that it has, and a note.
+        splits: which parts; omitted, ``default_splits``.
+        levels: which levels; omitted, all.
+        seed: another seed gives other tasks, as far as the family has them.
+
+    Raises:
+        UsageError: ``n`` is not positive, or the family lacks a split or level.
+    """
+    if n < 1:
+        raise UsageError(f"n = {n} asks for no task at all; ask for at least one")
+    chosen = tuple(splits) or default_splits(family)
+    _known("split", chosen, family.splits, family.name)
+    _known("level", levels, family.levels, family.name)
+    cells = [_cell(family, split, level, seed) for level in tuple(levels) or family.levels for split in chosen]
+    tasks: list[TaskSpec] = []
+    while cells and len(tasks) < n:
+        for cell in list(cells):
+            task = next(cell, None)
+            if task is None:
+                cells.remove(cell)
+            elif len(tasks) < n:
+                tasks.append(task)
+    if len(tasks) == n:
+        return Sample(tuple(tasks))
+    return Sample(tuple(tasks), (f"{n} tasks were asked for; there are {len(tasks)}, and all were played",))
+
+
+def default_splits(family: TaskFamily[Any]) -> tuple[Split, ...]:
+    """The test splits of a family; where there are none, all of its splits."""
+    tests = tuple(s for s in family.splits if s in (Split.TEST_IID, Split.TEST_TEMPLATE, Split.TEST_ENTITY))
+    return tests or tuple(family.splits)
+
+
+def _cell(family: TaskFamily[Any], split: Split, level: int, seed: int) -> Iterator[TaskSpec]:
+    """The tasks of one split and level, each once."""
+    number = 0
+    while family.seeds is None or number < family.seeds:
+        yield family.spec(seed * SEED_STRIDE + number, split=split, level=level)
+        number += 1
+
+
+def _known(what: str, asked: Iterable[Any], there: Sequence[Any], family: str) -> None:
+    for item in asked:
+        if item not in there:
+            raise UsageError(f"family {family!r} has no {what} {item!s}; choose from {', '.join(map(str, there))}")

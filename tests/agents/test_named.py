@@ -1,0 +1,116 @@
+"""What a person may type after --policy, and what they are told when it names nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from turnwise.agents.chat import ChatAgent
+from turnwise.agents.named import AgentSettings, agent_from
+from turnwise.agents.scripted import FunctionAgent, MixedAgent, NullAgent, OracleAgent, RandomAgent
+from turnwise.errors import ModelError, UsageError
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind"),
+    [("oracle", OracleAgent), ("random", RandomAgent), (" null ", NullAgent), ("mixed:0.35", MixedAgent)],
+)
+def test_scripted_agents_by_name(spec: str, kind: type) -> None:
+    assert isinstance(agent_from(spec), kind)
+
+
+def test_mixtures_may_name_several_skills() -> None:
+    agent = agent_from("mixed:0,0.5,1")
+    assert isinstance(agent, MixedAgent)
+    assert agent.skills == (0.0, 0.5, 1.0)
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "my_policies_for_test.py").write_text(
+        "from turnwise.agents.scripted import NullAgent\n"
+        "def left(text): return 'left'\n"
+        "class Mine(NullAgent): pass\n"
+        "ready = NullAgent()\n"
+        "number = 3\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "my_policies_for_test", raising=False)
+    return "my_policies_for_test"
+
+
+@pytest.mark.parametrize(("name", "kind"), [("left", FunctionAgent), ("Mine", NullAgent), ("ready", NullAgent)])
+def test_functions_and_agents_are_imported_from_the_working_directory(module: str, name: str, kind: type) -> None:
+    assert isinstance(agent_from(f"function:{module}:{name}"), kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("{module}:number", "int, neither a function nor an agent"),
+        ("{module}:nothing", "has no 'nothing'"),
+        ("not_there_at_all:x", "cannot import"),
+        ("{module}", "must look like function:module:name"),
+    ],
+)
+def test_wrong_imports_say_what_is_wrong(module: str, name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        agent_from("function:" + name.format(module=module))
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("", "there is no policy ''; use oracle, random, null"),
+        ("oracel", "use oracle, random, null"),
+        ("mixed:high", "a skill is a number"),
+        ("mixed:1.5", "probabilities in"),
+        ("http://localhost:8000", "over HTTP are not supported yet"),
+        ("runs/none/model", "there is no model at runs/none/model"),
+    ],
+)
+def test_a_policy_that_does_not_exist_is_one_line_that_says_what_does(spec: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        agent_from(spec)
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_survive_and_are_the_defaults_where_there_are_none(tmp_path: Path) -> None:
+    assert AgentSettings.beside(tmp_path) == AgentSettings()
+    settings = AgentSettings(context="last:2", parser="tagged", temperature=0.0, system="Be brief.")
+    settings.save(tmp_path)
+    assert AgentSettings.beside(tmp_path) == settings
+
+
+@pytest.mark.parametrize("content", ["{", '{"context": "all"}', '{"unknown": 1}', '{"temperature": -1}'])
+def test_damaged_settings_are_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "agent.json").write_text(content)
+    with pytest.raises(ModelError, match=r"agent\.json"):
+        AgentSettings.beside(tmp_path)
+
+
+def test_a_model_folder_becomes_an_agent_with_its_settings(tmp_path: Path) -> None:
+    from turnwise.agents.models import save_model
+    from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
+
+    nano = NanoConfig(size="0.1M", context_length=128)
+    tokenizer = build_tokenizer(nano, ["go left or right"])
+    save_model(build_model(nano, tokenizer), tokenizer, tmp_path / "model")
+    AgentSettings(context="last:1", max_tokens=5, temperature=0.5).save(tmp_path / "model")
+    agent = agent_from(str(tmp_path / "model"), temperature=0.0)
+    assert isinstance(agent, ChatAgent)
+    assert (agent.sampling.max_tokens, agent.sampling.temperature) == (5, 0.0)
+    assert type(agent.context).__name__ == "LastTurns"
+
+
+def test_scripted_policies_need_no_torch() -> None:
+    """A person who evaluates an oracle should not wait for torch to load."""
+    code = (
+        "import sys; from turnwise.agents.named import agent_from; agent_from('oracle'); print('torch' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "False"
