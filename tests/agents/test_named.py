@@ -98,7 +98,7 @@ def test_a_model_folder_becomes_an_agent_with_its_settings(tmp_path: Path) -> No
     from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 
     nano = NanoConfig(size="0.1M", context_length=128)
-    tokenizer = build_tokenizer(nano, ["go left or right"])
+    tokenizer = build_tokenizer("word", ["go left or right"])
     save_model(build_model(nano, tokenizer), tokenizer, tmp_path / "model")
     AgentSettings(context="last:1", max_tokens=5, temperature=0.5).save(tmp_path / "model")
     agent = agent_from(str(tmp_path / "model"), temperature=0.0)
