@@ -1,0 +1,115 @@
+"""Laws of going back: replays and forks are the same episode, and forks share nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base import TurnEnv
+from ..messages import Action
+from .lab import Lab
+from .law import Broken, Law
+from .trace import Beat, Trace, again, difference, plain, player
+
+
+def replay_equals_original(lab: Lab) -> None:
+    """The recorded actions, on a new instance."""
+    for spec in lab.few:
+        for who in lab.players:
+            original = lab.whole(who, spec)
+            repeat = lab.play(again(original.actions()), spec, turns=len(original.beats))
+            if found := difference(original, repeat):
+                raise Broken(f"a replay of the recorded actions differs: {found}", spec, policy=who)
+
+
+def sync_and_async_agree(lab: Lab) -> None:
+    """The same episode through ``step`` and through ``astep``."""
+    import asyncio
+
+    from .trace import script
+
+    for spec in lab.few:
+        for who in lab.players:
+            env = lab.subject.make()
+            episode = script(player(who), env, turns=lab.effort.turns, options={"task": spec})
+            if found := difference(lab.play(who, spec), asyncio.run(lab.arun(env, episode))):
+                raise Broken(f"areset/astep play differently from reset/step: {found}", spec, policy=who)
+
+
+def fork_equals_original(lab: Lab) -> None:
+    """A fork, at several turns, goes on as the original does."""
+    for spec in lab.few:
+        for who in lab.players:
+            original = lab.play(who, spec)
+            for turn in _turns(original):
+                env = _at(lab, spec, original, turn)
+                fork = env.fork()
+                if fork.turn != turn or fork.task != spec or fork.state_key() != env.state_key():
+                    raise Broken(f"a fork at turn {turn} says turn {fork.turn}, task {fork.task}", spec, policy=who)
+                _same(lab, fork, original, turn, f"a fork at turn {turn} goes on differently", spec, who)
+
+
+def fork_is_independent(lab: Lab) -> None:
+    """What happens in a fork does not reach the original, and the other way round."""
+    for spec in lab.few:
+        for who in lab.players:
+            original = lab.play(who, spec)
+            for turn in _turns(original):
+                env = _at(lab, spec, original, turn)
+                _disturb(lab, env.fork())
+                text = f"playing in a fork of turn {turn} changes the original"
+                _same(lab, env, original, turn, text, spec, who)
+                env = _at(lab, spec, original, turn)
+                fork = env.fork()
+                _disturb(lab, env)
+                env.reset(options={"task": lab.specs[-1]})
+                text = f"playing on and resetting after a fork at turn {turn} changes the fork"
+                _same(lab, fork, original, turn, text, spec, who)
+
+
+def _turns(trace: Trace) -> list[int]:
+    """Turns to fork at: the beginning, the middle, and just before the last action."""
+    last = len(trace.beats) - 1
+    return sorted({0, last // 2, last})
+
+
+def _at(lab: Lab, spec: Any, trace: Trace, turn: int) -> TurnEnv:
+    """A new environment, ``turn`` actions into an episode."""
+    env = lab.subject.make()
+    env.reset(options={"task": spec})
+    for action in trace.actions()[:turn]:
+        lab.answer(env, ("step", {"action": action}))
+    return env
+
+
+def _disturb(lab: Lab, env: TurnEnv) -> None:
+    """Play something else: random actions, then whatever the oracle likes, to the end or for some turns."""
+    for who in ("random", "oracle") if lab.has_oracle else ("random",):
+        play = player(who)
+        for _ in range(5):
+            _, _, terminated, truncated, _ = lab.answer(env, ("step", {"action": play(env)}))
+            if terminated or truncated:
+                return
+
+
+def _same(lab: Lab, env: TurnEnv, original: Trace, turn: int, text: str, spec: Any, who: str) -> None:
+    """The environment, ``turn`` actions into ``original``, goes on with the actions and answers of ``original``."""
+    beats: list[Beat] = []
+    for action in original.actions()[turn:]:
+        try:
+            observation, reward, terminated, truncated, info = lab.answer(env, ("step", {"action": action}))
+        except Exception as error:
+            raise Broken(f"{text}: step() raised {type(error).__name__}: {error}", spec, policy=who) from error
+        beats.append(Beat(plain(Action.of(action)), plain(observation), reward, terminated, truncated, plain(info)))
+        if terminated or truncated:
+            break
+    if found := difference(Trace(None, original.beats[turn:]), Trace(None, tuple(beats))):
+        raise Broken(f"{text}; counted from there, {found}", spec, policy=who)
+
+
+FORK_LAWS = (
+    Law("replay_equals_original", "recorded actions reproduce every observation and reward", replay_equals_original),
+    Law("sync_and_async_agree", "areset/astep and reset/step play the same episode", sync_and_async_agree),
+    Law("fork_equals_original", "a fork at any turn goes on as the original does", fork_equals_original),
+    Law("fork_is_independent", "a fork and its original do not reach each other", fork_is_independent),
+)
+"""Laws of going back."""

@@ -1,0 +1,183 @@
+"""Laws of beginning: an episode is a pure function of its task, in every instance and in every process."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+from gymnasium.utils.env_checker import check_env
+
+from ...tasks.spec import TaskSpec
+from ..base import TurnEnv
+from ..messages import Observation
+from .lab import Lab
+from .law import Broken, Law, NotApplicable
+from .trace import Trace, difference, plain
+
+HARMLESS = ("not having a spec", "different from the unwrapped version")
+"""Remarks of Gymnasium's checker that concern how we call it, not the environment."""
+
+
+def begins(lab: Lab) -> None:
+    """Reset every sampled task once."""
+    if not lab.specs:
+        raise Broken("its task family has no level or no split, so that there is nothing to play")
+    for spec in lab.specs:
+        env = lab.subject.make()
+        try:
+            with lab.waiting_for("reset()"):
+                observation, info = env.reset(options={"task": spec})
+        except Exception as error:
+            raise Broken(f"reset() raised {type(error).__name__}: {error}", spec) from error
+        if not isinstance(observation, Observation):
+            raise Broken(f"reset() answered a {type(observation).__name__}, not an Observation", spec)
+        if env.task != spec or info.get("task") != spec.to_json():
+            raise Broken(f"reset() began task {env.task}, and said {info.get('task')}", spec)
+
+
+def gymnasium_check(lab: Lab) -> None:
+    """Gymnasium's own checker, whose warnings count."""
+    env: Any = lab.subject.make().unwrapped
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            check_env(env)
+        except Exception as error:
+            raise Broken(f"check_env raised {type(error).__name__}: {error}") from error
+    told = [str(w.message) for w in caught if not any(text in str(w.message) for text in HARMLESS)]
+    if told:
+        raise Broken(f"check_env warns: {told[0]}")
+
+
+def same_seed_same_episode(lab: Lab) -> None:
+    """Two instances, and one that has played something else before, reset with one seed."""
+    used = lab.subject.make()
+    for seed in range(lab.seed, lab.seed + lab.effort.few):
+        for who in lab.players:
+            first = lab.play(who, seed=seed)
+            for second, which in (
+                (lab.play(who, seed=seed), "another"),
+                (lab.play(who, seed=seed, env=used), "a used"),
+            ):
+                if found := difference(first, second):
+                    raise Broken(f"{which} instance plays seed {seed} differently: {found}", seed=seed, policy=who)
+
+
+def seeds_matter(lab: Lab) -> None:
+    """Several seeds must not all give one episode."""
+    if lab.family.seeds == 1:
+        raise NotApplicable("its family declares a single instance (seeds = 1)")
+    seeds = range(lab.seed, lab.seed + 8)
+    seen = set()
+    for seed in seeds:
+        env = lab.subject.make()
+        traces = [lab.play(who, seed=seed, env=env).to_json() for who in lab.players]
+        for trace in traces:
+            trace[0][1].pop("task", None)  # the spec names the seed
+        seen.add(json.dumps([traces, list(env.secrets()), env.state_key()]))
+    if len(seen) == 1:
+        raise Broken(
+            f"seeds {seeds[0]} to {seeds[-1]} all give the same episode: the seed is ignored "
+            f"(a family with one instance declares seeds = 1)",
+            seed=seeds[0],
+        )
+
+
+def group_identical_reset(lab: Lab) -> None:
+    """Every member of a group begins, and goes on, alike."""
+    for spec in lab.few:
+        group: list[TurnEnv] = [lab.subject.make() for _ in range(4)]
+        group[1].reset(seed=lab.seed + 77)
+        forms: list[Any] = [spec, spec, spec.to_json(), json.loads(json.dumps(spec.to_json()))]
+        begun = [plain(env.reset(options={"task": form})) for env, form in zip(group, forms, strict=True)]
+        secrets = [list(env.secrets()) for env in group]
+        for i in (1, 2, 3):
+            if begun[i] != begun[0] or secrets[i] != secrets[0]:
+                raise Broken(
+                    f"member {i} of a group of {len(group)} begins differently: {begun[0]} and {begun[i]}", spec
+                )
+        traces = [lab.play("random", spec, env=env) for env in group]
+        for i in (1, 2, 3):
+            if found := difference(traces[0], traces[i]):
+                raise Broken(f"member {i} of a group goes on differently: {found}", spec, policy="random")
+
+
+def specs_travel(lab: Lab) -> None:
+    """Specs and their family survive pickle; specs survive JSON."""
+    for spec in lab.specs:
+        try:
+            copies = {"pickle": pickle.loads(pickle.dumps(spec))}
+            copies["JSON"] = TaskSpec.from_json(json.loads(json.dumps(spec.to_json())))
+        except Exception as error:
+            raise Broken(f"task spec {spec} cannot travel: {type(error).__name__}: {error}") from error
+        for form, twin in copies.items():
+            if twin != spec or twin.digest != spec.digest:
+                raise Broken(f"task spec {spec} came back from {form} as {twin}", spec)
+    try:
+        family = pickle.loads(pickle.dumps(lab.family))
+        for spec in lab.few:
+            family.check(spec)
+    except Exception as error:
+        raise Broken(f"the task family cannot be pickled and used: {type(error).__name__}: {error}") from error
+
+
+def two_processes_agree(lab: Lab) -> None:
+    """Fresh processes with another hash seed, which play the tasks in the opposite order."""
+    if lab.subject.address is None:
+        raise NotApplicable(lab.subject.no_address)
+    wanted = [(spec, who) for spec in lab.few for who in lab.players]
+    here = [lab.play(who, spec) for spec, who in wanted]
+    order = list(reversed(range(len(wanted))))
+    work = {
+        "address": lab.subject.address,
+        "turns": lab.effort.turns,
+        "episodes": [[wanted[i][0].to_json(), wanted[i][1]] for i in order],
+    }
+    for hash_seed in range(1, lab.effort.processes + 1):
+        there = _elsewhere(work, hash_seed, lab)
+        for i, trace in zip(order, there, strict=True):
+            if found := difference(here[i], trace):
+                spec, who = wanted[i]
+                text = f"another process (PYTHONHASHSEED={hash_seed}, tasks in reverse order) plays it differently"
+                raise Broken(f"{text}: {found}", spec, policy=who)
+
+
+def _elsewhere(work: dict[str, Any], hash_seed: int, lab: Lab) -> list[Trace]:
+    surroundings = {
+        **os.environ,
+        "PYTHONHASHSEED": str(hash_seed),
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+    done = subprocess.run(
+        # -P keeps the working directory, where a module may bear the name of a package, off the path.
+        [sys.executable, "-P", "-m", "turnwise.envs.certify.other_process"],
+        input=json.dumps(work),
+        env=surroundings,
+        capture_output=True,
+        text=True,
+        timeout=120 + lab.sample.max_seconds * len(work["episodes"]),
+        check=False,
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise Broken(f"another process could not play it: {last}")
+    return [Trace.from_json(trace) for trace in json.loads(done.stdout.splitlines()[-1])]
+
+
+RESET_LAWS = (
+    Law("begins", "reset() begins every task of every split and level, and says which", begins, gate=True),
+    Law("gymnasium_check", "Gymnasium's check_env passes without a warning", gymnasium_check),
+    Law(
+        "same_seed_same_episode", "one seed gives one episode, also in an instance used before", same_seed_same_episode
+    ),
+    Law("seeds_matter", "different seeds give different episodes", seeds_matter),
+    Law("group_identical_reset", "all members of a group begin and go on alike", group_identical_reset),
+    Law("specs_travel", "task specs survive pickle and JSON, and their family survives pickle", specs_travel),
+    Law("two_processes_agree", "another process, with another hash seed, plays the same episodes", two_processes_agree),
+)
+"""Laws of beginning."""

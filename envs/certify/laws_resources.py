@@ -1,0 +1,82 @@
+"""Laws of housekeeping: a thousand episodes without ``close`` leave nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import tracemalloc
+from pathlib import Path
+
+from ..background import THREAD
+from .lab import Lab
+from .law import Broken, Law
+from .trace import player
+
+BYTES_PER_EPISODE = 64
+"""Growth below this is the allocator's, not the environment's."""
+TURNS = 3
+ROUNDS = 10
+"""Every tenth episode gets a new instance; the one before is dropped without ``close``."""
+
+
+def leaks_nothing(lab: Lab) -> None:
+    """Threads, file descriptors and memory stay where they are while the same tasks are played again and again."""
+    episodes = max(lab.effort.leak_episodes, 4 * ROUNDS)
+    _episodes(lab, min(50, episodes // 2))  # caches fill
+    threads, files = _threads(), _files()
+    tracing = tracemalloc.is_tracing()
+    if not tracing:
+        tracemalloc.start(1)
+    try:
+        _episodes(lab, episodes // 2)
+        gc.collect()
+        middle = tracemalloc.take_snapshot()
+        before = tracemalloc.get_traced_memory()[0]
+        _episodes(lab, episodes // 2)
+        gc.collect()
+        grown = (tracemalloc.get_traced_memory()[0] - before) / (episodes // 2)
+        blame = _blame(middle) if grown > BYTES_PER_EPISODE else ""
+    finally:
+        if not tracing:
+            tracemalloc.stop()
+    if grown > BYTES_PER_EPISODE:
+        raise Broken(f"memory grows by {grown:.0f} bytes an episode over {episodes} episodes{blame}", lab.few[0])
+    if (left := _threads() - threads) > 0:
+        raise Broken(f"{left} threads are left after {episodes} episodes", lab.few[0])
+    if (left := _files() - files) > 0:
+        raise Broken(f"{left} files are left open after {episodes} episodes", lab.few[0])
+
+
+def _episodes(lab: Lab, n: int) -> None:
+    env, play = lab.subject.make(), player("random")
+    for i in range(n):
+        if i % ROUNDS == 0:
+            env = lab.subject.make()
+        lab.play(play, lab.few[i % len(lab.few)], env=env, turns=TURNS)
+
+
+def _blame(before: tracemalloc.Snapshot) -> str:
+    """The line that holds most of what has grown, without the library's own bookkeeping."""
+    ignored = [tracemalloc.Filter(False, tracemalloc.__file__)]
+    now = tracemalloc.take_snapshot().filter_traces(ignored)
+    top = now.compare_to(before.filter_traces(ignored), "lineno")
+    grown = max(top, key=lambda statistic: statistic.size_diff, default=None)
+    if grown is None or not grown.traceback:
+        return ""
+    return f"; most of it was allocated at {grown.traceback[0].filename}:{grown.traceback[0].lineno}"
+
+
+def _threads() -> int:
+    return sum(thread.name != THREAD for thread in threading.enumerate())
+
+
+def _files() -> int:
+    table = Path("/proc/self/fd")
+    return len(os.listdir(table)) if table.exists() else 0
+
+
+RESOURCE_LAWS = (
+    Law("leaks_nothing", "episodes without close() leave no memory, thread or file behind", leaks_nothing),
+)
+"""Laws of housekeeping."""

@@ -1,0 +1,153 @@
+"""Laws of worth: what can be won, what cannot, and what the numbers look like."""
+
+from __future__ import annotations
+
+import math
+
+from ...tasks.score import Score
+from ..background import resolve
+from ..base import NearMiss
+from ..messages import Action
+from .lab import Lab
+from .law import Broken, Law, NotApplicable
+from .trace import Play, Trace, again, difference, player
+
+TOLERANCE = 1e-9
+CHANCE = 1e-3
+"""A random player's success is only held against an environment if chance explains it less often than this."""
+
+
+def oracle_solves(lab: Lab) -> None:
+    """The oracle succeeds on every sampled task within the limit, with the largest return where one is declared."""
+    if not lab.has_oracle:
+        raise Broken("there is no oracle: write oracle() to prove that the tasks can be solved")
+    for spec in lab.specs:
+        env = lab.subject.make()
+        trace = lab.whole("oracle", spec, env=env)
+        if not trace.success:
+            how = (
+                "was stopped by the turn limit" if trace.over and trace.beats[-1].truncated else "ended without success"
+            )
+            raise Broken(f"the oracle {how} after {len(trace.beats)} turns", spec, policy="oracle")
+        env.reset(options={"task": spec})
+        best = env.best_return()
+        if best is not None and abs(trace.total - best) > TOLERANCE:
+            side = "only" if trace.total < best else "more than the largest possible:"
+            raise Broken(
+                f"the oracle returns {side} {trace.total:g}; best_return() says {best:g}", spec, policy="oracle"
+            )
+
+
+def oracle_changes_nothing(lab: Lab) -> None:
+    """Asking the oracle is free: it answers the same again, and the episode goes on as if it had not been asked."""
+    lab.need_oracle()
+
+    def ask(env: object) -> Action:
+        answers = [Action.of(player("oracle")(env)) for _ in range(2)]  # type: ignore[arg-type]
+        if answers[0] != answers[1]:
+            raise Broken(f"asked twice in one state, the oracle answers {answers[0]} and then {answers[1]}", spec)
+        return answers[0]
+
+    for spec in lab.few:
+        for who in ("oracle", "random"):
+            actions = lab.play(who, spec).actions()
+            plain = lab.play(again(actions), spec, turns=len(actions))
+            asked = lab.play(again(actions), spec, turns=len(actions), before=ask)
+            if found := difference(plain, asked):
+                raise Broken(f"asking the oracle changes the episode: {found}", spec, policy=who)
+
+
+def judge_changes_nothing(lab: Lab) -> None:
+    """Judging early is free too; wrappers and trainers judge states on the way."""
+
+    def judged(env: object) -> str:
+        score = resolve(env.judge())  # type: ignore[attr-defined]
+        if not isinstance(score, Score):
+            raise Broken(f"judge() answered a {type(score).__name__}, not a Score", spec)
+        return ""
+
+    for spec in lab.few:
+        for who in lab.players:
+            if found := difference(lab.play(who, spec), lab.play(who, spec, before=judged)):
+                raise Broken(f"calling judge() between turns changes the episode: {found}", spec, policy=who)
+
+
+def null_at_floor(lab: Lab) -> None:
+    """Saying nothing never succeeds, and returns nothing."""
+    floor = lab.sample.null_floor
+    for spec in lab.few:
+        trace = lab.whole("null", spec)
+        if trace.success:
+            raise Broken("an agent that says nothing succeeds", spec, policy="null")
+        if trace.total > floor + TOLERANCE:
+            raise Broken(
+                f"an agent that says nothing returns {trace.total:g} (null_floor is {floor:g})", spec, policy="null"
+            )
+
+
+def random_at_floor(lab: Lab) -> None:
+    """Random play succeeds no more often than declared, up to chance."""
+    floor, n = lab.sample.random_floor, lab.effort.random_episodes
+    who = player("random")
+    tasks = [lab.specs[i % len(lab.specs)] for i in range(n)]
+    won = [spec for spec in tasks if lab.whole(who, spec).success]
+    if won and _at_least(len(won), n, floor) < CHANCE:
+        text = f"random play succeeds in {len(won)} of {n} episodes; random_floor declares at most {floor:g} of them"
+        raise Broken(text, won[0], policy="random")
+
+
+def _at_least(k: int, n: int, p: float) -> float:
+    """P(X ≥ k) for X ~ Binomial(n, p)."""
+    return sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k, n + 1))
+
+
+def near_misses_fail(lab: Lab) -> None:
+    """What the author declares as a near miss or a cheat does not succeed."""
+    tried = 0
+    for spec in lab.few:
+        env = lab.subject.make()
+        env.reset(options={"task": spec})
+        for name, miss in env.near_misses().items():
+            tried += 1
+            if lab.whole(_played(miss), spec).success:
+                raise Broken(f"near miss {name!r} succeeds", spec, policy=name)
+    if not tried:
+        raise NotApplicable("near_misses() declares none")
+
+
+def _played(miss: NearMiss) -> Play:
+    return miss if callable(miss) else again([Action.of(action) for action in miss])
+
+
+def rewards_finite(lab: Lab) -> None:
+    """Every reward is a finite float."""
+    for spec in lab.few:
+        for who in lab.players:
+            for turn, beat in enumerate(lab.whole(who, spec).beats, 1):
+                if not isinstance(beat.reward, float) or not math.isfinite(beat.reward):
+                    raise Broken(f"the reward of turn {turn} is {beat.reward!r}, not a finite float", spec, policy=who)
+
+
+def judged_at_the_end(lab: Lab) -> None:
+    """The last info, and no other, has the score and whether the task was solved."""
+    for spec in lab.few:
+        for who in lab.players:
+            trace: Trace = lab.whole(who, spec)
+            for turn, beat in enumerate(trace.beats, 1):
+                last = beat.terminated or beat.truncated
+                if last != ("score" in beat.info) or last != isinstance(beat.info.get("success"), bool):
+                    where = "the last turn has no" if last else f"turn {turn}, which is not the last, has a"
+                    raise Broken(f"{where} score and success in its info", spec, policy=who)
+
+
+REWARD_LAWS = (
+    Law("oracle_solves", "the oracle solves a sample of every split and level, with the largest return", oracle_solves),
+    Law("oracle_changes_nothing", "asking the oracle has no effect and gives one answer", oracle_changes_nothing),
+    Law("judge_changes_nothing", "judging a state has no effect on it", judge_changes_nothing),
+    Law("null_at_floor", "saying nothing never succeeds and never pays", null_at_floor),
+    Law("random_at_floor", "random play succeeds no more often than declared", random_at_floor),
+    Law("near_misses_fail", "declared near misses and cheats do not succeed", near_misses_fail),
+    Law("rewards_finite", "every reward is a finite float", rewards_finite),
+    Law("judged_at_the_end", "exactly the last turn carries the score", judged_at_the_end),
+)
+"""Laws of worth."""

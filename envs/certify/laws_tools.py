@@ -1,0 +1,142 @@
+"""Laws of tools: they are described, they never raise, and a call that does not fit changes nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ...errors import ToolError
+from ...tasks.rng import Rng
+from ...tasks.spec import TaskSpec
+from ..base import TurnEnv
+from ..messages import Action, Observation, ToolCall
+from ..sampling import random_arguments
+from ..tools import Tool
+from .lab import Lab
+from .law import Broken, Law, NotApplicable
+from .trace import plain
+
+NASTY = ("", "A" * 50_000, "'; DROP TABLE t; --", "../../etc/passwd", "\x00", "{{7*7}}", "🙂", "%s%n", "-0", "null")
+WRONG: tuple[Any, ...] = ([], {}, "A" * 50_000, -1.5, None, True, [[[]]], {"$ne": 1}, "'; DROP TABLE t; --")
+LOOK_AHEAD = 8
+"""How many turns of the oracle are compared after a call that must have changed nothing."""
+
+
+def tools_described(lab: Lab) -> None:
+    """Every tool has what an agent needs to know, in JSON."""
+    for tool in _tools(lab):
+        try:
+            json.dumps(tool.to_json())
+        except (TypeError, ValueError) as error:
+            raise Broken(f"the description of tool {tool.name!r} is not JSON: {error}") from None
+        if not tool.description.strip():
+            raise Broken(f"tool {tool.name!r} has no description")
+        for name, part in tool.parameters.get("properties", {}).items():
+            if not set(part) & {"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"} - {"description"}:
+                raise Broken(f"parameter {name!r} of tool {tool.name!r} has no type in its schema: {part}")
+
+
+def tools_never_raise(lab: Lab) -> None:
+    """Calls with odd but possible arguments are answered; the answer has one message per call."""
+    for spec in lab.few:
+        rng = Rng("certify", "nasty", spec.digest)
+        for tool in _tools(lab):
+            for nasty in NASTY:
+                arguments = _with_text(random_arguments(tool.parameters, rng), nasty)
+                env = lab.subject.make()
+                env.reset(options={"task": spec})
+                observation, _ = _called(lab, env, spec, tool, arguments)
+                if len(observation.messages) != 1 or observation.messages[0].role != "tool":
+                    raise Broken(f"one call of {tool.name!r} is answered by {len(observation.messages)} messages", spec)
+
+
+def bad_calls_change_nothing(lab: Lab) -> None:
+    """A call that does not fit the schema is refused in words, and the world goes on as if it had not been made."""
+    for spec in lab.few:
+        for tool in _tools(lab):
+            bad = list(_misfits(tool))
+            env = lab.subject.make()
+            env.reset(options={"task": spec})
+            twin = env.fork()
+            for arguments in bad:
+                env.unwrapped.max_turns = env.turn + 10  # type: ignore[attr-defined]
+                observation, over = _called(lab, env, spec, tool, arguments)
+                shown = f"{tool.name}({arguments!r:.100})"
+                if over:
+                    raise Broken(f"the bad call {shown} ends the episode", spec)
+                if "error" not in observation.text.casefold():
+                    raise Broken(
+                        f"the bad call {shown} is answered {observation.text[:100]!r}, not with an error", spec
+                    )
+            _same_world(lab, env, twin, spec, f"bad calls of {tool.name!r} change the world")
+
+
+def _same_world(lab: Lab, env: TurnEnv, twin: TurnEnv, spec: TaskSpec, text: str) -> None:
+    """Two environments whose turn counts differ have the same world, as far as state keys and the oracle can tell."""
+    if env.state_key() != twin.state_key():
+        raise Broken(f"{text}: the state key is {env.state_key()!r} instead of {twin.state_key()!r}", spec)
+    if not lab.has_oracle:
+        return
+    env.unwrapped.max_turns = env.turn + 10 * LOOK_AHEAD  # type: ignore[attr-defined]
+    for _ in range(LOOK_AHEAD):
+        ours, theirs = Action.of(env.oracle()), Action.of(twin.oracle())
+        if ours != theirs:
+            raise Broken(f"{text}: the oracle now wants {plain(ours)} instead of {plain(theirs)}", spec)
+        one, other = lab.answer(env, ("step", {"action": ours})), lab.answer(twin, ("step", {"action": theirs}))
+        if (one[0], *one[1:4], one[4].get("success")) != (other[0], *other[1:4], other[4].get("success")):
+            raise Broken(f"{text}: {plain(ours)} is answered {plain(one[:4])} instead of {plain(other[:4])}", spec)
+        if one[2] or one[3]:
+            return
+
+
+def _tools(lab: Lab) -> list[Tool]:
+    tools = list(lab.sample.tools)
+    if not tools:
+        raise NotApplicable("there are no tools")
+    return tools
+
+
+def _misfits(tool: Tool) -> list[Any]:
+    """Arguments that the tool's own schema refuses."""
+    good = random_arguments(tool.parameters, Rng("certify", tool.name))
+    tries: list[Any] = [{**good, "no_such_argument": 1}, {**good, "": "A" * 50_000}, [1, 2], "text"]
+    tries += [{name: value for name, value in good.items() if name != left} for left in good]
+    tries += [{**good, name: wrong} for name in tool.parameters.get("properties", {}) for wrong in WRONG]
+    return [arguments for arguments in tries if _refused(tool, arguments)]
+
+
+def _refused(tool: Tool, arguments: Any) -> bool:
+    try:
+        tool.validate(arguments)
+    except ToolError:
+        return True
+    return False
+
+
+def _with_text(value: Any, text: str) -> Any:
+    if isinstance(value, str):
+        return text
+    if isinstance(value, dict):
+        return {key: _with_text(item, text) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_text(item, text) for item in value]
+    return value
+
+
+def _called(lab: Lab, env: TurnEnv, spec: TaskSpec, tool: Tool, arguments: Any) -> tuple[Observation, bool]:
+    try:
+        observation, _, terminated, truncated, _ = lab.answer(env, ("step", {"action": ToolCall(tool.name, arguments)}))
+    except Exception as error:
+        text = f"{tool.name}({arguments!r:.100}) raised {type(error).__name__}: {error!s:.200}"
+        raise Broken(f"{text}; a tool's error is an observation", spec) from error
+    return observation, terminated or truncated
+
+
+TOOL_LAWS = (
+    Law("tools_described", "every tool and parameter is described in JSON Schema", tools_described),
+    Law("tools_never_raise", "no call raises, whatever its texts are", tools_never_raise),
+    Law(
+        "bad_calls_change_nothing", "a call that does not fit is refused and changes nothing", bad_calls_change_nothing
+    ),
+)
+"""Laws of tools."""

@@ -1,0 +1,213 @@
+"""Laws of turns: what is counted, what ends an episode, and what is said along the way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ...errors import ContractError
+from ..base import TurnEnv
+from ..messages import Action, Observation, ToolCall
+from .lab import Lab
+from .law import Broken, Law, NotApplicable
+from .trace import plain, player
+
+HUGE = "A" * 100_000
+
+
+def answers_in_time(lab: Lab) -> None:
+    """Play some episodes; whoever waits for this law gives up at the declared time."""
+    for spec in lab.few:
+        for who in lab.players:
+            lab.play(who, spec)
+
+
+def turns_counted(lab: Lab) -> None:
+    """``info["turn"]`` and ``env.turn`` are 1, 2, 3, … and never exceed the limit."""
+    for spec in lab.few:
+        for who in lab.players:
+            env, play = lab.subject.make(), player(who)
+            env.reset(options={"task": spec})
+            if env.turn != 0:
+                raise Broken(f"after reset() the turn is {env.turn}, not 0", spec)
+            turn, over = 0, False
+            while not over:
+                _, _, terminated, truncated, info = lab.answer(env, ("step", {"action": play(env)}))
+                turn, over = turn + 1, terminated or truncated
+                if info.get("turn") != turn or env.turn != turn:
+                    text = f"after {turn} actions info['turn'] is {info.get('turn')!r} and env.turn is {env.turn!r}"
+                    raise Broken(text, spec, policy=who)
+                if turn >= env.max_turns and not over:
+                    raise Broken(f"the episode goes on after max_turns = {env.max_turns} actions", spec, policy=who)
+
+
+def limits_truncate(lab: Lab) -> None:
+    """Move the turn limit: an end that moves with it is a truncation, an end that does not is a termination."""
+    if not isinstance(lab.sample, TurnEnv):
+        raise NotApplicable("the turn limit of a wrapped environment belongs to its wrappers")
+    for spec in lab.few:
+        for who in lab.players:
+            ends = lab.whole(who, spec)
+            if not ends.over:
+                raise Broken(f"the episode goes on after {len(ends.beats)} actions, beyond its limit", spec, policy=who)
+            last, turns = ends.beats[-1], len(ends.beats)
+            if last.terminated and last.truncated:
+                raise Broken(f"turn {turns} is both terminated and truncated", spec, policy=who)
+            if ends.success and not last.terminated:
+                raise Broken(f"the task is solved at turn {turns}, but reported as truncated", spec, policy=who)
+            if _limited(lab, spec, ends.actions(), turns + 5) == (False, False) and last.terminated:
+                raise Broken(f"the turn limit at turn {turns} is reported as terminated", spec, policy=who)
+            if turns > 1:
+                cut = _limited(lab, spec, ends.actions()[: turns - 1], turns - 1)
+                if cut != (False, True):
+                    said = {"terminated": cut[0], "truncated": cut[1]}
+                    text = f"with max_turns = {turns - 1} the limit is reported as {said}, not as truncated"
+                    raise Broken(text, spec, policy=who)
+
+
+def _limited(lab: Lab, spec: Any, actions: list[Action], limit: int) -> tuple[bool, bool]:
+    """How the last of ``actions`` is answered when ``max_turns`` is ``limit``."""
+    env = lab.subject.make()
+    env.max_turns = limit
+    env.reset(options={"task": spec})
+    env.max_turns = limit  # once more, for an environment that sets it by the task
+    flags = (False, False)
+    for action in actions:
+        _, _, terminated, truncated, _ = lab.answer(env, ("step", {"action": action}))
+        flags = (terminated, truncated)
+        if any(flags):
+            break
+    return flags
+
+
+def over_means_over(lab: Lab) -> None:
+    """No step is taken before the first reset or after the end."""
+    env = lab.subject.make()
+    _refuses(env, "before the first reset()", lab)
+    for spec in lab.few:
+        env = lab.subject.make()
+        trace = lab.whole("null", spec, env=env)
+        if trace.over:
+            _refuses(env, f"after the end (turn {len(trace.beats)})", lab, spec)
+            _refuses(env.fork(), "in a fork of an ended episode", lab, spec)
+
+
+def _refuses(env: TurnEnv, when: str, lab: Lab, spec: Any = None) -> None:
+    try:
+        lab.answer(env, ("step", {"action": ""}))
+    except ContractError:
+        return
+    raise Broken(f"a step {when} is accepted; it must raise ContractError", spec, policy="null")
+
+
+def odd_actions(env: TurnEnv) -> list[Action]:
+    """What no agent should send, and some will."""
+    texts = [
+        "", " \n\t ", "\x00", "🙂" * 50, HUGE, "9" * 5000, "-1", "1e309", "NaN", "null", "{}", '{"name":', "[[[[",
+        "'; DROP TABLE users; --", "../../../etc/passwd", "{{7*7}} ${7*7} %s%n", "<|im_end|>\n<|im_start|>system\n",
+        "__import__('os').system('true')", "<tool_call>{}</tool_call>",
+    ]  # fmt: skip
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("", {}),
+        ("no_such_tool", {"a": [{}]}),
+        (HUGE, {}),
+        ("__init__", {}),
+        ("reset", {}),
+    ]
+    actions = [Action(text) for text in texts]
+    actions += [Action(tool_calls=(ToolCall(name, arguments),)) for name, arguments in calls]
+    actions += [Action(problem="That could not be read."), Action("both", (ToolCall("no_such_tool"),))]
+    actions += [Action(tool_calls=(ToolCall("no_such_tool"),) * 500)]
+    return actions
+
+
+def any_action_is_answered(lab: Lab) -> None:
+    """Nothing that an agent sends raises."""
+    for spec in lab.few[:2]:
+        for action in odd_actions(lab.sample):
+            env = lab.subject.make()
+            env.reset(options={"task": spec})
+            shown = f"{action!r:.120}"
+            try:
+                observation = lab.answer(env, ("step", {"action": action}))[0]
+            except Exception as error:
+                raise Broken(f"step({shown}) raised {type(error).__name__}: {error!s:.200}", spec) from error
+            if not isinstance(observation, Observation):
+                raise Broken(f"step({shown}) answered a {type(observation).__name__}, not an Observation", spec)
+
+
+def observations_bounded(lab: Lab) -> None:
+    """No observation is longer than declared, also in answer to an endless action."""
+    bound = lab.sample.max_observation_chars
+    for spec in lab.few:
+        for who in lab.players:
+            env, play = lab.subject.make(), player(who)
+            observation, _ = env.reset(options={"task": spec})
+            over, turn = False, 0
+            while not over:
+                if len(observation.text) > bound:
+                    text = f"the observation after turn {turn} has {len(observation.text):,} characters"
+                    raise Broken(f"{text}; max_observation_chars is {bound:,}", spec, policy=who)
+                observation, _, terminated, truncated, _ = lab.answer(env, ("step", {"action": play(env)}))
+                over, turn = terminated or truncated, turn + 1
+        for action in odd_actions(lab.sample):
+            env = lab.subject.make()
+            env.reset(options={"task": spec})
+            observation = lab.answer(env, ("step", {"action": action}))[0]
+            if len(observation.text) > bound:
+                text = f"step({action!r:.60}) is answered with {len(observation.text):,} characters"
+                raise Broken(f"{text}; max_observation_chars is {bound:,}", spec)
+
+
+def answer_not_leaked(lab: Lab) -> None:
+    """No secret stands in the first observation."""
+    found = False
+    for spec in lab.specs:
+        env = lab.subject.make()
+        observation, info = env.reset(options={"task": spec})
+        told = observation.text.casefold()
+        shown = json.dumps(plain({k: v for k, v in info.items() if k not in ("task", "obs_key")}), ensure_ascii=False)
+        for secret in env.secrets():
+            found = True
+            if secret.casefold() in told:
+                raise Broken(f"the first observation contains the secret {secret!r}", spec)
+            if secret.casefold() in shown.casefold():
+                raise Broken(f"the info of reset() contains the secret {secret!r}", spec)
+    if not found:
+        raise NotApplicable("secrets() declares none")
+
+
+def answers_keep_still(lab: Lab) -> None:
+    """What was handed out does not change afterwards, and can be written as JSON."""
+    for spec in lab.few:
+        for who in lab.players:
+            env, play = lab.subject.make(), player(who)
+            given: list[Any] = [env.reset(options={"task": spec})]
+            then = [json.dumps(plain(given[0]))]
+            over = False
+            while not over and len(given) <= lab.effort.turns:
+                answer = lab.answer(env, ("step", {"action": play(env)}))
+                given.append(answer)
+                then.append(json.dumps(plain(answer)))
+                over = answer[2] or answer[3]
+            for turn, (answer, text) in enumerate(zip(given, then, strict=True)):
+                if json.dumps(plain(answer)) != text:
+                    raise Broken(f"the answer of turn {turn} changed while the episode went on", spec, policy=who)
+                info = {key: value for key, value in answer[-1].items() if key != "score"}
+                try:
+                    json.dumps(info)
+                except (TypeError, ValueError) as error:
+                    raise Broken(f"the info of turn {turn} cannot be recorded: {error}", spec, policy=who) from None
+
+
+TURN_LAWS = (
+    Law("answers_in_time", "reset and step answer within max_seconds", answers_in_time, gate=True),
+    Law("turns_counted", "turns count 1, 2, 3, … and end at the limit", turns_counted),
+    Law("limits_truncate", "a turn limit truncates and an end of the task terminates, never both", limits_truncate),
+    Law("over_means_over", "no step is accepted before reset or after the end", over_means_over),
+    Law("any_action_is_answered", "nothing that an agent sends raises", any_action_is_answered),
+    Law("observations_bounded", "no observation is longer than max_observation_chars", observations_bounded),
+    Law("answer_not_leaked", "no secret stands in the first observation or its info", answer_not_leaked),
+    Law("answers_keep_still", "observations and infos never change once given, and infos are JSON", answers_keep_still),
+)
+"""Laws of turns."""

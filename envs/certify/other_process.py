@@ -1,0 +1,90 @@
+"""Plays episodes in a process of its own: work comes as JSON on standard input, traces go to standard output.
+
+An address is ``{"id": …}`` for a registered id, or ``{"module": …, "file": …, "name": …, "kwargs": …}`` for a class or
+function: imported by its module's name where that works, and from its file otherwise (a test, a script).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from ...tasks.spec import TaskSpec
+from ..base import TurnEnv
+from ..registry import Entry, find, make
+from .lab import Lab, Subject
+
+
+def address_of(target: Callable[..., TurnEnv], kwargs: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    """How another process finds a class or function, or ``None`` and why it cannot."""
+    name = getattr(target, "__qualname__", "")
+    module = sys.modules.get(getattr(target, "__module__", ""))
+    if not name or "<" in name or module is None:
+        return None, f"{name or target!r} is defined inside a function, where another process cannot find it"
+    try:
+        json.dumps(kwargs)
+    except (TypeError, ValueError) as error:
+        return None, f"its constructor arguments are not JSON ({error})"
+    return {"module": module.__name__, "file": getattr(module, "__file__", None), "name": name, "kwargs": kwargs}, ""
+
+
+def subject_of(target: str | Callable[..., TurnEnv]) -> Subject:
+    """What is to be certified, from an id, a class, or a function that makes an environment."""
+    if isinstance(target, str):
+        entry: Entry = find(target)
+        address: dict[str, Any] | None = {"id": target}
+        why = ""
+        if entry.source == "session":
+            point = entry.entry_point
+            if isinstance(point, str):
+                module, _, name = point.partition(":")
+                address = {"module": module, "file": None, "name": name, "kwargs": entry.kwargs}
+            else:
+                address, why = address_of(point, entry.kwargs)
+        return Subject(target, lambda: make(target), address, why)
+    address, why = address_of(target, {})
+    return Subject(getattr(target, "__qualname__", repr(target)), target, address, why)
+
+
+def found(address: dict[str, Any]) -> Callable[[], TurnEnv]:
+    """What makes the environment at an address."""
+    if "id" in address:
+        import turnwise  # noqa: F401 - registers the ids that come with it
+
+        return lambda: make(address["id"])
+    target: Any = reduce(getattr, address["name"].split("."), _module(address["module"], address["file"]))
+    return lambda: target(**address["kwargs"])
+
+
+def _module(name: str, file: str | None) -> Any:
+    if name != "__main__":
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            if file is None:
+                raise
+    name = "certified_main" if name == "__main__" else name
+    spec = importlib.util.spec_from_file_location(name, file) if file else None
+    if spec is None or spec.loader is None:
+        raise ImportError(f"module {name!r} has no file that another process could load")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def main() -> None:
+    """Play what standard input asks for."""
+    work = json.load(sys.stdin)
+    lab = Lab(Subject("elsewhere", found(work["address"])))
+    traces = [lab.play(who, TaskSpec.from_json(spec), turns=work["turns"]).to_json() for spec, who in work["episodes"]]
+    print(json.dumps(traces))
+
+
+if __name__ == "__main__":
+    main()

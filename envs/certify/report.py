@@ -1,0 +1,99 @@
+"""What certification hands back: one verdict per law, and the certificate they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Status(StrEnum):
+    """What became of one law."""
+
+    PASS = "pass"
+    """It held wherever it was tried."""
+    FAIL = "fail"
+    """It was broken; the verdict says how, and how to see it again."""
+    SKIP = "skip"
+    """It was not tried; the verdict says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one law.
+
+    Args:
+        law: its name, e.g. ``"fork_is_independent"``.
+        about: the law in one sentence.
+        status: whether it held.
+        reason: what broke it, or why it was skipped; empty where it held.
+        reproduce: what to call to see it again; empty where nothing in particular is needed.
+        seconds: how long it took to try.
+    """
+
+    law: str
+    about: str
+    status: Status
+    reason: str = ""
+    reproduce: str = ""
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        head = f"{self.status.upper():4}  {self.law}"
+        if self.status is Status.PASS:
+            return head
+        lines = [f"{head}: {self.reason}"]
+        if self.status is Status.FAIL:
+            lines.append(f"      the law: {self.about}")
+            lines += [f"      reproduce: {self.reproduce}"] if self.reproduce else []
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The verdicts on one environment.
+
+    Args:
+        env_id: its id, or the name of its class.
+        verdicts: one per law, in the order in which they were tried.
+    """
+
+    env_id: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def passed(self) -> bool:
+        """No law was broken."""
+        return not self.broken
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """The names of the broken laws."""
+        return tuple(verdict.law for verdict in self.verdicts if verdict.status is Status.FAIL)
+
+    @property
+    def seconds(self) -> float:
+        """How long all of it took."""
+        return sum(verdict.seconds for verdict in self.verdicts)
+
+    def counts(self) -> Mapping[Status, int]:
+        """How many laws passed, failed and were skipped."""
+        return {status: sum(verdict.status is status for verdict in self.verdicts) for status in Status}
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dict."""
+        return {
+            "env_id": self.env_id,
+            "passed": self.passed,
+            "verdicts": [{**asdict(verdict), "status": str(verdict.status)} for verdict in self.verdicts],
+        }
+
+    def __str__(self) -> str:
+        counts = self.counts()
+        head = (
+            f"{self.env_id}: {'certified' if self.passed else 'NOT certified'} ({counts[Status.PASS]} laws hold, "
+            f"{counts[Status.FAIL]} broken, {counts[Status.SKIP]} not tried; {self.seconds:.1f} s)"
+        )
+        told = [str(verdict) for verdict in self.verdicts if verdict.status is not Status.PASS]
+        return "\n".join([head, *told])
