@@ -1,0 +1,145 @@
+"""Learning curves: ``metrics.jsonl`` of one run, or of several seeds of it, with intervals."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError
+from .statistics import Estimate, student, wilson
+
+METRICS = "metrics.jsonl"
+RATES = frozenset({"success", "eval/success"})
+"""Metrics that are proportions: they stay in [0, 1], and one seed of them has an interval of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The metrics of one training run.
+
+    Args:
+        name: the run folder's name.
+        records: one per step, in order, as they were logged.
+        eval_episodes: how many episodes each evaluation had, where the run's settings say so.
+    """
+
+    name: str
+    records: tuple[dict[str, Any], ...]
+    eval_episodes: int | None = None
+
+    def series(self, metric: str) -> dict[int, tuple[float, float, int | None]]:
+        """By step: episodes trained on so far, the metric, and how many episodes it is a mean of."""
+        seen = accumulate(float(record.get("episodes") or 0) for record in self.records)
+        found = {}
+        for record, episodes in zip(self.records, seen, strict=True):
+            value = record.get(metric)
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+                found[int(record["step"])] = (episodes, float(value), self._counted(metric, record))
+        return found
+
+    def _counted(self, metric: str, record: dict[str, Any]) -> int | None:
+        n = record.get("eval/episodes", self.eval_episodes) if metric.startswith("eval/") else record.get("episodes")
+        return int(n) if n else None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of a curve.
+
+    Args:
+        step: training step.
+        episodes: episodes trained on until then, averaged over seeds.
+        estimate: the metric's mean over seeds with its interval.
+    """
+
+    step: int
+    episodes: float
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One metric against training.
+
+    Args:
+        metric: its name in the file, e.g. ``"eval/success"``.
+        points: in order of steps; only steps that every seed has.
+        seeds: how many runs are averaged.
+    """
+
+    metric: str
+    points: tuple[Point, ...]
+    seeds: int
+
+    @property
+    def held_out(self) -> bool:
+        """Whether it was measured on tasks that are not trained on."""
+        return self.metric.startswith("eval/")
+
+
+def read_run(path: Path | str) -> Run:
+    """The metrics in a run's folder, or of a ``metrics.jsonl`` itself; a last line cut short by a kill is dropped.
+
+    Raises:
+        UsageError: there are none, or a line is not a JSON object with a step.
+    """
+    file = Path(path) / METRICS if Path(path).is_dir() else Path(path)
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UsageError(f"cannot read metrics {file}: {error.strerror}") from None
+    records: dict[int, dict[str, Any]] = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json.loads(line)
+            records[int(record["step"])] = record
+        except (ValueError, TypeError, KeyError):
+            if number == len(lines):
+                break
+            raise UsageError(f"{file}, line {number} is not a JSON object with a step: {line[:60]!r}") from None
+    ordered = tuple(records[step] for step in sorted(records))
+    return Run(file.parent.name, ordered, _eval_episodes(file.parent / "config.json"))
+
+
+def curve(runs: Sequence[Run], metric: str, *, confidence: float = 0.95) -> Curve | None:
+    """One metric over one or several seeds; ``None`` where no step has it in every run.
+
+    Several seeds: mean and Student's t interval over seeds (the seed is the unit; attempts within it share one
+    training). One seed: for a rate, Wilson's interval over its episodes, which says nothing about other seeds.
+    """
+    series = [run.series(metric) for run in runs]
+    steps = sorted(set.intersection(*map(set, series))) if series else []
+    points = []
+    for step in steps:
+        here = [each[step] for each in series]
+        values = [value for _, value, _ in here]
+        if len(runs) > 1:
+            estimate = student(values, confidence=confidence)
+        elif metric in RATES and here[0][2]:
+            estimate = wilson(min(1.0, max(0.0, values[0])) * here[0][2], here[0][2], confidence=confidence)
+        else:
+            estimate = Estimate(values[0], None, None, 1, "one seed", confidence)
+        points.append(Point(step, sum(x for x, _, _ in here) / len(here), _bounded(estimate, metric)))
+    return Curve(metric, tuple(points), len(runs)) if points else None
+
+
+def _bounded(estimate: Estimate, metric: str) -> Estimate:
+    """A rate's interval without the part outside [0, 1], which t intervals know nothing of."""
+    if metric not in RATES or estimate.low is None or estimate.high is None:
+        return estimate
+    low, high = max(0.0, estimate.low), min(1.0, estimate.high)
+    return Estimate(estimate.value, low, high, estimate.n, estimate.method, estimate.confidence)
+
+
+def _eval_episodes(config: Path) -> int | None:
+    """How many episodes each evaluation of a training run has, from its saved settings."""
+    try:
+        n = json.loads(config.read_text(encoding="utf-8"))["config"]["eval"]["episodes"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return n if isinstance(n, int) and n > 0 else None
