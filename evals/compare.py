@@ -14,6 +14,7 @@ from ..rollouts.episode import Episode
 from .bootstrap import bootstrap
 from .statistics import Estimate, proportion, square_and_add
 from .summary import task_of
+from .words import signed
 
 Number = Callable[[Episode], float]
 
@@ -176,10 +177,3 @@ def _per_task(run: Sequence[Episode], number: Number) -> dict[Hashable, float]:
     for episode in run:
         values.setdefault(task_of(episode), []).append(float(number(episode)))
     return {task: sum(each) / len(each) for task, each in values.items()}
-
-
-def signed(number: float, digits: int, *, plus: bool = True) -> str:
-    """A number with a real minus sign, and a plus sign unless told otherwise: ``"+12.0"``, ``"−3.1"``."""
-    text = f"{abs(number):.{digits}f}"
-    negative = number < 0 and float(text) != 0
-    return ("−" if negative else "+" if plus else "") + text

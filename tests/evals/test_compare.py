@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from turnwise import Episode, Outcome
 from turnwise.errors import UsageError
-from turnwise.evals.compare import compare, signed
+from turnwise.evals.compare import compare
+from turnwise.evals.words import signed
 
 Make = Callable[..., Episode]
 

@@ -38,10 +38,8 @@ def test_episodes_accumulate_and_one_seed_has_wilsons_interval(tmp_path: Path) -
     run = read_run(write(tmp_path / "seed-0", records()))
     found = curve([run], "eval/success")
     assert found is not None
-    assert [(point.step, point.episodes, point.estimate.value) for point in found.points] == [
-        (0, 0, pytest.approx(0.1)),
-        (2, 142, pytest.approx(0.5)),
-    ]
+    assert [(point.step, point.episodes) for point in found.points] == [(0, 0.0), (2, 142.0)]
+    assert [point.estimate.value for point in found.points] == pytest.approx([0.1, 0.5])
     expected = wilson(25, 50)
     assert (found.points[1].estimate.low, found.points[1].estimate.high) == pytest.approx((expected.low, expected.high))
     assert found.held_out

@@ -1,0 +1,87 @@
+"""The summary on a terminal: two lines that say it all, and a table where there are parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .compare import Comparison
+from .summary import Stratum, Summary
+from .words import failures, interval, method, percent, plain, time_split, whole_percent
+
+
+def print_summary(summary: Summary, console: Console | None = None, *, report: Path | str | None = None) -> None:
+    """Show a summary; plain text where the output is piped.
+
+    Args:
+        summary: what to show.
+        console: where; standard output when omitted.
+        report: the report's path, to be named at the end.
+    """
+    console = console or Console(highlight=False)
+    line = Text("  ").append("success ", "dim").append(percent(summary.success.value), "bold")
+    line.append(f"  ({interval(summary.success, rate=True)}, {method(summary.success)})")
+    for name, value in _facts(summary):
+        line.append(f"   {name} ", "dim").append(value)
+    console.print(line.append(f"   {time_split(summary)}"), soft_wrap=True)
+    second = Text("  ").append("failures: ", "dim").append(failures(summary))
+    if report is not None:
+        second.append("   report: ", "dim").append(str(report))
+    console.print(second, soft_wrap=True)
+    for note in _notes(summary):
+        console.print(Text("  ").append(f"note: {note}", "yellow"), soft_wrap=True)
+    parts = [("level", summary.levels), ("split", summary.splits), ("template", summary.templates)]
+    for name, strata in parts:
+        if strata:
+            console.print(_table(name, strata))
+
+
+def print_comparison(comparison: Comparison, console: Console | None = None) -> None:
+    """Show a comparison; plain text where the output is piped."""
+    console = console or Console(highlight=False)
+    console.print(Text("  ").append("success: ", "dim").append(comparison.verdict, "bold"), soft_wrap=True)
+    verdict = comparison.mean_return.verdict(comparison.a, comparison.b)
+    console.print(Text("  ").append("return:  ", "dim").append(verdict), soft_wrap=True)
+    for level in comparison.levels:
+        verdict = level.verdict(comparison.a, comparison.b, points=True)
+        console.print(Text("  ").append(f"{level.name}: ", "dim").append(verdict), soft_wrap=True)
+    for note in comparison.notes:
+        console.print(Text("  ").append(f"note: {note}", "yellow"), soft_wrap=True)
+
+
+def _facts(summary: Summary) -> list[tuple[str, str]]:
+    facts = [("return", plain(summary.mean_return.value))]
+    if summary.pass_k:
+        last = summary.pass_k[-1]
+        facts += [(f"pass@{last.k}", whole_percent(last.at.value)), (f"pass^{last.k}", whole_percent(last.hat.value))]
+    facts.append(("turns", plain(summary.turns.value)))
+    if summary.action_tokens.value:
+        facts.append(("tokens", plain(summary.action_tokens.value)))
+    return facts
+
+
+def _notes(summary: Summary) -> list[str]:
+    notes = list(summary.notes)
+    if summary.cut_actions:
+        notes.append(f"{summary.cut_actions} of {summary.actions} actions ended at the token limit; raise max_tokens?")
+    return notes
+
+
+def _table(name: str, strata: tuple[Stratum, ...]) -> Table:
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    table.add_column(name)
+    for heading in ("episodes", "success", "interval", "return", "turns"):
+        table.add_column(heading, justify="right")
+    for part in strata:
+        table.add_row(
+            part.name,
+            str(part.episodes),
+            percent(part.success.value),
+            interval(part.success, rate=True),
+            plain(part.mean_return.value),
+            plain(part.turns),
+        )
+    return table

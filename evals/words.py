@@ -1,0 +1,76 @@
+"""Numbers as people read them: the same words on the terminal, in Markdown and in HTML."""
+
+from __future__ import annotations
+
+from .statistics import Estimate
+from .summary import Summary
+
+
+def signed(number: float, digits: int, *, plus: bool = True) -> str:
+    """A number with a real minus sign, and a plus sign unless told otherwise: ``"+12.0"``, ``"−3.1"``."""
+    text = f"{abs(number):.{digits}f}"
+    negative = number < 0 and float(text) != 0
+    return ("−" if negative else "+" if plus else "") + text
+
+
+def plain(number: float) -> str:
+    """A number with as many digits as it needs: ``"6.2"``, ``"−0.25"``, ``"1,234"``."""
+    size = abs(number)
+    if size >= 1000:
+        text = f"{size:,.0f}"
+    elif size >= 100 or size == int(size):
+        text = f"{size:.0f}"
+    else:
+        text = f"{size:.1f}" if size >= 10 else f"{size:.2f}"
+    return ("−" if number < 0 and text.strip("0.") else "") + text
+
+
+def percent(share: float) -> str:
+    """A share of one: ``"61.5 %"``."""
+    return f"{100 * share:.1f} %"
+
+
+def whole_percent(share: float) -> str:
+    """A share of one without decimals: ``"71 %"``; ``"<1 %"`` where rounding would hide it."""
+    return "<1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
+
+
+def interval(estimate: Estimate, *, rate: bool = False) -> str:
+    """The ends of an interval, ``"54.6 – 68.0"``, in percent for a rate; ``"one task"`` where there is none."""
+    if estimate.low is None or estimate.high is None:
+        return "no interval from one task" if estimate.n == 1 else "no interval"
+    if rate:
+        return f"{100 * estimate.low:.1f} – {100 * estimate.high:.1f}"
+    return f"{plain(estimate.low)} – {plain(estimate.high)}"
+
+
+def method(estimate: Estimate) -> str:
+    """How an interval was made: ``"Wilson 95 %"``."""
+    return f"{estimate.method} {100 * estimate.confidence:g} %"
+
+
+def time_split(summary: Summary) -> str:
+    """Where the time went: ``"policy 71 % · environment 28 % · turnwise 1 %"``."""
+    names = ("policy", "environment", "turnwise")
+    return " · ".join(f"{name} {whole_percent(share)}" for name, share in zip(names, summary.time.shares, strict=True))
+
+
+def failures(summary: Summary) -> str:
+    """What went wrong, by kind, and what was not scored: ``"41 wrong answer · 5 infrastructure (not scored)"``."""
+    parts = [f"{count} {kind}" for kind, count in summary.failures.items()]
+    broken = sum(summary.infrastructure.values())
+    if broken:
+        parts.append(f"{broken} infrastructure (retried, not scored)")
+    if summary.cancelled:
+        parts.append(f"{summary.cancelled} cancelled (not scored)")
+    return " · ".join(parts) or "none"
+
+
+def seconds(amount: float) -> str:
+    """A duration: ``"0.8 ms"``, ``"12 s"``, ``"3 min 20 s"``, ``"2 h 5 min"``."""
+    if amount < 1:
+        return f"{1000 * amount:.1f} ms" if amount < 0.1 else f"{1000 * amount:.0f} ms"
+    if amount < 60:
+        return f"{amount:.1f} s" if amount < 10 else f"{amount:.0f} s"
+    minutes, left = divmod(round(amount), 60)
+    return f"{minutes} min {left} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
