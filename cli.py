@@ -8,7 +8,12 @@ from typing import Annotated
 
 import typer
 
+from .commands.bench import bench
+from .commands.certify import certify
+from .commands.compare import compare
 from .commands.envs import envs
+from .commands.evaluate import evaluate
+from .commands.replay import replay
 from .commands.terminal import INTERRUPTED, complain
 from .commands.version import version
 from .errors import TurnwiseError, UsageError
@@ -26,6 +31,11 @@ app = typer.Typer(
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "envs": envs,
+    "certify": certify,
+    "eval": evaluate,
+    "replay": replay,
+    "compare": compare,
+    "bench": bench,
     "version": version,
 }
 
@@ -37,8 +47,11 @@ def _options(
     """Train and evaluate language-model agents by reinforcement learning over many turns."""
 
 
+PASSES_ON = {"bench": {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}}
+"""Commands that hand words which they do not know to somebody else."""
+
 for _name, _command in COMMANDS.items():
-    app.command(_name)(_command)
+    app.command(_name, context_settings=PASSES_ON.get(_name))(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from ..envs.registry import Entry, entries, make, nearest
 from ..errors import UnknownEnvironmentError, UsageError
@@ -63,12 +64,19 @@ def envs(
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
         return
-    table = Table("id", "levels", "splits", "turns", "what it is", "from", box=None, header_style="bold")
+    screen().print(listed(rows))
+
+
+def listed(rows: list[Row]) -> Table:
+    """The rows as a table; what cannot be made is yellow."""
+    table = Table(box=None, header_style="bold")
+    for name in ("id", "levels", "splits", "turns", "what it is", "from"):
+        table.add_column(name, no_wrap=name == "id")
     for row in rows:
         levels = f"{row.levels[0]}–{row.levels[-1]}" if len(row.levels) > 1 else "".join(map(str, row.levels))
-        text = f"[yellow]{row.problem}[/]" if row.problem else row.summary
+        text = Text(row.problem, "yellow") if row.problem else Text(row.summary)
         table.add_row(row.id, levels, " ".join(row.splits), str(row.max_turns or ""), text, row.source)
-    screen().print(table)
+    return table
 
 
 def matches(id: str, pattern: str) -> bool:
@@ -96,7 +104,7 @@ def describe(entry: Entry) -> Row:
             tuple(family.levels),
             tuple(str(split) for split in family.splits),
             inner.max_turns,  # type: ignore[attr-defined]
-            (type(inner).__doc__ or "").strip().split("\n")[0],
+            (type(inner).__doc__ or "").strip().split("\n")[0].replace("``", ""),
             missing(entry),
         )
     finally:

@@ -12,10 +12,13 @@ from rich.console import Console
 INTERRUPTED = 130
 """The exit code of a command that was stopped with Ctrl-C, as shells have it."""
 
+PIPED = 200
+"""Columns where nobody looks: a table in a pipe or a file is not wrapped at a guessed width."""
+
 
 def screen() -> Console:
     """The console for results: standard output."""
-    return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
+    return Console(width=None if sys.stdout.isatty() else PIPED, highlight=False)
 
 
 def remark() -> Console:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,10 +72,11 @@ def test_links_resolve(page: Path) -> None:
 def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page run in order, in one namespace, in an empty directory."""
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {"__name__": f"docs_{page.stem}"}
+    module = types.ModuleType(f"docs_{page.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
     for language, text, line in blocks(page):
         if language == "python":
-            exec(compile("\n" * line + text, str(page), "exec"), namespace)
+            exec(compile("\n" * line + text, str(page), "exec"), vars(module))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

@@ -1,0 +1,97 @@
+"""``turnwise eval``: play tasks with a policy, and say what came of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..agents.named import agent_from
+from ..config import load_config
+from ..errors import UsageError
+from ..evals.evaluate import EvalConfig
+from ..evals.evaluate import evaluate as run_evaluation
+from .names import environment
+from .shown import SUMMARY, tell
+from .stores import EPISODES
+from .terminal import INTERRUPTED, complain, resumable
+
+ONCE_MORE = "What was played is kept: the same command with --resume plays the rest."
+
+
+def evaluate(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="ENV|KEY=VALUE",
+            help="An environment's id, or a Python file that registers one; then settings.",
+            show_default=False,
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy", "-p", help="oracle, random, null, mixed:0.35, function:module:name, or the folder of a model."
+        ),
+    ] = None,
+    n: Annotated[int | None, typer.Option("-n", help="How many tasks (100 if not said).")] = None,
+    split: Annotated[str | None, typer.Option(help="Splits, with commas (the test splits if not said).")] = None,
+    level: Annotated[str | None, typer.Option(help="Levels, with commas (all if not said).")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file of the same settings.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to (runs/eval-ENV-POLICY if not said).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole summary as JSON.")] = False,
+) -> None:
+    """Play tasks with a policy: success with its interval, the time split, and failures by kind.
+
+    Writes an episode store, summary.json and a report of one file. Any setting of EvalConfig may follow as key=value:
+    group_size=4, concurrency=16, seed=1, temperature=0, env_kwargs.max_turns=5.
+
+    Examples:
+
+        turnwise eval turnwise/Maze-v0 --policy oracle -n 50
+
+        turnwise eval my_env.py --policy runs/loop/model --split test_iid --level 1,2 group_size=4
+
+        turnwise eval turnwise/Maze-v0 --policy random --out runs/random --resume
+    """
+    options = {"policy": policy, "n": n, "splits": split, "levels": level}
+    settings = read(words or [], options, config)
+    folder = out or Path("runs") / f"eval-{slug(settings.env)}-{slug(settings.policy)}"
+    agent = agent_from(settings.policy, temperature=settings.temperature, max_tokens=settings.max_tokens)
+    with resumable(ONCE_MORE):
+        summary = run_evaluation(settings, agent, store=folder / EPISODES, resume=resume, progress=True)
+    summary.save(folder / SUMMARY)
+    tell(summary, as_json=as_json, files=(folder / SUMMARY,))
+    if summary.planned is not None and summary.episodes < summary.planned:
+        complain(f"interrupted at {summary.episodes} of {summary.planned} episodes. {ONCE_MORE}")
+        raise typer.Exit(INTERRUPTED)
+
+
+def read(words: list[str], options: Mapping[str, object], config: Path | None) -> EvalConfig:
+    """The settings: the file's, then the options, then ``key=value`` words.
+
+    Raises:
+        UsageError: no environment or no policy is named, or a setting is wrong.
+    """
+    names = [word for word in words if "=" not in word]
+    if len(names) > 1:
+        raise UsageError(f"one environment at a time; got {' and '.join(names)}")
+    overrides = [f"{key}={value}" for key, value in options.items() if value is not None]
+    overrides += [f"env={environment(names[0])}"] if names else []
+    overrides += [word for word in words if "=" in word]
+    if config is None and not any(word.startswith("env=") for word in overrides):
+        raise UsageError("which environment? `turnwise envs` lists them: turnwise eval ENV --policy oracle")
+    settings = load_config(EvalConfig, config, overrides)
+    if not settings.policy:
+        raise UsageError("who acts? --policy oracle, random, null, mixed:0.35, or the folder of a model")
+    return settings.model_copy(update={"env": environment(settings.env)})
+
+
+def slug(text: str) -> str:
+    """The telling end of an id or a path, fit for the name of a folder."""
+    parts = [part for part in text.split("/") if part not in ("", "model", ".", "..")]
+    return re.sub(r"[^\w.-]+", "-", parts[-1]) if parts else "policy"

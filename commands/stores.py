@@ -1,0 +1,26 @@
+"""Finding the episodes that a person means: a store, or the folder of a run that holds one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..errors import StoreError
+
+EPISODES = "episodes"
+"""Where the store stands in the folder of an evaluation."""
+MANIFEST = "_manifest.json"
+
+
+def store_in(path: Path) -> Path:
+    """The episode store at ``path`` or in the run folder ``path``.
+
+    Raises:
+        StoreError: there is none.
+    """
+    for candidate in (path, path / EPISODES):
+        if (candidate / MANIFEST).is_file():
+            return candidate
+    there = "an empty or unrelated folder" if path.is_dir() else "a file" if path.exists() else "nothing"
+    raise StoreError(
+        f"there are no episodes at {path} ({there}); name a folder that `turnwise eval` or `turnwise data` wrote"
+    )
