@@ -31,6 +31,9 @@ T = TypeVar("T")
 TYPED = frozenset(("score", "success", "obs_key"))
 """Keys of an environment's ``info`` that have a field of their own in the records."""
 
+PASSED_ON = (PolicyError, InfrastructureError, UsageError)
+"""What an agent may raise. Anything else is a bug, and a bug is not data: it stops the run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -156,24 +159,26 @@ class Attempt:
         )
         try:
             return self._agent.start(context)
+        except PASSED_ON:
+            raise
         except Exception as error:
-            raise self._blamed(error) from error
+            raise self._bug(error) from error
 
     async def _decide(self, session: Session, observation: Observation) -> Decision:
         limit = self._options.turn_timeout
         try:
             async with asyncio.timeout(limit) as deadline:
                 decision = await session.act(observation)
-        except TimeoutError as error:
-            if not deadline.expired():
-                raise self._blamed(error) from error
-            raise PolicyTimeoutError(f"no action after {limit:g} s (turn_timeout)") from None
+        except PASSED_ON:
+            raise
         except asyncio.CancelledError as error:
             if _asked_to_stop():
                 raise
-            raise self._blamed(error) from error
+            raise self._bug(error) from error
         except Exception as error:
-            raise self._blamed(error) from error.__cause__
+            if deadline.expired():
+                raise PolicyTimeoutError(f"no action after {limit:g} s (turn_timeout)") from None
+            raise self._bug(error) from error
         if not isinstance(decision, Decision) or not isinstance(decision.action, Action):
             raise ContractError(f"{self._who()} returned {decision!r:.80}, not a Decision with an Action")
         return decision
@@ -194,10 +199,7 @@ class Attempt:
         finally:
             self._seconds_env += perf_counter() - started
 
-    def _blamed(self, error: BaseException) -> BaseException:
-        """What an agent raises beyond its contract is a bug, and a bug is not data: it stops the run."""
-        if isinstance(error, (PolicyError, InfrastructureError, UsageError)):
-            return error
+    def _bug(self, error: BaseException) -> ContractError:
         return ContractError(f"{self._who()} raised {one_line(error)}")
 
     def _who(self) -> str:
