@@ -36,6 +36,8 @@ THROUGH = frozenset(
     {"random", "os", "uuid", "secrets", "_collections_abc", "collections", "datetime", "numpy", "gymnasium"}
 )
 """Modules that read on behalf of whoever called them."""
+OURS = __name__.rpartition(".")[0] + "."
+"""Certification itself looks at the clock, to see who hangs."""
 PACKAGES = tuple({sysconfig.get_paths()[kind] for kind in ("purelib", "platlib")})
 
 
@@ -108,12 +110,13 @@ def _culprit(frame: FrameType | None, own: frozenset[str]) -> FrameType | None:
     """The first frame that reads on its own account, if it is one whom this concerns."""
     culprit: FrameType | None = None
     while frame is not None:
-        root = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        module = str(frame.f_globals.get("__name__", ""))
+        root = module.partition(".")[0]
         if "importlib" in frame.f_code.co_filename:
             return None  # importing a module for the first time is not acting
         if culprit is None and root not in THROUGH:
             outside = root in sys.stdlib_module_names or frame.f_code.co_filename.startswith(PACKAGES)
-            if outside and root not in own:
+            if (outside and root not in own) or module.startswith(OURS):
                 return None
             culprit = frame
         frame = frame.f_back

@@ -1,0 +1,111 @@
+"""Faulty environments: each fault is caught, named by the law that it breaks. The healthy twins pass every law."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import turnwise as tw
+from turnwise.envs.certify.certify import LAWS, certify
+from turnwise.envs.certify.report import Certificate, Status, Verdict
+from turnwise.errors import UsageError
+
+from .faults_text import Exempt, OpenFiles, Password
+from .faults_tools import FAULTS, Shelf
+
+SLOW_LAWS = {"two_processes_agree", "leaks_nothing"}
+
+
+def examined(cls: type[tw.TurnEnv], law: str) -> Certificate:
+    """Every law, but the slow ones only where one of them is meant."""
+    return certify(cls, quick=True, laws=[each.name for each in LAWS if each.name not in SLOW_LAWS or each.name == law])
+
+
+@pytest.mark.parametrize(("cls", "law", "words"), FAULTS, ids=[f"{cls.__name__}-{law}" for cls, law, _ in FAULTS])
+def test_a_planted_fault_is_caught_and_named(cls: type[tw.TurnEnv], law: str, words: str) -> None:
+    try:
+        certificate = examined(cls, law)
+    finally:
+        OpenFiles.tidy()
+    assert not certificate.passed
+    assert law in certificate.broken, f"{cls.__name__} must break {law}; it broke {certificate.broken}"
+    verdict = next(verdict for verdict in certificate.verdicts if verdict.law == law)
+    assert re.search(words, verdict.reason), f"the verdict must say what is wrong ({words}); it says: {verdict.reason}"
+
+
+def test_every_law_has_a_planted_fault() -> None:
+    planted = {law for _, law, _ in FAULTS}
+    assert {law.name for law in LAWS} == planted, "a law that nothing has ever broken may be unable to fail"
+    assert len({cls for cls, _, _ in FAULTS}) == len(FAULTS) >= 18
+
+
+@pytest.mark.parametrize("cls", [Password, Shelf])
+def test_the_healthy_twins_pass_every_law(cls: type[tw.TurnEnv]) -> None:
+    certificate = certify(cls)
+    assert certificate.passed, str(certificate)
+    skipped = {verdict.law for verdict in certificate.verdicts if verdict.status is Status.SKIP}
+    expected = (
+        {"answer_not_leaked"}
+        if cls is Shelf
+        else {law.name for law in LAWS if "tool" in law.name or "calls" in law.name}
+    )
+    assert skipped == expected, "nothing else may go untried"
+
+
+def test_after_a_broken_gate_the_other_laws_are_skipped_with_the_reason() -> None:
+    hanging = next(cls for cls, law, _ in FAULTS if law == "answers_in_time")
+    certificate = certify(hanging, quick=True)
+    assert certificate.broken == ("answers_in_time",)
+    rest = [verdict for verdict in certificate.verdicts if verdict.law not in ("begins", "answers_in_time")]
+    assert all(verdict.status is Status.SKIP and "answers_in_time is broken" in verdict.reason for verdict in rest)
+
+
+def test_an_exemption_is_reported_with_its_reason() -> None:
+    verdict = certify(Exempt, quick=True, laws=["answer_not_leaked"]).verdicts[0]
+    assert verdict.status is Status.SKIP
+    assert verdict.reason == "exempt: it is a copying task"
+
+
+def test_a_verdict_says_how_to_see_the_fault_again() -> None:
+    faulty = next(cls for cls, law, _ in FAULTS if law == "seeds_matter")
+    told = str(certify(faulty, quick=True, laws=["seeds_matter"]))
+    assert "NOT certified" in told
+    assert "the law: different seeds give different episodes" in told
+    assert "reproduce: reset(seed=0)" in told
+
+
+def test_another_seed_tries_other_tasks_and_reproduces_itself() -> None:
+    faulty = next(cls for cls, law, _ in FAULTS if cls.__name__ == "HopelessOracle")
+    verdicts = [certify(faulty, quick=True, seed=seed, laws=["oracle_solves"]).verdicts[0] for seed in (0, 40, 40)]
+    assert '"seed": 0' in verdicts[0].reproduce
+    assert '"seed": 40' in verdicts[1].reproduce
+    assert verdicts[1].reproduce == verdicts[2].reproduce
+
+
+def test_each_verdict_is_announced_as_it_falls() -> None:
+    heard: list[Verdict] = []
+    certificate = certify(Shelf, quick=True, laws=["begins", "oracle_solves"], on_verdict=heard.append)
+    assert tuple(heard) == certificate.verdicts
+    assert certificate.to_json()["passed"] is True
+
+
+def test_an_unknown_law_is_refused_with_the_names_of_those_that_exist() -> None:
+    with pytest.raises(UsageError, match=r"no law 'gravity'.*oracle_solves"):
+        certify(Shelf, laws=["gravity"])
+
+
+def test_what_cannot_even_be_made_breaks_every_law() -> None:
+    def broken() -> tw.TurnEnv:
+        raise RuntimeError("no world to be had")
+
+    assert "cannot be made: RuntimeError: no world" in certify(broken, laws=["begins"]).verdicts[0].reason
+
+
+def test_an_environment_of_a_function_is_not_sent_to_another_process() -> None:
+    class Local(Password):
+        pass
+
+    verdict = certify(Local, quick=True, laws=["two_processes_agree"]).verdicts[0]
+    assert verdict.status is Status.SKIP
+    assert "defined inside a function" in verdict.reason
