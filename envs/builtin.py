@@ -17,11 +17,18 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/MazeU-v0", f"{GAMES}.maze:MazeU", {}, None),
     ("turnwise/MazeMedium-v0", f"{GAMES}.maze:MazeMedium", {}, None),
     ("turnwise/MazeLarge-v0", f"{GAMES}.maze:MazeLarge", {}, None),
+    ("turnwise/TextNav-v0", f"{GAMES}.text_nav:TextNavEnv", {}, None),
+    ("turnwise/TextNavFO-v0", f"{GAMES}.text_nav:TextNavFO", {}, None),
+    ("turnwise/TextNavPO-v0", f"{GAMES}.text_nav:TextNavPO", {}, None),
     ("turnwise/Wordle-v0", f"{GAMES}.wordle:WordleEnv", {}, None),
     # Twenty Questions: levelled, then LMRL-Gym's 158 objects and ArCHer's ten.
     ("turnwise/TwentyQuestionsLevels-v0", f"{GAMES}.twenty_questions:TwentyQuestionsEnv", {}, None),
     ("turnwise/TwentyQuestions-v0", f"{GAMES}.twenty_questions:TwentyQuestionsFull", {}, None),
     ("turnwise/TwentyQuestionsSubset-v0", f"{GAMES}.twenty_questions:TwentyQuestionsSubset", {}, None),
+    # Guess My City: levelled and invented, LMRL-Gym's hundred cities, and those without the leak guard.
+    ("turnwise/GuessMyCityLevels-v0", f"{GAMES}.guess_my_city:GuessMyCityEnv", {}, None),
+    ("turnwise/GuessMyCity-v0", f"{GAMES}.guess_my_city:GuessMyCityReal", {}, None),
+    ("turnwise/GuessMyCityLeaky-v0", f"{GAMES}.guess_my_city:GuessMyCityLeaky", {}, None),
 )
 """(id, ``module:Class``, constructor arguments, optional extra)."""
 

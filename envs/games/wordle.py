@@ -8,6 +8,7 @@ from typing import ClassVar
 from ...tasks.family import TaskFamily
 from ...tasks.games.wordle import (
     LEVELS,
+    OPENING,
     TRIES,
     WORDINGS,
     WORDLES,
@@ -46,7 +47,7 @@ class WordleEnv(TurnEnv):
         self.words = frozenset(vocabulary(self.game.level))
         self.guesses = ()
         rules = self.wording.rules.format(length=LEVELS[self.game.level].length, tries=TRIES)
-        return [message("system", rules), message("user", self._with_tries("Begin."))]
+        return [message("system", rules), message("user", OPENING.format(tries=TRIES))]
 
     def act(self, action: Action) -> Step:
         guess = "".join(action.text.lower().split()).strip(".!\"'")

@@ -91,6 +91,8 @@ class Wording:
         )
 
 
+OPENING = "Begin. {tries} tries left."
+"""What the agent reads after the rules."""
 WORDINGS: Mapping[str, Wording] = MappingProxyType(
     {
         "colours": Wording(
@@ -175,9 +177,9 @@ def secrets(level: int, split: Split) -> tuple[str, ...]:
 def splits_of(word: str) -> tuple[Split, ...]:
     """Where a word may be the secret: either only while learning, or only in a test.
 
-    Nowhere if the oracle cannot find it in time, or if the rules happen to spell it (``"let"`` in "letters").
+    Nowhere if the oracle cannot find it in time, or if what the agent reads first happens to spell it (``"let"`` in "letters").
     """
-    if word in UNLUCKY or any(word in wording.rules.lower() for wording in WORDINGS.values()):
+    if word in UNLUCKY or any(word in f"{text.rules} {OPENING}".lower() for text in WORDINGS.values()):
         return ()
     if word[0] in HELD_INITIALS:
         return (Split.TEST_ENTITY, Split.CHALLENGE)

@@ -1,0 +1,231 @@
+"""A house to act in: rooms, doors, furniture and things; what may be done, what comes of it, and the shortest plan.
+
+The game, the list of admissible commands, random play and the planner all use one transition function, ``moves``.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+from typing import Any, NamedTuple, Self
+
+DIRECTIONS = {"north": (-1, 0), "south": (1, 0), "east": (0, 1), "west": (0, -1)}
+"""Row and column offsets on the plan of a house."""
+CARRIED, EATEN, FLOOR = -1, -2, -10
+"""Where a thing may be besides on or in furniture: with the agent, gone, or on the floor of room r (``FLOOR - r``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Furniture:
+    """Something that stands in a room: a container (closed at first) or a surface."""
+
+    name: str
+    room: int
+    container: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Something that can be carried, and eaten if it is food."""
+
+    name: str
+    food: bool = False
+
+
+class State(NamedTuple):
+    """What changes: the room one is in, the place of each thing, and a bit for each open container and door."""
+
+    room: int
+    places: tuple[int, ...]
+    opened: int
+
+
+@dataclass(frozen=True)
+class House:
+    """One house and what to do in it.
+
+    Args:
+        rooms: their names.
+        exits: per room, the direction and the room it leads to.
+        doors: pairs of rooms with a door between them, closed at first; elsewhere the way is open.
+        furniture: what stands where; a name occurs once in a room.
+        things: what can be carried.
+        places: where each thing is at first: an index into ``furniture``.
+        start: the room to begin in.
+        stow: pairs of thing and furniture: each must end there, and a container must be closed.
+        reach: the room to be in at the end; ``None`` if any will do.
+        objective: what to do, in words.
+        turns: the turn limit.
+    """
+
+    rooms: tuple[str, ...]
+    exits: tuple[tuple[tuple[str, int], ...], ...]
+    furniture: tuple[Furniture, ...]
+    things: tuple[Thing, ...]
+    places: tuple[int, ...]
+    start: int
+    objective: str
+    turns: int
+    doors: tuple[tuple[int, int], ...] = ()
+    stow: tuple[tuple[int, int], ...] = ()
+    reach: int | None = None
+
+    @property
+    def begin(self) -> State:
+        """The state at first: everything closed."""
+        return State(self.start, self.places, 0)
+
+    @cached_property
+    def far(self) -> tuple[tuple[int, ...], ...]:
+        """Rooms to cross from one room to another, doors aside, shape [rooms, rooms]."""
+        return tuple(self._far(room) for room in range(len(self.rooms)))
+
+    def _far(self, room: int) -> tuple[int, ...]:
+        found, queue = {room: 0}, deque([room])
+        while queue:
+            here = queue.popleft()
+            for _, near in self.exits[here]:
+                if near not in found:
+                    found[near] = found[here] + 1
+                    queue.append(near)
+        return tuple(found[other] for other in range(len(self.rooms)))
+
+    def solved(self, state: State) -> bool:
+        """Everything is where it belongs, containers are closed, and the agent is where it should be."""
+        return (self.reach is None or state.room == self.reach) and all(
+            state.places[thing] == at and not (self.furniture[at].container and state.opened >> at & 1)
+            for thing, at in self.stow
+        )
+
+    def lost(self, state: State) -> bool:
+        """Something that is needed has been eaten."""
+        return any(state.places[thing] == EATEN for thing, _ in self.stow)
+
+    def door(self, here: int, there: int) -> int | None:
+        """The bit of the door between two rooms, if there is one."""
+        for index, pair in enumerate(self.doors):
+            if pair in ((here, there), (there, here)):
+                return len(self.furniture) + index
+        return None
+
+    def where(self, place: int, state: State) -> int | None:
+        """The room a place is in; ``None`` for what has been eaten."""
+        if place == EATEN:
+            return None
+        if place == CARRIED:
+            return state.room
+        return self.furniture[place].room if place >= 0 else FLOOR - place
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # nothing in it ever changes, so forks may share it
+
+
+def moves(house: House, state: State) -> Iterator[tuple[str, State]]:
+    """Every admissible command and the state it leads to, in a fixed order."""
+    room, places, opened = state
+    for direction, there in house.exits[room]:
+        door = house.door(room, there)
+        if door is None or opened >> door & 1:
+            yield f"go {direction}", State(there, places, opened)
+        if door is not None:
+            verb = "close" if opened >> door & 1 else "open"
+            yield f"{verb} {direction} door", State(room, places, opened ^ 1 << door)
+    here = [(at, item) for at, item in enumerate(house.furniture) if item.room == room]
+    for at, item in here:
+        if item.container:
+            yield f"{'close' if opened >> at & 1 else 'open'} {item.name}", State(room, places, opened ^ 1 << at)
+    for index, (thing, place) in enumerate(zip(house.things, places, strict=True)):
+        if place == CARRIED:
+            for at, item in here:
+                if not item.container:
+                    yield f"put {thing.name} on {item.name}", State(room, _moved(places, index, at), opened)
+                elif opened >> at & 1:
+                    yield f"insert {thing.name} into {item.name}", State(room, _moved(places, index, at), opened)
+            yield f"drop {thing.name}", State(room, _moved(places, index, FLOOR - room), opened)
+            if thing.food:
+                yield f"eat {thing.name}", State(room, _moved(places, index, EATEN), opened)
+        elif place == FLOOR - room:
+            yield f"take {thing.name}", State(room, _moved(places, index, CARRIED), opened)
+        elif place >= 0 and reachable(house, state, place):
+            name = house.furniture[place].name
+            yield f"take {thing.name} from {name}", State(room, _moved(places, index, CARRIED), opened)
+
+
+def reachable(house: House, state: State, at: int) -> bool:
+    """Whether furniture is in this room and not closed: what lies there can be seen and taken."""
+    item = house.furniture[at]
+    return item.room == state.room and (not item.container or bool(state.opened >> at & 1))
+
+
+def plan(house: House, state: State) -> tuple[str, ...] | None:
+    """A shortest plan, by A* over ``moves``; ``None`` if there is none.
+
+    Only commands that can lie on a shortest plan are tried: walking, opening, taking what is needed, stowing it,
+    and closing where it is stowed.
+    """
+    needed = {house.things[thing].name for thing, _ in house.stow}
+    targets = {f"close {house.furniture[at].name}" for _, at in house.stow}
+
+    def useful(command: str) -> bool:
+        verb, _, rest = command.partition(" ")
+        if verb in ("drop", "eat"):
+            return False
+        if verb == "close":
+            return command in targets
+        return verb in ("go", "open") or any(rest.startswith(f"{name} ") or rest == name for name in needed)
+
+    order = count()
+    best = {state: 0}
+    came: dict[State, tuple[State, str]] = {}
+    queue = [(_at_least(house, state), next(order), 0, state)]
+    while queue:
+        _, _, cost, here = heapq.heappop(queue)
+        if cost > best[here]:
+            continue
+        if house.solved(here):
+            return _path(came, here)
+        for command, there in moves(house, here):
+            if useful(command) and not house.lost(there) and cost + 1 < best.get(there, 1 << 30):
+                best[there], came[there] = cost + 1, (here, command)
+                heapq.heappush(queue, (cost + 1 + _at_least(house, there), next(order), cost + 1, there))
+    return None
+
+
+def _at_least(house: House, state: State) -> int:
+    """A lower bound on the turns still needed: handling, plus the longest single errand on foot."""
+    handling, errand = 0, 0 if house.reach is None else house.far[state.room][house.reach]
+    closing: set[int] = set()
+    for thing, at in house.stow:
+        target = house.furniture[at]
+        is_open = bool(state.opened >> at & 1)
+        place = state.places[thing]
+        if place == at:
+            if target.container and is_open:
+                closing.add(at)
+                errand = max(errand, house.far[state.room][target.room])
+            continue
+        source = house.where(place, state)
+        if source is None:
+            continue
+        handling += 1 if place == CARRIED else 2
+        errand = max(errand, house.far[state.room][source] + house.far[source][target.room])
+        if target.container:
+            closing.add(at)
+    handling += sum(1 if state.opened >> at & 1 else 2 for at in closing)
+    return handling + errand
+
+
+def _path(came: dict[State, tuple[State, str]], state: State) -> tuple[str, ...]:
+    commands: list[str] = []
+    while state in came:
+        state, command = came[state]
+        commands.append(command)
+    return tuple(reversed(commands))
+
+
+def _moved(places: tuple[int, ...], thing: int, place: int) -> tuple[int, ...]:
+    return (*places[:thing], place, *places[thing + 1 :])
