@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 LONGEST = 40
 """A question of more words is not understood (LMRL-Gym's limit): it could hold every guess at once."""
@@ -43,6 +44,7 @@ class Reading:
     name: str
 
 
+@lru_cache(maxsize=4096)
 def normal(text: str) -> str:
     """Lower case without accents, apostrophes or punctuation; words separated by single spaces."""
     plain = unicodedata.normalize("NFKD", text.casefold())
