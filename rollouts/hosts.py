@@ -101,7 +101,7 @@ class InlineHost(Host):
         """Make the environment here and now."""
         try:
             return cls(build())
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise translated(error, "open") from error
 
     async def _call(self, verb: str, argument: Any) -> Any:
@@ -143,29 +143,21 @@ class ThreadHost(Host):
         """Make the environment on its thread, so that thread-bound resources work."""
         worker, made = Worker(), list[TurnEnv]()
         try:
-            await worker.call(lambda: made.append(build()))
-            return cls(worker, made[0])
-        except asyncio.CancelledError:
+            await worker.call(lambda: made.append(build()), "open")
+        except BaseException:
             worker.post(lambda: made[0].close())
             worker.stop()
             raise
-        except BaseException as error:
-            worker.stop()
-            raise translated(error, "open") from error
+        return cls(worker, made[0])
 
     async def _call(self, verb: str, argument: Any) -> Any:
-        try:
-            return await self._worker.call(lambda: perform(self._env, verb, argument))
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:
-            raise translated(error, verb) from error
+        return await self._worker.call(lambda: perform(self._env, verb, argument), verb)
 
     async def fork(self) -> ThreadHost:
         return ThreadHost(Worker(), await self._do("fork"))
 
     async def close(self) -> None:
-        done = self._worker.call(self._env.close)
+        done = self._worker.call(self._env.close, "close")
         self._worker.stop()
         with contextlib.suppress(Exception):
             await asyncio.wait_for(done, CLOSING_GRACE)
@@ -182,29 +174,20 @@ class Worker:
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         threading.Thread(target=self._work, name="turnwise-env", daemon=True).start()
 
-    def call(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
-        """A future of ``function()``, performed on the thread."""
+    def call(self, function: Callable[[], Any], verb: str) -> asyncio.Future[Any]:
+        """A future of ``function()``, performed on the thread; what it raises comes translated."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
 
-        def answer(result: Any, error: BaseException | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(result)
-            elif isinstance(error, StopIteration):
-                future.set_exception(RuntimeError(f"StopIteration: {error}"))
-            else:
-                future.set_exception(error)
-
         def work() -> None:
-            result, problem = None, None
             try:
-                result = function()
+                answer: tuple[Callable[[Any], None], Any] = future.set_result, function()
             except BaseException as error:
-                problem = error
+                problem = translated(error, verb)
+                problem.__cause__ = None if problem is error else error
+                answer = future.set_exception, problem
             with contextlib.suppress(RuntimeError):  # the loop is gone, and with it whoever asked
-                loop.call_soon_threadsafe(answer, result, problem)
+                loop.call_soon_threadsafe(lambda: None if future.done() else answer[0](answer[1]))
 
         self._calls.put(work)
         return future
@@ -254,6 +237,8 @@ def translated(error: BaseException, verb: str) -> Exception:
         return error
     if isinstance(error, ContractError) and verb in ("oracle", "random", "fork"):
         return error
+    if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
+        error = error.__cause__  # Python's own disguise of a StopIteration that leaves a coroutine
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line})" if frames else ""
     return EnvironmentFailedError(f"environment raised in {verb}: {type(error).__name__}: {error}{where}")

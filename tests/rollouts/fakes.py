@@ -24,13 +24,15 @@ class Count(tw.TurnEnv):
 
     blocking = False
     family: ClassVar[Any] = None
-    opened: ClassVar[list[Count]] = []
-    closed: ClassVar[list[Count]] = []
+    opened: ClassVar[list[Count] | None] = None
+    """Subclasses that give lists here are watched."""
+    closed: ClassVar[list[Count] | None] = None
 
     def __init__(self, length: int = 3, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.length = length
-        type(self).opened.append(self)
+        if self.opened is not None:
+            self.opened.append(self)
 
     @classmethod
     def tasks(cls) -> Any:
@@ -59,7 +61,8 @@ class Count(tw.TurnEnv):
         return tw.Action(f"random {rng.randrange(10**6)}")
 
     def close(self) -> None:
-        type(self).closed.append(self)
+        if self.closed is not None:
+            self.closed.append(self)
 
 
 class BlockingCount(Count):
@@ -79,8 +82,6 @@ def faulty(plan: dict[int, list[tuple[int, Fault]]], base: type[Count] = Count, 
     left = {seed: list(faults) for seed, faults in plan.items()}
 
     class Faulty(base):  # type: ignore[misc, valid-type]
-        opened: ClassVar[list[Count]] = []
-        closed: ClassVar[list[Count]] = []
         fault: tuple[int, Fault] | None = None
 
         async def start(self, task: tw.TaskSpec, rng: tw.Rng) -> Any:
@@ -127,8 +128,8 @@ class BlocksForever(BlockingCount):
     """Hangs in its thread at the second turn of task 0, until the test lets go."""
 
     let_go: ClassVar[threading.Event]
-    opened: ClassVar[list[Count]] = []
-    closed: ClassVar[list[Count]] = []
+    opened: ClassVar[list[Count] | None] = []
+    closed: ClassVar[list[Count] | None] = []
 
     def act(self, action: tw.Action) -> Any:
         if self.task.seed == 0 and self.turn == 2:

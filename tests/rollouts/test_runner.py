@@ -246,14 +246,15 @@ async def test_environments_are_reused_between_episodes_and_replaced_after_a_fai
 
 async def test_a_pool_of_ones_own_outlives_a_run() -> None:
     class Fresh(Count):
-        opened: ClassVar[list[Count]] = []
-        closed: ClassVar[list[Count]] = []
+        opened: ClassVar[list[Count] | None] = []
+        closed: ClassVar[list[Count] | None] = []
 
     async with EnvPool.of(Fresh) as pool:
         await played(pool, answering(), tasks(4), concurrency=2)
         await played(pool, answering(), tasks(4), concurrency=2)
         assert pool.made == 2
         assert not Fresh.closed
+    assert Fresh.closed is not None
     assert len(Fresh.closed) == 2
 
 
@@ -314,7 +315,6 @@ async def test_an_environment_that_hangs_is_given_up_at_the_deadline(turn: int) 
 
 async def test_an_environment_that_blocks_its_thread_for_ever_is_abandoned() -> None:
     BlocksForever.let_go = threading.Event()
-    BlocksForever.closed.clear()
     stats = RunStats()
     episodes = await played(BlocksForever, answering(), tasks(6), stats, env_timeout=0.1, retries=1, concurrency=2)
     (struck,) = [episode for episode in episodes if episode.task.seed == 0]
@@ -322,7 +322,7 @@ async def test_an_environment_that_blocks_its_thread_for_ever_is_abandoned() -> 
     assert len(tw.scored(episodes)) == 5
     BlocksForever.let_go.set()
     assert await settled(lambda: env_threads() == 0), "an abandoned thread ends when its call comes back"
-    assert len(BlocksForever.closed) == len(BlocksForever.opened), "and closes its environment"
+    assert ended(BlocksForever), "and closes its environment"
 
 
 def test_a_hung_thread_does_not_keep_the_process() -> None:
@@ -530,6 +530,11 @@ async def test_no_tasks_is_no_episodes() -> None:
 # -- leaving early -------------------------------------------------------------------------------------------------
 
 
+def ended(kind: type[Count]) -> bool:
+    """Every environment of a watched class is closed."""
+    return kind.opened is not None and kind.closed is not None and len(kind.opened) == len(kind.closed) > 0
+
+
 def env_threads() -> int:
     return sum(thread.name == "turnwise-env" for thread in threading.enumerate())
 
@@ -546,8 +551,8 @@ async def settled(condition: Any) -> bool:
 @pytest.mark.parametrize("leave", ["aclose", "error", "cancel"])
 async def test_leaving_early_closes_everything(base: type[Count], leave: str) -> None:
     class Own(base):  # type: ignore[misc, valid-type]
-        opened: ClassVar[list[Count]] = []
-        closed: ClassVar[list[Count]] = []
+        opened: ClassVar[list[Count] | None] = []
+        closed: ClassVar[list[Count] | None] = []
 
     async def forever(context: EpisodeContext, turn: int, observation: Observation) -> Decision:
         if context.task.seed >= 4:
@@ -575,7 +580,7 @@ async def test_leaving_early_closes_everything(base: type[Count], leave: str) ->
     await asyncio.gather(consumer, return_exceptions=True)
     assert len(asyncio.all_tasks()) == before, "no task is left"
     assert await settled(lambda: env_threads() == 0), "no thread is left"
-    assert await settled(lambda: len(Own.closed) == len(Own.opened)), "every environment is closed"
+    assert await settled(lambda: ended(Own)), "every environment is closed"
     assert stats.outcomes[tw.Outcome.COMPLETED] == 4
     assert stats.outcomes[tw.Outcome.CANCELLED] >= 4, "what was under way is counted"
 
