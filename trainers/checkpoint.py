@@ -55,7 +55,7 @@ class Checkpoints:
     """The checkpoints of one run.
 
     Args:
-        folder: holds one folder per checkpoint, ``step-00000012``.
+        folder: holds one folder per checkpoint, ``step-00000012``; one more of the same step adds ``-01``.
         run: names the run; a checkpoint of another run is refused.
         keep: how many of the newest to keep.
     """
@@ -76,6 +76,8 @@ class Checkpoints:
     ) -> Path:
         """Write a checkpoint: in a temporary folder, synced to disk, then renamed into place; older ones go last.
 
+        At no moment is there less than there was: a kill leaves a stray temporary folder and every older checkpoint.
+
         Args:
             step: steps of training that are finished.
             write_model: writes the model folder it is given.
@@ -86,11 +88,13 @@ class Checkpoints:
         Raises:
             CheckpointError: the disk refuses.
         """
-        target = self.folder / f"step-{step:08d}"
+        target = self._unused(step)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            for stray in self.folder.glob(".writing-*"):
+                shutil.rmtree(stray, ignore_errors=True)
             with tempfile.TemporaryDirectory(prefix=".writing-", dir=self.folder) as scratch:
-                new, old = Path(scratch, "new"), Path(scratch, "old")
+                new = Path(scratch, "new")
                 new.mkdir()
                 write_model(new / MODEL)
                 if write_pending is not None:
@@ -98,8 +102,6 @@ class Checkpoints:
                 torch.save(dict(tensors), new / TENSORS)
                 (new / STATE).write_text(json.dumps({"step": step, "progress": progress}, indent=1))
                 _seal(new, self.run)
-                if target.exists():
-                    target.rename(old)
                 new.rename(target)
                 _sync(self.folder)
         except OSError as error:
@@ -148,10 +150,16 @@ class Checkpoints:
             raise _DamagedError(f"checkpoint {path} cannot be read: {_line(error)}") from error
         return Checkpoint(path, int(state["step"]), state["progress"], tensors)
 
+    def _unused(self, step: int) -> Path:
+        """The name for one more checkpoint of a step; later ones sort later."""
+        name = f"step-{step:08d}"
+        numbers = [int(path.name[len(name) + 1 :] or 0) for path in self.folder.glob(f"{name}*")]
+        return self.folder / (f"{name}-{max(numbers) + 1:02d}" if numbers else name)
+
     def _steps(self) -> list[Path]:
         if not self.folder.is_dir():
             return []
-        return sorted(path for path in self.folder.iterdir() if re.fullmatch(r"step-\d{8,}", path.name))
+        return sorted(path for path in self.folder.iterdir() if re.fullmatch(r"step-\d{8,}(-\d\d)?", path.name))
 
 
 class _DamagedError(CheckpointError):

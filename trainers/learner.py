@@ -23,21 +23,21 @@ from .scoring import score
 class OptimizerConfig(Config):
     """AdamW and what surrounds it."""
 
-    lr: float = pydantic.Field(1e-3, gt=0)
+    lr: float = pydantic.Field(default=1e-3, gt=0)
     """Learning rate. 1e-3 suits nano models; LOOP used 5e-5 with LoRA on 32B, full fine-tuning wants about 1e-6."""
     schedule: Literal["constant", "linear"] = "constant"
     """What follows the warm-up: the same rate, or a line down to 0 at ``total`` updates."""
-    warmup: int = pydantic.Field(0, ge=0)
+    warmup: int = pydantic.Field(default=0, ge=0)
     """Updates over which the rate rises linearly from 0."""
-    total: int | None = pydantic.Field(None, ge=1)
+    total: int | None = pydantic.Field(default=None, ge=1)
     """Updates until a linear schedule ends; scripts that know it fill it in."""
-    weight_decay: float = pydantic.Field(0.0, ge=0)
+    weight_decay: float = pydantic.Field(default=0.0, ge=0)
     """Decoupled weight decay."""
     betas: tuple[float, float] = (0.9, 0.95)
     """AdamW's β₁ and β₂."""
-    max_grad_norm: float = pydantic.Field(1.0, gt=0)
+    max_grad_norm: float = pydantic.Field(default=1.0, gt=0)
     """Gradients are scaled down to this norm (LOOP's paper: 1, its code: 0.1)."""
-    microbatch_tokens: int = pydantic.Field(16384, ge=1)
+    microbatch_tokens: int = pydantic.Field(default=16384, ge=1)
     """Padded tokens in one forward pass; changes memory and speed, and no result but in the last digits."""
 
     def rate(self, update: int) -> float:
@@ -138,7 +138,7 @@ class Learner:
         Raises:
             DivergedError: the loss or the gradient is not finite; weights and optimizer are as before.
         """
-        useful = rows.episodes(torch.unique(rows.episode[(rows.advantage * rows.weight) != 0]))
+        useful = rows.select(torch.unique(rows.episode[(rows.advantage * rows.weight) != 0]))
         self._optimizer.zero_grad(set_to_none=True)
         if not useful.tokens:
             self.skipped += 1

@@ -18,12 +18,14 @@ from ..errors import UsageError
 
 
 class MetricsLog:
-    """One JSON object per step in ``metrics.jsonl``, and the same numbers for TensorBoard.
+    """JSON objects in ``metrics.jsonl``, each with its step, and the same numbers for TensorBoard.
+
+    A step may have two lines: what was learnt, and, under ``eval/``, what was measured afterwards.
 
     Args:
         folder: the run's folder.
-        resume_at: steps that are finished; what was logged after them by a run that died is removed, so that every
-            step stands in the file once.
+        resume_at: steps that are finished; what was logged after them by a run that died is removed, so that nothing
+            stands in the file twice.
         tensorboard: write event files too.
     """
 
@@ -35,6 +37,7 @@ class MetricsLog:
         partial.write_text("".join(json.dumps(line) + "\n" for line in kept))
         partial.replace(self.path)
         self._file = self.path.open("a", encoding="utf-8")
+        self._logged = {(line["step"], name) for line in kept for name in line}
         self._board: Any = None
         if tensorboard:
             from torch.utils.tensorboard import SummaryWriter  # starts threads: only where it is wanted
@@ -46,10 +49,15 @@ class MetricsLog:
         finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
         self._file.write(json.dumps({"step": step, **finite}) + "\n")
         self._file.flush()
+        self._logged |= {(step, name) for name in finite}
         if self._board is not None:
             for name, value in finite.items():
                 if value is not None:
                     self._board.add_scalar(name, value, step)
+
+    def has(self, step: int, name: str) -> bool:
+        """Whether a number was logged at a step."""
+        return (step, name) in self._logged
 
     def close(self) -> None:
         """Flush and close both."""
@@ -150,7 +158,7 @@ class StepProgress:
     ) -> None:
         self._bar.stop()
 
-    def advance(self, **numbers: float) -> None:
-        """One step is finished; show these numbers."""
+    def show(self, numbers: Mapping[str, float], *, advance: bool = False) -> None:
+        """Show these numbers, and that one more step is finished if it is."""
         shown = "  ".join(f"{name} {value:.3g}" for name, value in numbers.items())
-        self._bar.update(self._task, advance=1, numbers=shown)
+        self._bar.update(self._task, advance=int(advance), numbers=shown)

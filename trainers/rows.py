@@ -128,7 +128,7 @@ class Padded:
 class Rows:
     """Many rows packed into one-dimensional tensors of T tokens; the tokens of a row stand together, in order.
 
-    Episode, turn and group indices are those of the whole batch and survive ``episodes()`` and ``microbatches()``,
+    Episode, turn and group indices are those of the whole batch and survive ``select()`` and ``microbatches()``,
     so that whatever is computed per episode or turn once can be looked up in any part.
 
     Args:
@@ -182,10 +182,10 @@ class Rows:
         """The same rows with the trainer's own log-probabilities of the policy before the update."""
         return replace(self, logp_old=torch.where(self.mask, logp_T, 0.0))
 
-    def episodes(self, wanted: Iterable[int] | Tensor) -> Rows:
-        """The rows of some episodes, by index; everything else, weights included, stays as it was."""
+    def select(self, wanted: Iterable[int] | Tensor, *, unit: Unit = "episode") -> Rows:
+        """Some episodes or rows, by index; everything else, weights included, stays as it was."""
         index = torch.as_tensor(list(wanted) if not isinstance(wanted, Tensor) else wanted, dtype=torch.long)
-        return self._take(torch.isin(self.episode, index))
+        return self._take(torch.isin(self.row if unit == "row" else self.episode, index))
 
     def to(self, device: torch.device | str) -> Rows:
         """The same rows on a device."""

@@ -7,6 +7,7 @@
     ├── metrics.jsonl     one object per step
     ├── tensorboard/
     ├── checkpoints/      step-00000012/ …
+    ├── demonstrations/  what behaviour cloning played for itself
     ├── diverged.pt       the batch that a run stopped at, if it did
     └── model/            the trained model, for agents.load_model and --policy
 """
@@ -45,19 +46,25 @@ class RunFolder:
         return self.path / MODEL
 
     @property
+    def demonstrations(self) -> Path:
+        """Where demonstrations that were played for the run are stored."""
+        return self.path / "demonstrations"
+
+    @property
     def dump(self) -> Path:
         """Where a batch with a non-finite loss is saved."""
         return self.path / "diverged.pt"
 
     def begin(self, config: Config) -> None:
-        """Start a run here.
+        """Start a run here. One that died before it learnt or measured anything is begun anew.
 
         Raises:
             UsageError: the folder holds a run already, or is no folder.
         """
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"cannot run in {self.path}: it is a file; choose another folder with out=…")
-        if (self.path / CONFIG).exists():
+        metrics = self.path / "metrics.jsonl"
+        if self.checkpoints.any() or (metrics.exists() and metrics.stat().st_size):
             raise UsageError(f"{self.path} holds a run already: continue it with resume=true, or choose another out=…")
         self.path.mkdir(parents=True, exist_ok=True)
         self._write(config)

@@ -105,7 +105,7 @@ def test_turns_are_numbered_across_the_batch() -> None:
 
 def test_choosing_episodes_keeps_indices_and_weights() -> None:
     rows = pack([conversation([Said((1,), (2,))]) for _ in range(3)]).with_advantage(torch.tensor([1.0, 2.0, 3.0]))
-    part = rows.with_weight(rows.mask.float() / 3).episodes([2, 0])
+    part = rows.with_weight(rows.mask.float() / 3).select([2, 0])
     assert torch.unique(part.episode).tolist() == [0, 2]
     assert part.advantage[part.mask].tolist() == [1.0, 3.0]
     assert part.weight.sum().item() == pytest.approx(2 / 3)

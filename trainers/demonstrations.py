@@ -1,0 +1,136 @@
+"""Demonstrations: played by scripted agents or taken from a store, filtered, and encoded as a model would say them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from pathlib import Path
+
+import pydantic
+
+from ..agents.chat import ChatAgent
+from ..agents.parsers import action_parser
+from ..agents.scripted import MixedAgent
+from ..config import Config
+from ..envs.tools import Tool
+from ..errors import StoreError, UsageError
+from ..rollouts.episode import Episode, scored
+from ..rollouts.options import RunOptions
+from ..rollouts.pool import EnvPool
+from ..rollouts.runner import run_episodes
+from ..rollouts.store import EpisodeStore, load_episodes
+from ..tasks.rng import stable_hash
+from ..tasks.spec import TaskSpec
+from .setup import AgentConfig
+
+
+class DemonstrationConfig(Config):
+    """Where demonstrations come from, and which are good enough."""
+
+    store: str | None = None
+    """A folder of stored episodes; omitted, demonstrations are played afresh."""
+    count: int = pydantic.Field(default=300, ge=1)
+    """How many to play."""
+    skills: list[float] = pydantic.Field(default=[1.0])
+    """Each episode draws one of these: the share of its turns that the oracle takes; the others are random."""
+    weights: list[float] | None = None
+    """How often each skill is drawn; equally when omitted."""
+    only_success: bool = False
+    """Keep solved episodes only (filtered behaviour cloning)."""
+    top: float = pydantic.Field(default=1.0, gt=0, le=1)
+    """Keep this share of the episodes, the highest returns first."""
+    sampled_ids: bool = False
+    """Train on the token ids stored with the episodes, as sampled: only right for episodes of this very tokenizer.
+    Otherwise actions are written and encoded anew."""
+
+
+async def play(
+    pool: EnvPool, tasks: Sequence[TaskSpec], config: DemonstrationConfig, options: RunOptions, folder: Path
+) -> list[Episode]:
+    """Demonstrations of mixed skill, one per task, kept in ``folder``: those that are there are not played again."""
+    agent = MixedAgent(config.skills, config.weights)
+    run = {
+        "env": pool.env_id,
+        "seed": options.seed,
+        "skills": list(config.skills),
+        "weights": config.weights,
+        "tasks": stable_hash(*(task.digest for task in tasks)).hex()[:16],
+    }
+    with EpisodeStore(folder, run=run) as store:
+        done = store.ids()
+        async with aclosing(run_episodes(pool, agent, tasks, options=options, skip=done)) as episodes:
+            async for episode in episodes:
+                store.append(episode)
+    # The order in which they finished is not reproducible; that of their ids is.
+    return sorted(load_episodes(folder), key=lambda episode: episode.episode_id)
+
+
+def filtered(episodes: Iterable[Episode], config: DemonstrationConfig) -> list[Episode]:
+    """The scored episodes that pass the filters, best returns first where ``top`` cuts.
+
+    Raises:
+        UsageError: none is left; the message says how many there were at each stage.
+    """
+    everything = list(episodes)
+    usable = scored(everything)
+    solved = [episode for episode in usable if episode.success] if config.only_success else usable
+    best = sorted(solved, key=lambda episode: -episode.total_reward)[: max(1, round(config.top * len(solved)))]
+    if not best:
+        raise UsageError(
+            f"no demonstration is left: of {len(everything)} episodes {len(usable)} were scored and "
+            f"{len(solved)} passed only_success={str(config.only_success).lower()}; play more (demonstrations.count), "
+            "with more skill (demonstrations.skills), or filter less"
+        )
+    kept = {episode.episode_id for episode in best}
+    return [episode for episode in usable if episode.episode_id in kept]
+
+
+def stored(path: str, env_id: str) -> list[Episode]:
+    """The episodes of a store, which must be of one environment.
+
+    Raises:
+        StoreError: there is no such store, or it holds episodes of another environment.
+    """
+    episodes = load_episodes(path)
+    others = sorted({episode.env_id for episode in episodes} - {env_id})
+    if others:
+        raise StoreError(f"{path} holds episodes of {', '.join(others)}, not only of {env_id}")
+    return episodes
+
+
+def encoded(episodes: Iterable[Episode], agent: ChatAgent, tools: Sequence[Tool]) -> list[Episode]:
+    """The same episodes with the ids that ``agent`` would have read and said."""
+    return [_encoded(episode, agent, tools) for episode in episodes]
+
+
+def _encoded(episode: Episode, agent: ChatAgent, tools: Sequence[Tool]) -> Episode:
+    decisions = agent.encode_demonstration([(turn.observation, turn.action) for turn in episode.turns], tools=tools)
+    turns = (
+        replace(
+            turn,
+            prompt_ids=decision.prompt_ids,
+            action_ids=decision.action_ids,
+            logprobs=decision.logprobs,
+            versions=decision.versions,
+            finish=decision.finish,
+        )
+        for turn, decision in zip(episode.turns, decisions, strict=True)
+    )
+    return replace(episode, turns=tuple(turns))
+
+
+def texts(episodes: Iterable[Episode], agent: AgentConfig, tools: Sequence[Tool]) -> Iterator[str]:
+    """Every text that a model of these episodes reads or writes: what a vocabulary is made of."""
+    parser = action_parser(agent.parser)
+    if agent.system:
+        yield agent.system
+    if agent.show_tools:
+        yield from (json.dumps(tool.to_json()) for tool in tools)
+    for episode in episodes:
+        for turn in episode.turns:
+            yield from (message.text for message in turn.observation.messages)
+            yield parser.format(turn.action)
+        if episode.final_observation is not None:
+            yield episode.final_observation.text

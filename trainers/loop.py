@@ -1,0 +1,147 @@
+"""LOOP, leave-one-out PPO: K attempts per task, each other's baseline, several clipped epochs, one copy of the model.
+
+Chen et al., "Reinforcement Learning for Long-Horizon Interactive LLM Agents" (arXiv 2502.01600). No critic, no KL
+penalty, no division by a standard deviation. Run it with ``turnwise train loop --config configs/loop-maze.toml`` or
+``python -m turnwise.trainers.loop --config configs/loop-maze.toml steps=50``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+
+import pydantic
+import torch
+from torch import Tensor
+
+from ..tasks.rng import Rng
+from .advantages import leave_one_out
+from .groups import Group, members
+from .learner import Learner, Objective, Update
+from .loss import Level, loop_bounds
+from .metrics import Stopwatch
+from .normalisers import normaliser
+from .rows import Rows, pack
+from .script import script
+from .session import TrainingRun
+from .setup import RunResult, TrainConfig
+
+
+class LoopConfig(TrainConfig):
+    """Settings of a LOOP run. The defaults suit a nano model on a CPU; the paper's own are named where they differ."""
+
+    model: str
+    """The model folder to start from: one that succeeds sometimes, such as behaviour cloning makes."""
+    out: str = "runs/loop"
+    """The run's folder."""
+    tasks: int = pydantic.Field(default=12, ge=1)
+    """Tasks per step (paper: 40)."""
+    k: int = pydantic.Field(default=6, ge=2)
+    """Attempts per task."""
+    level: Level = "token"
+    """What an importance ratio is taken over: ``token``, ``turn`` or ``trajectory``."""
+    epsilon: float = pydantic.Field(default=0.1, gt=0)
+    """Ratios are clipped to [1/(1+ε), 1+ε]."""
+    epochs: int = pydantic.Field(default=2, ge=1)
+    """Passes over each step's episodes."""
+    minibatch: int = pydantic.Field(default=32, ge=1)
+    """Episodes per optimizer step; also the loss's constant denominator, whatever was filtered out."""
+    min_advantage: float = pydantic.Field(default=0.01, ge=0)
+    """Episodes whose advantage is smaller in size are not trained on."""
+    max_kl: float | None = pydantic.Field(default=20.0, gt=0)
+    """End a step early when the policy has moved this far (KL summed over an episode) from where the step began."""
+
+
+def train(config: LoopConfig) -> RunResult:
+    """Run LOOP to its last step, or until Ctrl-C, which leaves a checkpoint to resume from.
+
+    Raises:
+        UsageError: a setting, the model or the run's folder is not as it must be.
+        DivergedError: a loss or gradient was not finite.
+        KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
+    """
+    run = TrainingRun(config, "loop")
+    checkpoint = run.begin()
+    model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
+    return asyncio.run(_train(config, run.open(model, tokenizer, checkpoint, optimizer=config.optimizer)))
+
+
+async def _train(config: LoopConfig, run: TrainingRun) -> RunResult:
+    async with run:
+        await run.evaluate()
+        while run.step < config.steps:
+            clock = Stopwatch()
+            with clock("sync"):
+                await run.weights.send(run.step)
+            with clock("collect"):
+                collected = await run.collect(config.tasks, config.k)
+            with clock("learn"):
+                learnt = iterate(config, run.learner, collected.groups, version=run.step)
+            run.finish_step(config.tasks)
+            metrics = collected.metrics() | learnt
+            run.report(metrics | clock.metrics(metrics.get("action_tokens", 0.0)), advance=True)
+            run.checkpoint_if_due()
+            await run.evaluate()
+        return run.finish()
+
+
+def iterate(config: LoopConfig, learner: Learner, groups: Sequence[Group], *, version: int) -> dict[str, float]:
+    """One iteration on collected groups: the algorithm itself.
+
+    Args:
+        config: of the run.
+        learner: is updated.
+        groups: K scored episodes per task, less those that the machinery lost.
+        version: the policy version that they were sampled with; it also names the shuffle.
+
+    Returns:
+        means over the updates (maxima of what ends in ``_max``), and counts.
+    """
+    advantage_E = leave_one_out(groups)
+    rows = learner.recompute_old(pack(members(groups)).with_advantage(advantage_E))
+    # A constant denominator: neither a filtered episode nor a lost one changes what the others weigh.
+    rows = rows.with_weight(normaliser(rows, "traj_mean", denominator=config.minibatch))
+    objective = Objective(level=config.level, clip=loop_bounds(config.epsilon), max_kl=config.max_kl)
+    kept_E = advantage_E.abs() >= config.min_advantage
+    updates: list[Update] = []
+    for epoch in range(config.epochs):
+        for part in minibatches(len(advantage_E), config.minibatch, Rng("loop", config.seed, version, epoch)):
+            batch = rows.select([episode for episode in part if kept_E[episode]])
+            updates.append(learner.step(batch, objective, version=version))
+            if updates[-1].aborted:
+                return _summary(updates, rows, kept_E)
+    return _summary(updates, rows, kept_E)
+
+
+def minibatches(count: int, size: int, rng: Rng) -> list[list[int]]:
+    """``range(count)``, shuffled and cut into as few parts of at most ``size`` as can be, of even length."""
+    order = list(range(count))
+    rng.shuffle(order)
+    parts = -(-count // size)
+    return [order[count * i // parts : count * (i + 1) // parts] for i in range(parts)]
+
+
+def _summary(updates: Sequence[Update], rows: Rows, kept_E: Tensor) -> dict[str, float]:
+    seen: dict[str, list[float]] = {}
+    for update in updates:
+        if update.stepped or update.aborted:
+            for name, value in update.metrics.items():
+                seen.setdefault(name, []).append(value)
+    means = {name: max(v) if name.endswith("_max") else sum(v) / len(v) for name, v in seen.items()}
+    return means | {
+        "updates": float(sum(update.stepped for update in updates)),
+        "updates_skipped": float(sum(not update.stepped for update in updates)),
+        "aborted": float(any(update.aborted for update in updates)),
+        "filtered": float((~kept_E).float().mean()) if kept_E.numel() else 0.0,
+        "rows": float(torch.unique(rows.row).numel()),
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """``python -m turnwise.trainers.loop``."""
+    return script(LoopConfig, train, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,190 @@
+"""A training run: its folder, model, agent and learner, opened together and left in a state to resume from."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+
+import torch
+
+from ..agents.models import load_model, save_model
+from ..envs.registry import find
+from ..rollouts.episode import Episode
+from ..rollouts.pool import EnvPool
+from ..rollouts.store import EpisodeStore, load_episodes
+from .checkpoint import Checkpoint
+from .collect import Collected, collect
+from .generators import capture_generators, restore_generators
+from .learner import Learner, OptimizerConfig
+from .metrics import MetricsLog, StepProgress
+from .run_folder import RunFolder
+from .sampler import TaskSampler
+from .setup import MAY_CHANGE, RunResult, TrainConfig, family_and_tools, round_seed, with_temperature
+from .weights import InProcess, Probe, Updatable
+
+CANARY = "What is the answer?"
+"""What the canary asks: any text does, since only log-probabilities are compared."""
+
+
+class TrainingRun:
+    """The state of a run, and what happens to it between the steps of an algorithm.
+
+    ``begin``, then ``open`` around a model, then as an async context manager. Leaving it by cancellation, which is
+    what Ctrl-C becomes under ``asyncio.run``, writes a checkpoint: a step that was being learnt is finished first,
+    and of one that was being collected the finished episodes are kept.
+
+    Args:
+        config: the run's settings.
+        algorithm: names it, in the folder and on the progress bar.
+        may_change: settings, besides the usual ones, that a resumed run may set anew.
+
+    Raises:
+        UnknownEnvironmentError: there is no such environment; nothing is written.
+    """
+
+    def __init__(self, config: TrainConfig, algorithm: str, *, may_change: Collection[str] = ()) -> None:
+        find(config.env)
+        self.config = config
+        self.step = 0
+        self.metrics: dict[str, float] = {}
+        self.folder = RunFolder(config.out, algorithm, keep=config.keep_checkpoints)
+        self._may_change = (*MAY_CHANGE, *may_change)
+        self._pending: list[Episode] = []
+        self._saved: tuple[int, int] | None = None
+        self._stack = ExitStack()
+
+    def begin(self) -> Checkpoint | None:
+        """Start the folder, or find the checkpoint to continue from (none, if the run died before its first).
+
+        Raises:
+            UsageError: the folder is taken, or the run in it cannot be resumed with these settings.
+        """
+        if self.config.threads is not None:
+            torch.set_num_threads(self.config.threads)
+        if not self.config.resume:
+            self.folder.begin(self.config)
+            return None
+        checkpoint = self.folder.resume(self.config, may_change=self._may_change)
+        for problem in checkpoint.passed_over if checkpoint else ():
+            print(f"passed over a newer checkpoint: {problem}", file=sys.stderr)
+        return checkpoint
+
+    def load(self, path: Path | str) -> tuple[Any, Any]:
+        """Model and tokenizer of a folder, in the run's precision and place."""
+        return load_model(path, dtype=getattr(torch, self.config.dtype), device=self.config.device)
+
+    def open(self, model: Any, tokenizer: Any, checkpoint: Checkpoint | None, *, optimizer: OptimizerConfig) -> Self:
+        """Make the learner, the agent and all that goes with them around a model."""
+        config = self.config
+        self.model, self.tokenizer = model, tokenizer
+        self.pool = EnvPool.of(config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
+        family, self.tools = family_and_tools(config.env, config.episodes.env_kwargs)
+        self.sampler = TaskSampler(family, split=config.split, levels=config.levels, pool=config.pool, seed=config.seed)
+        levels = config.eval.levels or config.levels
+        self._held_out = TaskSampler(family, split=config.eval.split, levels=levels).peek(config.eval.episodes)
+        self.learner = Learner(model, optimizer, temperature=config.agent.temperature, dump=self.folder.dump)
+        if checkpoint is not None:
+            self._restore(checkpoint)
+        self.agent = config.agent.agent(model, tokenizer, version=self.step)
+        policy = cast(Updatable, self.agent.policy)
+        self.weights = InProcess(policy, model, Probe(tuple(tokenizer.encode(CANARY))))
+        log = MetricsLog(self.folder.path, resume_at=self.step, tensorboard=config.tensorboard)
+        self.log = self._stack.enter_context(log)
+        self._bar = self._stack.enter_context(
+            StepProgress(self.folder.algorithm, config.steps, done=self.step, enabled=config.progress)
+        )
+        return self
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.pool.close()
+            if isinstance(error, asyncio.CancelledError):
+                self.checkpoint()
+        finally:
+            self._stack.close()
+
+    async def collect(self, tasks: int, group_size: int) -> Collected:
+        """Groups for the present step. The data cursor stays: it moves when they have been trained on."""
+        drawn = self.sampler.peek(tasks)
+        options = self.config.episodes.options(
+            seed=round_seed("train", self.config.seed, self.step), group_size=group_size
+        )
+        return await collect(
+            self.pool, self.agent, drawn, options=options, done=tuple(self._pending), keep=self._pending
+        )
+
+    def finish_step(self, tasks: int = 0) -> None:
+        """The step has been learnt: move on, past its tasks."""
+        self.step += 1
+        self.sampler.cursor += tasks
+        self._pending = []
+
+    async def evaluate(self) -> None:
+        """Evaluate on the held-out tasks, if it is time to and was not done yet; always the same episodes."""
+        every, done = self.config.eval.every, self.log.has(self.step, "eval/return")
+        due = self.step in (0, self.config.steps) or (every and self.step % every == 0)
+        if done or not due or not self._held_out:
+            return
+        await self.weights.send(self.step)
+        agent, temperature = self.agent, self.config.eval.temperature
+        if temperature is not None:
+            agent = with_temperature(agent, temperature)
+        options = self.config.episodes.options(seed=round_seed("eval", self.config.seed))
+        played = (await collect(self.pool, agent, self._held_out, options=options)).metrics()
+        wanted = ("return", "success", "turns", "episodes", "unscored")
+        self.report({f"eval/{name}": played[name] for name in wanted if name in played})
+
+    def report(self, metrics: Mapping[str, float], *, advance: bool = False) -> None:
+        """Log numbers of the step that was finished last, and show the most telling ones."""
+        self.log.write(self.step, metrics)
+        self.metrics.update(metrics)
+        shown = ("loss", "return", "success", "eval/return", "eval/success")
+        self._bar.show({name: self.metrics[name] for name in shown if name in self.metrics}, advance=advance)
+
+    def checkpoint_if_due(self) -> None:
+        """Write a checkpoint at every so many steps, and at the last."""
+        if self.step == self.config.steps or self.step % self.config.checkpoint_every == 0:
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Write one now, unless the newest is of this very state."""
+        state = (self.step, len(self._pending))
+        if self._saved == state:
+            return
+        self.folder.checkpoints.save(
+            self.step,
+            write_model=lambda path: save_model(self.model, self.tokenizer, path),
+            progress={"cursor": self.sampler.cursor, "version": self.step},
+            tensors={"learner": self.learner.state_dict(), "generators": capture_generators()},
+            write_pending=self._write_pending if self._pending else None,
+        )
+        self._saved = state
+
+    def finish(self) -> RunResult:
+        """Export the model and say what there is."""
+        save_model(self.model, self.tokenizer, self.folder.model)
+        return RunResult(self.folder.path, self.folder.model, self.step, dict(self.metrics))
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        self.step = checkpoint.step
+        self.sampler.cursor = int(checkpoint.progress["cursor"])
+        self.learner.load_state_dict(checkpoint.tensors["learner"])
+        restore_generators(checkpoint.tensors["generators"])
+        if checkpoint.pending.is_dir():
+            self._pending = load_episodes(checkpoint.pending)
+        self._saved = (self.step, len(self._pending))
+
+    def _write_pending(self, folder: Path) -> None:
+        with EpisodeStore(folder) as store:
+            for episode in self._pending:
+                store.append(episode)

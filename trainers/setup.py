@@ -1,0 +1,202 @@
+"""What every training script needs: settings of episodes, agent and evaluation, and the objects made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import pydantic
+
+from ..agents.chat import ChatAgent
+from ..agents.policy import Sampling
+from ..agents.transformers_policy import TransformersPolicy
+from ..config import Config
+from ..envs.base import TurnEnv
+from ..envs.registry import make
+from ..envs.tools import Tool
+from ..rollouts.options import Isolation, RunOptions
+from ..tasks.family import TaskFamily
+from ..tasks.rng import Rng
+from ..tasks.spec import Split
+from .learner import OptimizerConfig
+
+
+class EpisodeConfig(Config):
+    """How episodes are played."""
+
+    concurrency: int = pydantic.Field(default=64, ge=1)
+    """How many episodes are alive at once."""
+    turn_timeout: float | None = pydantic.Field(default=300.0, gt=0)
+    """Seconds that the agent has for one turn."""
+    env_timeout: float | None = pydantic.Field(default=120.0, gt=0)
+    """Seconds that the environment has for one call."""
+    episode_timeout: float | None = pydantic.Field(default=None, gt=0)
+    """Seconds for one episode; beyond them it is cancelled and never scored."""
+    retries: int = pydantic.Field(default=2, ge=0)
+    """How often an episode is tried again after a failure of the machinery."""
+    isolation: Isolation = "auto"
+    """Where environments live: ``inline``, ``thread`` or ``process``; ``auto`` asks the environment."""
+    env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
+    """Constructor arguments of the environment."""
+
+    def options(self, *, seed: int, group_size: int = 1) -> RunOptions:
+        """The runner's options for one round."""
+        return RunOptions(seed=seed, group_size=group_size, **self.model_dump())
+
+
+class AgentConfig(Config):
+    """How a language model acts."""
+
+    context: str = "full"
+    """What the model reads: ``full``, ``last:K`` or ``summary``."""
+    parser: str = "text"
+    """How what it says becomes an action: ``text``, ``tagged`` or ``tools``."""
+    system: str | None = None
+    """Text added to the system message."""
+    show_tools: bool = True
+    """Let the chat template describe the environment's tools."""
+    max_tokens: int = pydantic.Field(default=32, ge=1)
+    """The longest action, in tokens."""
+    temperature: float = pydantic.Field(default=1.0, ge=0)
+    """Of sampling while training; the trainer divides its logits by the same number."""
+    max_batch: int = pydantic.Field(default=64, ge=1)
+    """The most requests in one forward pass."""
+    threaded: bool = False
+    """Sample on a thread of its own: for slow environments. Off, a run is reproducible bit by bit on a CPU."""
+
+    def agent(self, model: Any, tokenizer: Any, *, version: int = 0) -> ChatAgent:
+        """An agent that samples from ``model``, which the learner may share."""
+        policy = TransformersPolicy(model, tokenizer, max_batch=self.max_batch, threaded=self.threaded, version=version)
+        return ChatAgent(
+            policy,
+            tokenizer,
+            sampling=Sampling(temperature=self.temperature, max_tokens=self.max_tokens),
+            context=self.context,
+            parser=self.parser,
+            system=self.system,
+            show_tools=self.show_tools,
+        )
+
+
+class EvalConfig(Config):
+    """Evaluation while training, on tasks that are never trained on."""
+
+    every: int = pydantic.Field(default=10, ge=0)
+    """Steps between evaluations; 0 means only before the first step and after the last."""
+    split: Split = Split.DEV
+    """Which part of the family."""
+    levels: list[int] | None = None
+    """Which levels; those trained on when omitted."""
+    episodes: int = pydantic.Field(default=50, ge=0)
+    """How many tasks, one episode each, the same ones every time; 0 evaluates nothing."""
+    temperature: float | None = pydantic.Field(default=None, ge=0)
+    """Of sampling; that of training when omitted, 0 for greedy."""
+
+
+def with_temperature(agent: ChatAgent, temperature: float) -> ChatAgent:
+    """The same agent, sampling at another temperature from the same policy."""
+    return ChatAgent(
+        agent.policy,
+        agent.template,
+        sampling=replace(agent.sampling, temperature=temperature),
+        context=agent.context,
+        parser=agent.parser,
+        system=agent.system,
+        show_tools=agent.show_tools,
+        follow_template=agent.follow_template,
+    )
+
+
+class TrainConfig(Config):
+    """Settings that every training script has."""
+
+    env: str
+    """The environment's id."""
+    out: str
+    """The run's folder."""
+    seed: int = pydantic.Field(default=0, ge=0)
+    """Of tasks, sampling and shuffling."""
+    resume: bool = False
+    """Continue the run in ``out`` from its newest whole checkpoint."""
+    steps: int = pydantic.Field(default=100, ge=1)
+    """Training steps in all. May be raised on resume."""
+    split: Split = Split.TRAIN
+    """Which tasks to train on."""
+    levels: list[int] | None = None
+    """Levels of the tasks; all when omitted."""
+    pool: int | None = pydantic.Field(default=None, ge=1)
+    """How many different tasks to train on; as many as there are when omitted."""
+    optimizer: OptimizerConfig = OptimizerConfig()
+    """The optimizer."""
+    agent: AgentConfig = AgentConfig()
+    """How the model acts."""
+    episodes: EpisodeConfig = EpisodeConfig()
+    """How episodes are played."""
+    eval: EvalConfig = EvalConfig()
+    """Evaluation on held-out tasks."""
+    checkpoint_every: int = pydantic.Field(default=10, ge=1)
+    """Steps between checkpoints."""
+    keep_checkpoints: int = pydantic.Field(default=2, ge=1)
+    """How many of the newest checkpoints to keep."""
+    device: str = "cpu"
+    """Where the model lives."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Precision of the weights. The softmax is 32-bit in either case."""
+    threads: int | None = pydantic.Field(default=None, ge=1)
+    """Threads that torch may use on a CPU; its own choice when omitted. Small models are fastest with 1 or 2."""
+    progress: bool = True
+    """Show a progress bar (on a terminal)."""
+    tensorboard: bool = True
+    """Write TensorBoard files beside ``metrics.jsonl``."""
+
+
+MAY_CHANGE = (
+    "out",
+    "resume",
+    "steps",
+    "eval",
+    "checkpoint_every",
+    "keep_checkpoints",
+    "progress",
+    "tensorboard",
+    "episodes.concurrency",
+    "episodes.turn_timeout",
+    "episodes.env_timeout",
+    "episodes.episode_timeout",
+    "episodes.retries",
+)
+"""What a resumed run may set anew: none of it changes what is learnt (but a linear schedule does end at ``steps``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a training script leaves behind.
+
+    Args:
+        folder: the run's folder.
+        model: the exported model.
+        steps: steps trained in all.
+        metrics: the last numbers seen of each name.
+    """
+
+    folder: Path
+    model: Path
+    steps: int
+    metrics: Mapping[str, float]
+
+
+def round_seed(purpose: Literal["train", "eval", "demonstrations"], seed: int, step: int = 0) -> int:
+    """The runner's seed for one round: episodes and their randomness follow from run seed and step alone."""
+    return Rng("round", purpose, seed, step).getrandbits(31)
+
+
+def family_and_tools(env_id: str, env_kwargs: Mapping[str, Any]) -> tuple[TaskFamily[Any], tuple[Tool, ...]]:
+    """Where an environment's tasks come from, and the tools that it offers before an episode begins."""
+    env = make(env_id, **env_kwargs)
+    try:
+        inside = cast(TurnEnv, env.unwrapped)
+        return inside.tasks(), tuple(inside.tools)
+    finally:
+        env.close()
