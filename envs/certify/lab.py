@@ -98,7 +98,8 @@ class Lab:
     @cached_property
     def few(self) -> tuple[TaskSpec, ...]:
         """Some of ``specs``, spread over splits and levels; all different."""
-        distinct = tuple(dict.fromkeys(self.specs))
+        more = self.family.sample(self.effort.few, split=self.specs[0].split, first_seed=self.seed)
+        distinct = tuple(dict.fromkeys((*self.specs, *(more if len(set(self.specs)) < self.effort.few else ()))))
         n = min(self.effort.few, len(distinct))
         return tuple(distinct[i * len(distinct) // n] for i in range(n))
 
@@ -162,20 +163,22 @@ class Lab:
         *,
         env: TurnEnv | None = None,
         seed: int | None = None,
-        turns: int | None = None,
+        turns: int | None = 0,
         before: Play | None = None,
     ) -> Trace:
-        """Play one episode from its reset, on a new environment unless one is given."""
+        """Play one episode from its reset, on a new environment unless one is given.
+
+        ``turns`` says how far: 0 as far as the effort says, ``None`` to the end.
+        """
         env = self.subject.make() if env is None else env
         act = player(who) if isinstance(who, str) else who
         reset: dict[str, Any] = {"seed": seed} if spec is None else {"options": {"task": spec}}
-        limit = self.effort.turns if turns is None else turns
+        limit = self.effort.turns if turns == 0 else turns
         return self.run(env, script(act, env, turns=limit, before=before, **reset))
 
     def whole(self, who: str | Play, spec: TaskSpec, *, env: TurnEnv | None = None) -> Trace:
         """Play one episode to its end, or to one turn beyond the limit that it declares."""
-        env = self.subject.make() if env is None else env
-        return self.play(who, spec, env=env, turns=env.max_turns + 1)
+        return self.play(who, spec, env=env, turns=None)
 
     def need_oracle(self) -> None:
         """Raise ``NotApplicable`` where there is no oracle."""

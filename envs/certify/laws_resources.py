@@ -38,12 +38,12 @@ def leaks_nothing(lab: Lab) -> None:
     finally:
         if not tracing:
             tracemalloc.stop()
-    if grown > BYTES_PER_EPISODE:
-        raise Broken(f"memory grows by {grown:.0f} bytes an episode over {episodes} episodes{blame}", lab.few[0])
     if (left := _threads() - threads) > 0:
         raise Broken(f"{left} threads are left after {episodes} episodes", lab.few[0])
     if (left := _files() - files) > 0:
         raise Broken(f"{left} files are left open after {episodes} episodes", lab.few[0])
+    if grown > BYTES_PER_EPISODE:
+        raise Broken(f"memory grows by {grown:.0f} bytes an episode over {episodes} episodes{blame}", lab.few[0])
 
 
 def _growth(lab: Lab, n: int) -> float:

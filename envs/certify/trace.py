@@ -77,20 +77,21 @@ class Trace:
         return cls(data[0], tuple(Beat(*beat) for beat in data[1]))
 
 
-def script(play: Play, env: TurnEnv, *, turns: int, before: Play | None = None, **reset: Any) -> Script:
+def script(play: Play, env: TurnEnv, *, turns: int | None, before: Play | None = None, **reset: Any) -> Script:
     """An episode as a generator of requests, so that callers may answer them in any order, sync or async.
 
     Args:
         play: who acts.
         env: whom ``play`` looks at.
-        turns: stop after this many actions even if the episode goes on.
+        turns: stop after this many actions even if the episode goes on; ``None``: one beyond the declared limit.
         before: called before each action; what it answers is thrown away.
         reset: the arguments of ``reset``.
     """
     observation, info = yield ("reset", reset)
     first = [plain(observation), plain(info)]
     beats: list[Beat] = []
-    for _ in range(turns):
+    # The limit is read each time: an environment may set it when an episode begins.
+    while len(beats) < (env.max_turns + 1 if turns is None else turns):
         if before is not None:
             before(env)
         action = Action.of(play(env))
