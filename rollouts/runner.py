@@ -19,10 +19,10 @@ the run is closed or interrupted                    dropped; ``RunStats`` counts
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.metadata
 import json
 from collections.abc import AsyncGenerator, Collection, Iterable, Iterator
-from contextlib import aclosing
 from typing import Any
 
 from ..agents.agent import Agent
@@ -100,8 +100,14 @@ def run(
         skip: episode ids that are there already.
         stats: counted into, if given.
         options: the fields of ``RunOptions``.
+
+    Raises:
+        UsageError: it was called where an event loop is running (a coroutine, a notebook).
     """
     chosen = run_options(**options)
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise UsageError("an event loop is running here; use `async for episode in run_episodes(...)` instead of run()")
     order: dict[str, int] = {}
 
     async def collect() -> list[Episode]:
@@ -112,7 +118,9 @@ def run(
                     order[group_id(pool.env_id, task, index, chosen.seed)] = index
                     yield task
 
-            async with aclosing(run_episodes(pool, agent, noted(), options=chosen, skip=skip, stats=stats)) as episodes:
+            async with contextlib.aclosing(
+                run_episodes(pool, agent, noted(), options=chosen, skip=skip, stats=stats)
+            ) as episodes:
                 return [episode async for episode in episodes]
 
     return sorted(asyncio.run(collect()), key=lambda episode: (order[episode.group_id], _member(episode)))

@@ -509,9 +509,9 @@ async def test_wrong_input_is_told_before_anything_is_played() -> None:
     with pytest.raises(UsageError, match="does not take these arguments"):
         await played("turnwise/Maze-v0", answering(), tasks(1), env_kwargs={"colour": "red"})
     with pytest.raises(UsageError, match=r"run option concurrency: .*; got 0"):
-        run(Count, answering(), tasks(1), concurrency=0)
+        run_options(concurrency=0)
     with pytest.raises(UsageError, match="run option speed"):
-        run(Count, answering(), tasks(1), speed=3)
+        run_options(speed=3)
 
 
 async def test_tasks_that_fail_to_come_pass_their_error_on() -> None:
@@ -635,3 +635,8 @@ def test_run_returns_tasks_in_order() -> None:
     episodes = run(Count, answering(), tasks(9), group_size=2, concurrency=5)
     assert [episode.task.seed for episode in episodes] == sorted(list(range(9)) * 2)
     assert [episode.episode_id[-1] for episode in episodes] == ["0", "1"] * 9
+
+
+async def test_run_refuses_to_start_a_loop_within_a_loop() -> None:
+    with pytest.raises(UsageError, match="use `async for episode in run_episodes"):
+        run(Count, answering(), tasks(1))
