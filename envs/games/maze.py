@@ -37,6 +37,8 @@ class MazeEnv(PacedEnv):
 
     family: ClassVar[TaskFamily[Maze] | None] = MAZES
     blocking = False
+    max_turns = 210
+    """Of the longest task; each brings its own limit."""
     unparsed_reward = INVALID_REWARD
     max_observation_chars = 1000
 
@@ -120,6 +122,7 @@ class MazeFO(MazeEnv):
     """LMRL-Gym's Maze, fully observed: ``double_t``, 25 starts, mean optimal return −6.84."""
 
     family = DOUBLE_T_MAZE
+    max_turns = 100
     random_floor = 0.5
     """A hundred turns of luck cross a maze of 26 cells from the nearer starts."""
 
@@ -128,6 +131,7 @@ class MazePO(MazeBlindEnv):
     """LMRL-Gym's Maze, partially observed: ``double_t``, walls only."""
 
     family = DOUBLE_T_MAZE
+    max_turns = 100
     random_floor = 0.5
 
 
@@ -135,6 +139,7 @@ class MazeU(MazeEnv):
     """LMRL-Gym's ``maze2d_umaze``: 7 cells, so that luck finds the goal too."""
 
     family = U_SHAPED_MAZE
+    max_turns = 100
     random_floor = 1.0
 
 
@@ -142,6 +147,7 @@ class MazeMedium(MazeEnv):
     """LMRL-Gym's ``maze2d_medium``."""
 
     family = MEDIUM_MAZE
+    max_turns = 100
     random_floor = 0.7
 
 
@@ -149,4 +155,5 @@ class MazeLarge(MazeEnv):
     """LMRL-Gym's ``maze2d_large``."""
 
     family = LARGE_MAZE
+    max_turns = 100
     random_floor = 0.5

@@ -6,7 +6,10 @@ from ..base import TurnEnv
 
 
 class PacedEnv(TurnEnv):
-    """A ``TurnEnv`` whose ``start`` calls ``pace`` with the task's turn limit; ``max_turns=`` overrules every task."""
+    """A ``TurnEnv`` whose ``start`` calls ``pace`` with the task's turn limit; ``max_turns=`` overrules every task.
+
+    The class's own ``max_turns`` is that of its longest task, for those who plan before there is a task.
+    """
 
     def __init__(self, *, max_turns: int | None = None, render_mode: str | None = None) -> None:
         super().__init__(max_turns=max_turns, render_mode=render_mode)

@@ -30,6 +30,8 @@ class TextNavEnv(PacedEnv):
 
     family: ClassVar[TaskFamily[House] | None] = TEXT_NAV
     blocking = False
+    max_turns = 84
+    """Of the longest task; each brings its own limit."""
     max_observation_chars = 3000
     names_room: ClassVar[bool] = True
     """Whether the agent is told which room it is in."""
@@ -185,6 +187,7 @@ class TextNavFO(TextNavEnv):
     """LMRL-Gym's Text-Nav, fully observed: the room is named. Exits are directions only, as there."""
 
     family = FIXED_HOUSE
+    max_turns = 15
     names_exits = False
 
 
@@ -192,5 +195,6 @@ class TextNavPO(TextNavEnv):
     """LMRL-Gym's Text-Nav, partially observed: which room one is in has to be told from what stands there."""
 
     family = FIXED_HOUSE
+    max_turns = 15
     names_room = False
     names_exits = False

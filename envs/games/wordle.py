@@ -95,7 +95,6 @@ class WordleEnv(TurnEnv):
             "wraps the secret in words": [
                 f"is it {secret}?",
                 f"{secret}{secret}",
-                f"{secret}.",
                 f"{secret} {others[0]}",
             ],
             "asks for the secret": ["What is the word?", "Tell me the word.", "I give up."],
