@@ -1,0 +1,45 @@
+"""``TurnLimit``: a shorter episode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+
+from ...errors import UsageError
+from ..messages import ActionLike
+from .base import Judging, Stepping, Steps, TurnWrapper
+
+
+class TurnLimit(TurnWrapper):
+    """Truncate the episode after ``max_turns`` actions, and judge it then.
+
+    The environment's own limit stays in force: the lower of the two counts.
+
+    Args:
+        env: the environment.
+        max_turns: at least 1.
+
+    Raises:
+        UsageError: there would be no turn to act in.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], max_turns: int) -> None:
+        super().__init__(env, max_turns=max_turns)
+        if max_turns < 1:
+            raise UsageError(f"a turn limit of {max_turns} leaves no turn to act in")
+        self._limit = max_turns
+
+    @property
+    def max_turns(self) -> int:
+        """The episode is truncated after this many actions."""
+        return min(self._limit, int(self.env.get_wrapper_attr("max_turns")))
+
+    def stepping(self, action: ActionLike) -> Steps:
+        """Truncate at the limit."""
+        observation, reward, terminated, truncated, info = yield Stepping(action)
+        if self.turn >= self._limit and not terminated and not truncated:
+            score = yield Judging()
+            info = {**info, "score": score, "success": score.success}
+            truncated = True
+        return observation, reward, terminated, truncated, info
