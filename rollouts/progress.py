@@ -25,15 +25,23 @@ class RunProgress:
     Args:
         stats: what the run counts into.
         total: how many episodes there will be; ``None`` if nobody knows.
+        done: how many of them were there before this run.
         quiet: show nothing.
         console: where to; standard error by default, so that results can be piped.
     """
 
     def __init__(
-        self, stats: RunStats, *, total: int | None = None, quiet: bool = False, console: Console | None = None
+        self,
+        stats: RunStats,
+        *,
+        total: int | None = None,
+        done: int = 0,
+        quiet: bool = False,
+        console: Console | None = None,
     ) -> None:
         console = console or Console(stderr=True)
         self._stats = stats
+        self._done = done
         self._started = perf_counter()
         self._bar = Progress(
             BarColumn(bar_width=24),
@@ -45,12 +53,12 @@ class RunProgress:
             transient=True,
             disable=quiet or not console.is_terminal,
         )
-        self._task = self._bar.add_task("episodes", total=total, told="")
+        self._task = self._bar.add_task("episodes", total=total, completed=done, told="")
 
     def tick(self) -> None:
         """Show the present state."""
         told = summary_line(self._stats, perf_counter() - self._started)
-        self._bar.update(self._task, completed=self._stats.episodes, told=told)
+        self._bar.update(self._task, completed=self._done + self._stats.episodes, told=told)
 
     def __enter__(self) -> Self:
         self._bar.start()

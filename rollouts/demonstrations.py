@@ -1,0 +1,155 @@
+"""Offline datasets of mixed skill, as LMRL-Gym (2311.18232) has one per game: where offline RL and cloning begin."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+
+from ..agents.scripted import MixedAgent
+from ..envs.registry import make
+from ..errors import UsageError
+from ..tasks.spec import Split, TaskSpec
+from .episode import Episode
+from .options import RunOptions
+from .progress import RunProgress
+from .recording import record_episodes
+from .stats import RunStats
+from .store import EpisodeStore, load_episodes
+
+SEED_STRIDE = 1_000_000
+"""Datasets with different seeds use task seeds that differ by at least this much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """Which demonstrators make a dataset.
+
+    Args:
+        skills: one per kind of demonstrator: the share of its turns in which it does what the oracle says.
+        weights: how often each kind plays; equally when empty.
+    """
+
+    skills: tuple[float, ...]
+    weights: tuple[float, ...] = ()
+
+    @property
+    def agent(self) -> MixedAgent:
+        """The demonstrators."""
+        return MixedAgent(self.skills, self.weights or None)
+
+
+PRESETS: dict[str, Mixture] = {
+    "random": Mixture((0.0,)),
+    "weak": Mixture((0.0, 0.1, 0.3)),
+    "mixed": Mixture((0.0, 0.25, 0.5, 0.75, 1.0)),
+    "good": Mixture((0.6, 0.8, 1.0)),
+    "expert": Mixture((1.0,)),
+}
+"""Mixtures that mean the same for every environment."""
+
+LMRL = "lmrl"
+PUBLISHED: dict[str, tuple[Mixture, float, float]] = {
+    # The published means lie below what random play earns here in Maze and Guess My City: nearly random is nearest.
+    "turnwise/MazeFO-v0": (Mixture((0.0, 0.3), (0.95, 0.05)), -83.0, -79.3),
+    "turnwise/MazePO-v0": (Mixture((0.0, 0.3), (0.9, 0.1)), -83.0, -80.5),
+    "turnwise/TextNavFO-v0": (Mixture((0.0, 0.3, 0.5, 0.8)), 0.26, 0.27),
+    "turnwise/TextNavPO-v0": (Mixture((0.0, 0.3, 0.5, 0.8)), 0.26, 0.29),
+    "turnwise/TwentyQuestions-v0": (Mixture((0.0, 0.2, 0.3, 0.6)), -17.3, -17.3),
+    "turnwise/GuessMyCity-v0": (Mixture((0.0,)), -18.8, -18.2),
+}
+"""Per game, for the preset ``lmrl``: the mixture whose mean return is nearest to that of LMRL-Gym's dataset; that
+published mean; and ours, measured over 150 training tasks for each skill."""
+
+
+def mixture_of(name: str | Mixture, env_id: str) -> Mixture:
+    """A mixture by its name: one of ``PRESETS``, or ``lmrl`` for the games that LMRL-Gym has a dataset of.
+
+    Raises:
+        UsageError: there is no such preset.
+    """
+    if isinstance(name, Mixture):
+        return name
+    if name == LMRL and env_id in PUBLISHED:
+        return PUBLISHED[env_id][0]
+    if name == LMRL:
+        raise UsageError(f"preset 'lmrl' exists for {', '.join(PUBLISHED)}; {env_id} is none of them")
+    if name not in PRESETS:
+        raise UsageError(f"there is no preset {name!r}; choose one of {', '.join([*PRESETS, LMRL])}, or give a Mixture")
+    return PRESETS[name]
+
+
+def make_demonstrations(
+    env_id: str,
+    n: int,
+    store: Path | str,
+    *,
+    mixture: str | Mixture = "mixed",
+    split: Split | str = Split.TRAIN,
+    levels: Sequence[int] = (),
+    seed: int = 0,
+    options: RunOptions | None = None,
+    quiet: bool = True,
+) -> list[Episode]:
+    """Play ``n`` scripted episodes into a store; called again, go on where it stopped.
+
+    Args:
+        env_id: a registered id whose environment has an oracle.
+        n: how many episodes, one per task.
+        store: the folder.
+        mixture: a preset's name, or which demonstrators play.
+        split: where the tasks come from.
+        levels: taken in turn; all of the family's when empty.
+        seed: another seed gives other tasks and other luck.
+        options: how to run; its ``seed`` and ``group_size`` are set here.
+        quiet: show no progress.
+
+    Returns:
+        Every episode of the store, in the order of their ids.
+
+    Raises:
+        UsageError: no such id, preset, split or level, or ``n`` is not positive.
+        StoreError: the store belongs to another dataset.
+    """
+    if n < 1:
+        raise UsageError(f"n = {n} asks for no demonstration at all; ask for at least one")
+    chosen = mixture_of(mixture, env_id)
+    base = options or RunOptions()
+    settings = base.model_copy(update={"seed": seed, "group_size": 1})
+    tasks = list(islice(demonstration_tasks(env_id, split, levels, seed), n))
+    run = {"env": env_id, "mixture": asdict(chosen), "split": str(split), "levels": list(levels), "seed": seed}
+
+    async def play() -> None:
+        stats = RunStats()
+        with (
+            EpisodeStore(store, run={**run, "env_kwargs": base.env_kwargs}) as opened,
+            RunProgress(stats, total=n, done=len(opened), quiet=quiet) as progress,
+        ):
+            playing = record_episodes(env_id, chosen.agent, tasks, opened, options=settings, stats=stats)
+            async with aclosing(playing) as episodes:
+                async for _ in episodes:
+                    progress.tick()
+
+    asyncio.run(play())
+    return sorted(load_episodes(store), key=lambda episode: episode.episode_id)
+
+
+def demonstration_tasks(
+    env_id: str, split: Split | str = Split.TRAIN, levels: Sequence[int] = (), seed: int = 0
+) -> Iterator[TaskSpec]:
+    """The endless tasks of a dataset: consecutive seeds, levels in turn.
+
+    Raises:
+        UsageError: no such id, split or level.
+    """
+    env = make(env_id)
+    family = env.get_wrapper_attr("tasks")()
+    env.close()
+    turns = tuple(levels) or family.levels
+    number = 0
+    while True:
+        yield family.spec(seed * SEED_STRIDE + number, split=split, level=turns[number % len(turns)])
+        number += 1
