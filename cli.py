@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated
@@ -11,10 +12,13 @@ import typer
 from .commands.bench import bench
 from .commands.certify import certify
 from .commands.compare import compare
+from .commands.data import data
 from .commands.envs import envs
 from .commands.evaluate import evaluate
 from .commands.replay import replay
+from .commands.report import report
 from .commands.terminal import INTERRUPTED, complain
+from .commands.train import train
 from .commands.version import version
 from .errors import TurnwiseError, UsageError
 
@@ -33,8 +37,11 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "envs": envs,
     "certify": certify,
     "eval": evaluate,
-    "replay": replay,
+    "data": data,
+    "train": train,
+    "report": report,
     "compare": compare,
+    "replay": replay,
     "bench": bench,
     "version": version,
 }
@@ -63,6 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Args:
         arguments: what stands after ``turnwise``; taken from the process when omitted.
     """
+    # Read when a model is loaded: the bar of every library on standard error is no help to anybody.
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     try:

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from ..evals.compare import Comparison, Difference
 from ..evals.compare import compare as compare_runs
+from ..evals.terminal import print_comparison
 from ..rollouts.store import load_episodes
-from .shown import estimate
 from .stores import store_in
 from .terminal import screen
 
@@ -34,25 +32,4 @@ def compare(
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
         return
-    console = screen()
-    console.print(table(found))
-    for note in found.notes:
-        console.print(note, markup=False)
-    console.print(found.verdict, markup=False, style="bold")
-
-
-def table(found: Comparison) -> Table:
-    """One line per quantity."""
-    shown = Table("", found.a, found.b, "difference", "", box=None, header_style="bold")
-    shown.add_row(*row(found.success, percent=True))
-    for level in found.levels:
-        shown.add_row(*row(level, percent=True))
-    shown.add_row(*row(found.mean_return, percent=False))
-    return shown
-
-
-def row(difference: Difference, *, percent: bool) -> tuple[str, ...]:
-    """Name, both values, the difference with its interval, and how it was taken."""
-    values = (difference.a, difference.b, difference.difference)
-    cells = [estimate(value, percent=percent) for value in values]
-    return difference.name, *cells, "paired" if difference.paired else "independent"
+    print_comparison(found, screen())

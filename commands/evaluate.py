@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,11 +15,13 @@ from ..config import load_config
 from ..errors import UsageError
 from ..evals.evaluate import EvalConfig
 from ..evals.evaluate import evaluate as run_evaluation
+from ..evals.summary import Summary
+from ..evals.terminal import print_summary
 from .names import environment
-from .shown import SUMMARY, tell
 from .stores import EPISODES
-from .terminal import INTERRUPTED, complain, resumable
+from .terminal import INTERRUPTED, complain, resumable, screen
 
+SUMMARY = "summary.json"
 ONCE_MORE = "What was played is kept: the same command with --resume plays the rest."
 
 
@@ -43,6 +46,7 @@ def evaluate(
     config: Annotated[Path | None, typer.Option(help="A TOML file of the same settings.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where to (runs/eval-ENV-POLICY if not said).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what is there.")] = False,
+    report: Annotated[bool, typer.Option(help="Write report.html and report.md too.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole summary as JSON.")] = False,
 ) -> None:
     """Play tasks with a policy: success with its interval, the time split, and failures by kind.
@@ -65,7 +69,23 @@ def evaluate(
     with resumable(ONCE_MORE):
         summary = run_evaluation(settings, agent, store=folder / EPISODES, resume=resume, progress=True)
     summary.save(folder / SUMMARY)
-    tell(summary, as_json=as_json, files=(folder / SUMMARY,))
+    html = written(folder, settings) if report else None
+    if as_json:
+        typer.echo(json.dumps(summary.to_json(), indent=2))
+    else:
+        print_summary(summary, screen(), report=html or folder / SUMMARY)
+    stopped_early(summary)
+
+
+def written(folder: Path, settings: EvalConfig) -> Path:
+    """The page of a report on an evaluation, beside its store."""
+    from ..evals.report import report as write  # draws with matplotlib, which nothing else needs
+
+    return write(folder / EPISODES, folder, confidence=settings.confidence).html
+
+
+def stopped_early(summary: Summary) -> None:
+    """End the command with 130 if the evaluation was interrupted, and say how to go on."""
     if summary.planned is not None and summary.episodes < summary.planned:
         complain(f"interrupted at {summary.episodes} of {summary.planned} episodes. {ONCE_MORE}")
         raise typer.Exit(INTERRUPTED)

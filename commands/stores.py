@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import StoreError
+from ..rollouts.store import MANIFEST
 
 EPISODES = "episodes"
 """Where the store stands in the folder of an evaluation."""
-MANIFEST = "_manifest.json"
 
 
 def store_in(path: Path) -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 # Before anything reads them. Two test processes on two cores: a library that starts its own threads only slows both.
 os.environ.update(
     HF_HUB_OFFLINE="1",
+    HF_HUB_DISABLE_PROGRESS_BARS="1",
     HF_HUB_DISABLE_TELEMETRY="1",
     TRANSFORMERS_OFFLINE="1",
     TOKENIZERS_PARALLELISM="false",

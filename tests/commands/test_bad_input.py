@@ -1,0 +1,97 @@
+"""Bad input: one line that says what to do, exit code 2, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("eval", "turnwise/Mazze-v0", "-p", "oracle"), ("Did you mean turnwise/Maze-v0",)),
+        (("eval", "nowhere.py", "-p", "oracle"), ("there is no file nowhere.py",)),
+        (("eval", "-p", "oracle"), ("which environment?",)),
+        (("eval", "guess.py"), ("who acts?", "--policy")),
+        (("eval", "guess.py", "turnwise/Maze-v0", "-p", "oracle"), ("one environment at a time",)),
+        (("eval", "guess.py", "-p", "nobody"), ("there is no policy 'nobody'", "oracle, random")),
+        (("eval", "guess.py", "-p", "runs/nowhere/model"), ("runs/nowhere/model",)),
+        (("eval", "guess.py", "-p", "oracle", "-n", "0"), ("'n'", "greater than or equal to 1")),
+        (("eval", "guess.py", "-p", "oracle", "-n", "-3"), ("'n'",)),
+        (("eval", "guess.py", "-p", "oracle", "--split", "tset"), ("splits", "test_iid")),
+        (("eval", "guess.py", "-p", "oracle", "--level", "9"), ("has no level 9",)),
+        (("eval", "guess.py", "-p", "oracle", "no_such=1"), ("there is no setting 'no_such'",)),
+        (("eval", "guess.py", "-p", "oracle", "env_kwargs.size=1"), ("size",)),
+        (("eval", "guess.py", "-p", "mixed:2"), ("[0, 1]",)),
+        (("eval", "--config", "missing.toml"), ("cannot read configuration missing.toml",)),
+        (("replay", "runs/nowhere"), ("no episodes at runs/nowhere",)),
+        (("compare", "runs/nowhere", "runs/nowhere"), ("no episodes at runs/nowhere",)),
+        (("report", "runs/nowhere"), ("runs/nowhere",)),
+        (("train", "loop", "--config", "nothing-like-it"), ("there is no configuration 'nothing-like-it'",)),
+        (("train", "loop", "env=turnwise/Mazze-v0", "model=m"), ("Did you mean turnwise/Maze-v0",)),
+        (("train", "loop", "env=turnwise/Maze-v0"), ("setting 'model' is missing",)),
+        (("train", "loop", "env=turnwise/Maze-v0", "model=runs/nowhere"), ("runs/nowhere",)),
+        (("train", "bc", "env=turnwise/Maze-v0", "steps=0"), ("'steps'",)),
+        (("train", "bc", "env=turnwise/Maze-v0", "optimizer.speed=1"), ("optimizer.speed",)),
+        (("train", "bc", "env=turnwise/Maze-v0", "--resume"), ("runs/bc",)),
+        (("data", "turnwise/Maze-v0", "--skills", "all"), ("a skill is a number",)),
+    ],
+    ids=lambda value: " ".join(value)[:50] if isinstance(value, tuple) else None,
+)
+def test_bad_input_is_one_line(run: Run, words: Sequence[str], said: Sequence[str]) -> None:
+    run(*words).refused(*said)
+
+
+@pytest.mark.parametrize("words", [("eval",), ("train", "loop")], ids=" ".join)
+def test_malformed_toml_names_its_line(run: Run, tmp_path: Path, words: Sequence[str]) -> None:
+    (tmp_path / "bad.toml").write_text('env = "turnwise/Maze-v0"\nn = = 3\n')
+    run(*words, "--config", "bad.toml").refused("bad.toml is not valid TOML", "line 2")
+
+
+def test_a_wrong_value_in_toml_names_its_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "wrong.toml").write_text('env = "turnwise/Maze-v0"\npolicy = "oracle"\nn = "many"\n')
+    run("eval", "--config", "wrong.toml").refused("wrong.toml, line 3", "'n'", "many")
+
+
+def test_a_file_that_cannot_stand_for_an_environment(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "fails_cli.py").write_text("import turnwise\n1 / 0\n")
+    run("eval", "fails_cli.py", "-p", "oracle").refused("fails_cli.py cannot be imported", "division by zero")
+    (tmp_path / "nothing_cli.py").write_text("import turnwise\n")
+    run("eval", "nothing_cli.py", "-p", "oracle").refused("it registers none")
+    (tmp_path / "json.py").write_text("import turnwise\n")
+    run("eval", "json.py", "-p", "oracle").refused("'json' is imported already")
+
+
+def test_a_folder_that_is_no_model(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    run("eval", "guess.py", "-p", "model/").refused("model")
+
+
+def test_a_tokenizer_without_chat_template(run: Run, tmp_path: Path) -> None:
+    from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
+
+    tokenizer = build_tokenizer("word", ["one two three"])
+    build_model(NanoConfig(size="0.1M"), tokenizer).save_pretrained(tmp_path / "model")
+    tokenizer.chat_template = None
+    tokenizer.save_pretrained(tmp_path / "model")
+    run("eval", "guess.py", "-p", "./model").refused("chat template")
+
+
+def test_a_damaged_store_is_named_and_kept(run: Run) -> None:
+    assert run("eval", "guess.py", "-p", "oracle", "-n", "4", "--out", "runs/five", "--no-report").code == 0
+    part = next(Path("runs/five/episodes").glob("part-*.parquet"))
+    damaged = part.read_bytes()[:100]
+    part.write_bytes(damaged)
+    for words in (("replay", "runs/five"), ("eval", "guess.py", "-p", "oracle", "--out", "runs/five", "--resume")):
+        run(*words).refused("damaged", part.name)
+    assert part.read_bytes() == damaged, "a damaged file is neither mended nor thrown away"
+
+
+def test_an_output_folder_that_cannot_be_made(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    run("eval", "guess.py", "-p", "oracle", "--out", "file/run").refused("file/run")

@@ -1,0 +1,52 @@
+"""Ctrl-C during evaluation leaves a store that can be resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from turnwise.rollouts.store import load_episodes
+
+SLOW = '''
+import time
+import turnwise as tw
+
+
+class Slow(tw.TurnEnv):
+    """Takes its time, and leaves a file when it has begun."""
+
+    def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+        open("begun", "a").close()
+        return "go"
+
+    def act(self, action: tw.Action) -> tw.Step:
+        time.sleep(SECONDS)
+        return tw.success("done") if self.turn > 2 else tw.running("more")
+
+    def oracle(self) -> str:
+        return "x"
+
+
+tw.register("cli/Slow-v0", Slow)
+'''
+
+
+def test_eval_keeps_what_was_played(run: Callable[..., Any], ctrl_c: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "slow_cli.py").write_text(SLOW.replace("SECONDS", "0.02"))
+    words = ("eval", "slow_cli.py", "-p", "oracle", "-n", "60", "concurrency=2", "--out", "runs/slow", "--no-report")
+    store = tmp_path / "runs" / "slow" / "episodes"
+    ctrl_c(words, lambda: any(store.glob("part-*.parquet"))).interrupted()
+    kept = {episode.episode_id for episode in load_episodes(store)}
+    assert 0 < len(kept) < 60, "what was played is kept"
+    ran = run(*words, "--resume")
+    assert ran.code == 0, ran.err
+    ids = [episode.episode_id for episode in load_episodes(store)]
+    assert len(ids) == len(set(ids)) == 60, "every episode is there once"
+    assert kept <= set(ids), "nothing is played again"
+
+
+def test_eval_before_the_first_episode(ctrl_c: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "slow_cli.py").write_text(SLOW.replace("SECONDS", "0.5"))
+    words = ("eval", "slow_cli.py", "-p", "oracle", "-n", "4", "--out", "runs/slow")
+    ctrl_c(words, (tmp_path / "begun").exists).interrupted()

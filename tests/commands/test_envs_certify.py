@@ -1,0 +1,91 @@
+"""``turnwise envs``, ``new`` and ``certify``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Run = Callable[..., Any]
+
+
+def test_envs_lists_as_text_and_json(run: Run) -> None:
+    rows = json.loads(run("envs", "turnwise/", "--json").out)
+    table = run("envs", "turnwise/").out
+    assert len(rows) >= 8
+    for row in rows:
+        assert row["id"] in table
+        assert row["problem"] or row["levels"], "an environment has levels, or a reason why it cannot be made"
+        assert row["source"] == "turnwise"
+
+
+def test_envs_takes_parts_and_patterns(run: Run) -> None:
+    assert {row["id"].split("/")[1][:4] for row in json.loads(run("envs", "/MAZE", "--json").out)} == {"Maze"}
+    assert [row["id"] for row in json.loads(run("envs", "*/Maze-v?", "--json").out)] == ["turnwise/Maze-v0"]
+    run("envs", "Maez-v0").refused("no environment matches", "turnwise/Maze-v0")
+
+
+def test_envs_lists_what_cannot_be_made() -> None:
+    code = """
+import sys, turnwise
+from turnwise.cli import main
+turnwise.register("cli/Broken-v0", "no_such_module:Nothing")
+turnwise.register("cli/Extra-v0", "no_such_module:Nothing", extra="chess")
+main(["envs", "cli/", "--json"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    broken, extra = json.loads(done.stdout)
+    assert "no_such_module" in broken["problem"]
+    assert "pip install" in extra["problem"]
+
+
+def test_certify_passes_what_is_right(run: Run) -> None:
+    ran = run("certify", "guess.py", "--law", "oracle_solves", "--law", "fork_is_independent", "--json")
+    assert ran.code == 0, ran.err + ran.out
+    (certificate,) = json.loads(ran.out)
+    assert certificate["passed"]
+    assert {verdict["law"] for verdict in certificate["verdicts"]} >= {"oracle_solves", "fork_is_independent"}
+
+
+def test_certify_names_the_broken_law(run: Run, tmp_path: Path) -> None:
+    text = (tmp_path / "guess.py").read_text().replace("rng.pick(self.left)", "__import__('random').choice(self.left)")
+    (tmp_path / "unseeded.py").write_text(text.replace("demo/", "cli/"))
+    ran = run("certify", "unseeded.py", "--quick", "--law", "no_global_rng")
+    assert ran.code == 1, "a broken law is a failure"
+    assert "NOT certified" in ran.out
+    assert "FAIL  no_global_rng" in ran.out
+
+
+def test_certify_tries_several_in_processes_of_their_own(run: Run) -> None:
+    ran = run("certify", "guess.py", "turnwise/MazeU-v0", "--quick", "--law", "same_seed_same_episode", "-j", "2")
+    assert ran.code == 0, ran.err + ran.out
+    assert "2 of 2 environments are certified" in ran.out
+
+
+def test_certify_lists_its_laws(run: Run) -> None:
+    listed = run("certify", "--laws").out
+    assert "fork_is_independent: " in listed
+    assert len(listed.splitlines()) >= 30
+
+
+def test_certify_wants_names_or_all(run: Run) -> None:
+    run("certify").refused("--all")
+    run("certify", "turnwise/Maze-v0", "--all").refused("--all")
+    run("certify", "turnwise/Maez-v0").refused("Did you mean turnwise/Maze-v0")
+    run("certify", "guess.py", "--law", "be_nice").refused("there is no law 'be_nice'")
+
+
+@pytest.mark.parametrize("kind", ["turn", "tool"])
+def test_new_writes_an_environment_that_certifies(run: Run, kind: str) -> None:
+    ran = run("new", "my_env", "--kind", kind)
+    assert ran.code == 0, ran.err
+    assert "turnwise certify my_env.py" in ran.out, "it says what to do next"
+    ran = run("certify", "my_env.py", "--quick")
+    assert ran.code == 0, ran.out + ran.err
+    run("new", "my_env", "--kind", kind).refused("my_env.py", "exists")
+    run("new", "2bad name").refused("2bad name")

@@ -1,0 +1,65 @@
+"""What the command line says of itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turnwise.cli import COMMANDS
+
+Run = Callable[..., Any]
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"bench"}))
+def test_every_command_explains_itself(run: Run, command: str) -> None:
+    ran = run(command, "--help")
+    assert ran.code == 0
+    assert f"turnwise {command}" in ran.out, "help names the command"
+    if command != "version":
+        assert "Examples:" in ran.out, "help shows examples"
+
+
+def test_no_words_means_help(run: Run) -> None:
+    ran = run()
+    for command in COMMANDS:
+        assert command in ran.out + ran.err
+
+
+def test_help_is_light() -> None:
+    code = "import sys\nfrom turnwise.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+    code += "found = {'torch', 'transformers', 'matplotlib'} & set(sys.modules)\nassert not found, found"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"help must answer at once: {done.stderr}"
+
+
+def test_a_near_miss_of_a_command_is_told(run: Run) -> None:
+    ran = run("evla")
+    assert ran.code == 2
+    assert "'eval'" in ran.err
+
+
+def test_version(run: Run) -> None:
+    ran = run("version")
+    assert ran.code == 0
+    assert ran.out.startswith("turnwise ")
+    assert "torch " in ran.out
+
+
+def test_bench_lists_what_comes_with_the_source(run: Run) -> None:
+    ran = run("bench")
+    assert ran.code == 0, ran.err
+    assert "runner" in ran.out
+    run("bench", "nothing").refused("there is no benchmark 'nothing'", "runner")
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "turnwise.cli", "replay", "runs/nowhere"]
+    for words, shown in (([], False), (["--debug"], True)):
+        done = subprocess.run([*command, *words], capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.returncode != 0
+        assert ("Traceback" in done.stderr) is shown

@@ -1,0 +1,97 @@
+"""``turnwise eval``, ``data``, ``replay``, ``compare`` and ``report``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from turnwise.evals.summary import Summary
+from turnwise.rollouts.store import load_episodes
+
+Run = Callable[..., Any]
+
+
+def test_eval_leaves_a_store_a_summary_and_a_report(run: Run) -> None:
+    ran = run("eval", "guess.py", "--policy", "oracle", "-n", "12", "--out", "runs/one", "concurrency=4")
+    assert ran.code == 0, ran.err
+    assert "success 100.0 %" in ran.out
+    assert len(load_episodes("runs/one/episodes")) == 12
+    assert Summary.load("runs/one/summary.json").success.value == 1.0
+    assert pq.read_table("runs/one/episodes").num_rows == 12, "others read the store too"
+    assert "</html>" in Path("runs/one/report.html").read_text(encoding="utf-8")
+
+
+def test_eval_without_names_finds_a_folder(run: Run) -> None:
+    assert run("eval", "guess.py", "-p", "mixed:0.5", "-n", "2", "--no-report").code == 0
+    assert Path("runs/eval-GuessNumber-v0-mixed-0.5/summary.json").exists()
+    assert not Path("runs/eval-GuessNumber-v0-mixed-0.5/report.html").exists()
+
+
+def test_eval_reads_toml_and_words_win(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "eval.toml").write_text('env = "guess.py"\npolicy = "random"\nn = 50\nseed = 3\n')
+    ran = run("eval", "--config", "eval.toml", "-n", "3", "policy=oracle", "--out", "runs/two", "--json", "--no-report")
+    assert ran.code == 0, ran.err
+    summary = json.loads(ran.out)
+    assert (summary["scored"], summary["policy"]) == (3, "oracle")
+
+
+def test_eval_goes_on_only_when_asked_to(run: Run) -> None:
+    words = ("eval", "guess.py", "-p", "oracle", "--out", "runs/three", "--no-report")
+    assert run(*words, "-n", "4").code == 0
+    run(*words, "-n", "8").refused("--resume")
+    assert run(*words, "-n", "8", "--resume").code == 0
+    assert len(load_episodes("runs/three/episodes")) == 8
+    run("eval", "guess.py", "-p", "random", "--out", "runs/three", "--resume").refused("policy", "oracle")
+    assert len(load_episodes("runs/three/episodes")) == 8, "nothing is lost by a refusal"
+
+
+def test_one_of_several_environments_in_a_file(run: Run, tmp_path: Path) -> None:
+    text = (tmp_path / "guess.py").read_text().replace("demo/GuessNumber", "cli/Once")
+    (tmp_path / "several.py").write_text(text + '\ntw.register("cli/Again-v0", GuessNumber)\n')
+    run("eval", "several.py", "-p", "oracle").refused("cli/Again-v0", "name one")
+    assert run("eval", "several.py:cli/Again-v0", "-p", "oracle", "-n", "1", "--no-report").code == 0
+
+
+def test_replay_agrees_and_catches_tampering(run: Run) -> None:
+    assert run("eval", "guess.py", "-p", "mixed:0.5", "-n", "6", "--out", "runs/four", "--no-report").code == 0
+    assert "6 of 6 episodes replay exactly" in run("replay", "runs/four").out
+    part = next(Path("runs/four/episodes").glob("part-*.parquet"))
+    table = pq.read_table(part)
+    turns = table["turns"].to_pylist()
+    turns[2][0]["reward"] += 0.5
+    index = table.column_names.index("turns")
+    column = pa.array(turns, table.field(index).type)
+    pq.write_table(table.set_column(index, table.field(index), column), part)
+    ran = run("replay", "runs/four")
+    assert ran.code == 1, "a record that does not replay is a failure"
+    assert "turn 0: reward was" in ran.out
+    assert "5 of 6 episodes replay exactly" in ran.out
+    (wrong,) = [line for line in json.loads(run("replay", "runs/four", "--json").out) if not line["ok"]]
+    assert run("replay", "runs/four", "--episode", wrong["episode"]).code == 1
+    run("replay", "runs/four", "--episode", "nobody").refused("no episode nobody")
+    assert run("replay", "runs/four", "--env", "guess.py").code == 1
+
+
+def test_compare_says_who_is_better(run: Run) -> None:
+    assert run("eval", "guess.py", "-p", "random", "-n", "30", "--out", "runs/a", "--no-report").code == 0
+    assert run("eval", "guess.py", "-p", "oracle", "-n", "30", "--out", "runs/b", "--no-report").code == 0
+    assert "b better" in run("compare", "runs/a", "runs/b").out
+    found = json.loads(run("compare", "runs/a", "runs/b", "--json").out)
+    assert found["success"]["difference"]["low"] > 0
+    assert found["shared_tasks"] == 30
+    assert run("report", "runs/a", "runs/b", "--out", "runs/story", "--title", "A tale").code == 0
+    assert "A tale" in Path("runs/story/report.md").read_text(encoding="utf-8")
+
+
+def test_data_makes_demonstrations(run: Run) -> None:
+    ran = run("data", "guess.py", "-n", "10", "--skills", "0,1", "--out", "runs/data")
+    assert ran.code == 0, ran.err
+    episodes = load_episodes("runs/data")
+    assert len(episodes) == 10
+    assert {str(episode.task.split) for episode in episodes} == {"train"}, "demonstrations are of training tasks"
+    assert len({episode.task.digest for episode in episodes}) == 10
