@@ -29,6 +29,8 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/GuessMyCityLevels-v0", f"{GAMES}.guess_my_city:GuessMyCityEnv", {}, None),
     ("turnwise/GuessMyCity-v0", f"{GAMES}.guess_my_city:GuessMyCityReal", {}, None),
     ("turnwise/GuessMyCityLeaky-v0", f"{GAMES}.guess_my_city:GuessMyCityLeaky", {}, None),
+    # Chess endgames: king and one piece against king and the best defence.
+    ("turnwise/ChessEndgames-v0", f"{GAMES}.chess_endgames:ChessEndgamesEnv", {}, "chess"),
 )
 """(id, ``module:Class``, constructor arguments, optional extra)."""
 

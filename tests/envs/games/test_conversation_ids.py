@@ -49,7 +49,7 @@ def test_a_fork_goes_on_like_the_original(id: str) -> None:
     env = tw.make(id).unwrapped
     assert isinstance(env, tw.TurnEnv)
     env.reset(seed=4)
-    env.step(env.oracle())
+    env.step(env.random_action(tw.Rng("before")))
     twin = env.fork()
     for turn in range(2):
         action = env.random_action(tw.Rng("fork", turn))

@@ -1,0 +1,57 @@
+"""Win an endgame against the best defence."""
+
+from __future__ import annotations
+
+import chess
+
+from ...tasks.games.chess_endgames import ENDGAMES, ChessEndgame, moves_to_mate
+from ...tasks.rng import Rng
+from ...tasks.spec import TaskSpec
+from ..messages import Message
+from .chess_board import ChessBoardEnv
+
+
+class ChessEndgamesEnv(ChessBoardEnv):
+    """King and queen, rook or pawn against king, White to move and win; Black defends as well as can be."""
+
+    family = ENDGAMES
+    random_floor = 0.15
+    """A mate in one or two is sometimes found by luck."""
+
+    game: ChessEndgame
+
+    def start(self, task: TaskSpec, rng: Rng) -> list[Message]:
+        self.game = ENDGAMES.generate(task)
+        self.pace(self.game.turns)
+        return self.begun(chess.Board(self.game.fen))
+
+    def reply(self) -> chess.Move:
+        """The move that puts mate off longest; one that draws is better than any."""
+        return max(self._moves(), key=lambda move: (self._after(move), move.uci()))
+
+    def oracle(self) -> str:
+        """The quickest way to mate, from the table."""
+        return self.board.san(min(self._moves(), key=lambda move: (self._after(move), move.uci())))
+
+    def best_return(self) -> float:
+        """A win."""
+        return 1.0
+
+    def _moves(self) -> list[chess.Move]:
+        return list(self.board.legal_moves)
+
+    def _after(self, move: chess.Move) -> float:
+        board = self.board.copy(stack=False)
+        board.push(move)
+        value = mate_distance(board)
+        return float("inf") if value is None else value
+
+
+def mate_distance(board: chess.Board) -> int | None:
+    """White's moves to mate by the tables; ``None`` for a draw, or for other material than theirs."""
+    king, enemy = board.king(chess.WHITE), board.king(chess.BLACK)
+    others = [(at, piece) for at, piece in board.piece_map().items() if piece.piece_type != chess.KING]
+    if king is None or enemy is None or len(others) != 1 or others[0][1].symbol() not in "QRP":
+        return None
+    at, piece = others[0]
+    return moves_to_mate(piece.symbol(), king, at, enemy, white=board.turn is chess.WHITE)
