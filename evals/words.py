@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .statistics import Estimate
 from .summary import Summary
 
@@ -74,3 +76,51 @@ def seconds(amount: float) -> str:
         return f"{amount:.1f} s" if amount < 10 else f"{amount:.0f} s"
     minutes, left = divmod(round(amount), 60)
     return f"{minutes} min {left} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def facts(summary: Summary) -> list[tuple[str, str, str]]:
+    """What stands beside the success: name, value, and a remark (an interval, mostly)."""
+    rows = [("mean return", plain(summary.mean_return.value), interval(summary.mean_return))]
+    if summary.pass_k:
+        last = summary.pass_k[-1]
+        rows.append((f"pass@{last.k}", percent(last.at.value), interval(last.at, rate=True)))
+        rows.append((f"pass^{last.k}", percent(last.hat.value), interval(last.hat, rate=True)))
+    rows.append(("turns", plain(summary.turns.value), "per episode"))
+    if summary.action_tokens.value:
+        rows.append(("tokens sampled", plain(summary.action_tokens.value), "per episode"))
+        rows.append(("tokens read", plain(summary.prompt_tokens.value), "per episode, all prompts"))
+    rows.append(("episodes scored", f"{summary.scored:,}", f"of {summary.episodes:,}, {summary.tasks:,} tasks"))
+    if summary.time.total > 0:
+        rows.append(("time", seconds(summary.time.total / summary.scored), "per episode"))
+    if summary.unparsed_actions:
+        rows.append(("unparseable actions", f"{summary.unparsed_actions:,}", f"of {summary.actions:,}"))
+    if summary.cut_actions:
+        rows.append(("cut at token limit", f"{summary.cut_actions:,}", f"of {summary.actions:,} actions"))
+    return rows
+
+
+def not_scored(summary: Summary) -> str:
+    """The episodes that say nothing about the policy, in a sentence; empty where there are none."""
+    parts = [f"{count} infrastructure ({name})" for name, count in summary.infrastructure.items()]
+    if summary.cancelled:
+        parts.append(f"{summary.cancelled} cancelled")
+    text = f"Not scored, counted in nothing: {', '.join(parts)}." if parts else ""
+    if summary.retried:
+        text += f" {summary.retried} episodes needed more than one attempt."
+    return text.strip()
+
+
+def subtitle(summaries: Sequence[Summary], title: str = "") -> str:
+    """What was played, in one line, without repeating the title."""
+    episodes, scored = sum(s.episodes for s in summaries), sum(s.scored for s in summaries)
+    environments = [id for id in dict.fromkeys(id for s in summaries for id in s.env_ids) if id not in title]
+    splits = sorted({part.name for s in summaries for part in s.splits})
+    parts = [*environments, f"{scored:,} of {episodes:,} episodes scored", *([", ".join(splits)] if splits else [])]
+    return " · ".join(parts) if summaries else ""
+
+
+def training_note(seeds: int) -> str:
+    """What the bands of the learning curves are."""
+    if seeds > 1:
+        return f"Mean over {seeds} seeds; bands are Student's t intervals over seeds, 95 %."
+    return "One seed. Bands are Wilson intervals over its episodes; they say nothing about other seeds."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,21 +31,19 @@ def build_episode(
     """One episode of a made-up family; ``turn`` overrides fields of its last turn."""
     task = TaskSpec("made_up", template, level, seed, split)  # type: ignore[arg-type]
     rewards = rewards if rewards is not None else (0.0, 1.0 if success else 0.0)
-    turns = [
-        Turn(
-            Observation.of(says),
-            Action(text),
-            reward,
-            prompt_ids=(1, 2, 3),
-            action_ids=(4, 5),
-            logprobs=(-0.5, -0.5),
-            versions=(0, 0),
-            seconds_policy=0.3,
-            seconds_env=0.1,
-            **(turn or {} if i == len(rewards) - 1 else {}),
-        )
-        for i, reward in enumerate(rewards)
-    ]
+    fields_of_a_turn: dict[str, Any] = {
+        "observation": Observation.of(says),
+        "action": Action(text),
+        "prompt_ids": (1, 2, 3),
+        "action_ids": (4, 5),
+        "logprobs": (-0.5, -0.5),
+        "versions": (0, 0),
+        "seconds_policy": 0.3,
+        "seconds_env": 0.1,
+    }
+    turns = [Turn(reward=reward, **fields_of_a_turn) for reward in rewards]
+    if turns and turn:
+        turns[-1] = replace(turns[-1], **turn)
     defaults: dict[str, Any] = {
         "episode_id": f"{task.digest}-{attempt}",
         "env_id": "demo/MadeUp-v0",

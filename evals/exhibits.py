@@ -1,0 +1,103 @@
+"""Which whole episodes a report shows, and how a message reads."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..envs.messages import ImagePart, Message, TextPart, ToolCall
+from ..rollouts.episode import Episode, Outcome
+from .failures import failure_label
+
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""Picture types that a browser shows without running anything (SVG may carry scripts)."""
+LONGEST_TEXT = 20_000
+"""Characters of one text that a report shows; what is cut is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """One episode to read.
+
+    Args:
+        episode: the episode.
+        verdict: ``"solved"``, the kind of failure, or the outcome where it was not scored.
+    """
+
+    episode: Episode
+    verdict: str
+
+    @property
+    def solved(self) -> bool:
+        """Whether the task was solved."""
+        return self.verdict == "solved"
+
+
+def choose(episodes: Iterable[Episode], *, solved: int = 3, failed: int = 4, broken: int = 1) -> list[Exhibit]:
+    """A few episodes to read: a short, a middling and a long success; failures of every kind; one unscored.
+
+    The choice depends on the episodes alone, not on their order, and not on how good they look.
+
+    Args:
+        episodes: the run.
+        solved: how many successes at most.
+        failed: how many failures at most; the most frequent kinds first, then again from the top.
+        broken: how many that the machinery failed.
+    """
+    ordered = sorted(episodes, key=lambda e: (len(e.turns), e.episode_id))
+    successes = [e for e in ordered if e.scored and e.success]
+    kinds: dict[str, list[Episode]] = {}
+    for episode in ordered:
+        if episode.scored and not episode.success:
+            kinds.setdefault(failure_label(episode) or "failed", []).append(episode)
+    queues = [(kind, _spread(members, failed)) for kind, members in sorted(kinds.items(), key=lambda k: -len(k[1]))]
+    failures = [Exhibit(q[i], kind) for i in range(failed) for kind, q in queues if i < len(q)][:failed]
+    lost = [e for e in ordered if e.outcome is Outcome.INFRA_FAILED]
+    return [
+        *(Exhibit(episode, "solved") for episode in _spread(successes, solved)),
+        *failures,
+        *(Exhibit(episode, f"not scored: {episode.outcome}") for episode in lost[:broken]),
+    ]
+
+
+def _spread(ordered: Sequence[Episode], count: int) -> list[Episode]:
+    """Up to ``count`` of them at even distances: the first, the last, and between."""
+    if len(ordered) <= count:
+        return list(ordered)
+    if count == 1:
+        return [ordered[len(ordered) // 2]]
+    return [ordered[round(i * (len(ordered) - 1) / (count - 1))] for i in range(count)]
+
+
+def shown(text: str) -> str:
+    """A text as a report shows it: whole, unless it is very long."""
+    if len(text) <= LONGEST_TEXT:
+        return text
+    return f"{text[:LONGEST_TEXT]}\n… {len(text) - LONGEST_TEXT:,} more characters are in the store"
+
+
+def call_text(call: ToolCall) -> str:
+    """A tool call as one reads it: ``search(title="Emma", limit=5)``."""
+    arguments = ", ".join(f"{k}={json.dumps(v, ensure_ascii=False, default=str)}" for k, v in call.arguments.items())
+    return f"{call.name}({arguments})"
+
+
+def speaker(message: Message) -> str:
+    """Who speaks: the role, and a tool's name."""
+    return f"{message.role} {message.name}" if message.name else message.role
+
+
+def pieces(message: Message) -> list[tuple[str, str]]:
+    """The message's parts in order as ``(kind, content)``: ``text``, ``image`` (a data URI) or ``call``."""
+    found: list[tuple[str, str]] = []
+    for part in message.parts:
+        match part:
+            case TextPart(text):
+                found.append(("text", shown(text)))
+            case ImagePart(data, mime) if mime in IMAGES:
+                found.append(("image", f"data:{mime};base64,{base64.b64encode(data).decode()}"))
+            case ImagePart(data, mime):
+                found.append(("text", f"[{mime}, {len(data):,} bytes]"))
+    return found + [("call", shown(call_text(call))) for call in message.tool_calls]

@@ -1,0 +1,163 @@
+"""What a report is made of, found in folders: episode stores, metrics of training runs, and how they compare."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from ..errors import UsageError
+from ..rollouts.episode import Episode
+from ..rollouts.store import MANIFEST, load_episodes
+from .compare import Comparison, compare
+from .curves import METRICS, RATES, Curve, Run, curve, read_run
+from .summary import Summary, summarise
+
+CURVES = ("success", "return", "turns")
+"""Quantities whose curves a report shows, on training tasks and (with ``eval/`` before them) on held-out ones."""
+NOT_SEARCHED = frozenset({"checkpoints", "tensorboard", "model"})
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One run of episodes.
+
+    Args:
+        name: what to call it.
+        summary: what it says.
+        episodes: all of them.
+    """
+
+    name: str
+    summary: Summary
+    episodes: tuple[Episode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """Curves of one training run, or of several seeds of it.
+
+    Args:
+        names: the runs' folders.
+        curves: by quantity (``"success"``): held-out and training tasks.
+    """
+
+    names: tuple[str, ...]
+    curves: dict[str, tuple[Curve, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that a report shows.
+
+    Args:
+        title: its heading.
+        evaluations: runs of episodes.
+        comparison: of the first evaluation with the last, where there are several of one environment.
+        training: learning curves, if any.
+    """
+
+    title: str
+    evaluations: tuple[Evaluation, ...] = ()
+    comparison: Comparison | None = None
+    training: Training | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dict: all the numbers, none of the episodes."""
+        return {
+            "title": self.title,
+            "evaluations": [{"name": each.name, "summary": each.summary.to_json()} for each in self.evaluations],
+            "comparison": self.comparison.to_json() if self.comparison else None,
+            "training": pydantic.TypeAdapter(Training | None).dump_python(self.training, mode="json"),
+        }
+
+
+def gather(sources: Sequence[Path | str], *, title: str | None = None, confidence: float = 0.95) -> Report:
+    """Find what there is to report.
+
+    Args:
+        sources: folders, each an episode store, a training run, or a folder of several such.
+        title: the heading; made from the environments and policies when omitted.
+        confidence: nominal coverage of intervals.
+
+    Raises:
+        UsageError: a folder does not exist, nothing is in it, or no episode is scored.
+    """
+    stores: list[Path] = []
+    metrics: list[Path] = []
+    for source in map(Path, sources):
+        if not source.is_dir():
+            raise UsageError(f"there is no folder {source}; name a run's folder or an episode store")
+        stores += _found(source, MANIFEST)
+        metrics += _found(source, METRICS)
+    names = _names(stores)
+    evaluations = tuple(_evaluation(s, n, confidence) for s, n in zip(stores, names, strict=True))
+    training = _training([read_run(path) for path in metrics], confidence)
+    if not evaluations and training is None:
+        where = ", ".join(map(str, sources))
+        raise UsageError(f"there is nothing to report in {where}: no episode store and no {METRICS} with numbers")
+    return Report(title or _title(evaluations, training), evaluations, _comparison(evaluations, confidence), training)
+
+
+def _found(folder: Path, name: str) -> list[Path]:
+    """The folder itself, or those up to two levels below it, that hold a file ``name``; oldest first."""
+    if (folder / name).is_file():
+        return [folder, *(_below(folder, name, 1) if name != MANIFEST else [])]
+    return sorted(_below(folder, name, 2), key=lambda path: ((path / name).stat().st_mtime, str(path)))
+
+
+def _below(folder: Path, name: str, depth: int) -> list[Path]:
+    if depth == 0:
+        return []
+    below = sorted(path for path in folder.iterdir() if path.is_dir() and path.name not in NOT_SEARCHED)
+    return [p for path in below for p in ([path] if (path / name).is_file() else _below(path, name, depth - 1))]
+
+
+def _names(stores: Sequence[Path]) -> list[str]:
+    """The folders' names, with their parents' where that is needed to tell them apart or says more."""
+    short = [path.parent.name if path.name == "episodes" and path.parent.name else path.name for path in stores]
+    return [f"{p.parent.name}/{p.name}" if short.count(n) > 1 else n for n, p in zip(short, stores, strict=True)]
+
+
+def _evaluation(path: Path, name: str, confidence: float) -> Evaluation:
+    episodes = tuple(load_episodes(path))
+    run = json.loads((path / MANIFEST).read_text(encoding="utf-8"))["run"]
+    policy = run.get("policy")
+    summary = summarise(episodes, policy=policy if isinstance(policy, str) else "", confidence=confidence)
+    return Evaluation(name, summary, episodes)
+
+
+def _training(runs: Sequence[Run], confidence: float) -> Training | None:
+    curves = {}
+    for quantity in CURVES:
+        both = (curve(runs, name, confidence=confidence) for name in (f"eval/{quantity}", quantity))
+        found = tuple(c for c in both if c is not None and (len(c.points) > 1 or c.held_out))
+        if found:
+            curves[quantity] = found
+    return Training(tuple(run.name for run in runs), curves) if curves else None
+
+
+def _comparison(evaluations: Sequence[Evaluation], confidence: float) -> Comparison | None:
+    if len(evaluations) < 2:
+        return None
+    first, last = evaluations[0], evaluations[-1]
+    if not set(first.summary.env_ids) & set(last.summary.env_ids):
+        return None
+    return compare(first.episodes, last.episodes, names=(first.name, last.name), confidence=confidence)
+
+
+def _title(evaluations: Sequence[Evaluation], training: Training | None) -> str:
+    if not evaluations:
+        return f"Training of {', '.join(training.names)}" if training else "Report"
+    environments = ", ".join(dict.fromkeys(id for each in evaluations for id in each.summary.env_ids))
+    policies = ", ".join(dict.fromkeys(each.summary.policy for each in evaluations if each.summary.policy))
+    return f"{policies} on {environments}" if policies else environments
+
+
+def is_rate(quantity: str) -> bool:
+    """Whether a quantity is a share of one."""
+    return quantity in RATES

@@ -1,0 +1,88 @@
+"""The report as one HTML file that needs nothing else: no scripts, no fonts, no pictures from elsewhere."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from . import exhibits, words
+from .exhibits import Exhibit, choose
+from .gather import Evaluation, Report, Training, is_rate
+from .plots import curve_plot, histogram, whisker
+from .statistics import Estimate
+from .summary import Summary
+from .words import facts, interval, signed, whole_percent
+
+TEMPLATES = Path(__file__).parent / "templates"
+Share = tuple[str, float, str]
+"""A name, how large, and the number to show."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One evaluation, prepared for the template."""
+
+    name: str
+    summary: Summary
+    facts: list[tuple[str, str, str]]
+    endings: list[Share]
+    not_scored: str
+    times: list[Share]
+    spreads: list[tuple[str, Markup]]
+    exhibits: list[Exhibit]
+
+
+def render_html(report: Report) -> str:
+    """The report as a self-contained page."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    names = ("percent", "interval", "method", "plain", "seconds", "signed")
+    environment.globals.update({name: getattr(words, name) for name in names})
+    environment.globals.update({name: getattr(exhibits, name) for name in ("pieces", "speaker", "shown")})
+    environment.globals.update(whisker=whisker, signed_interval=_signed_interval)
+    views = [_view(each) for each in report.evaluations]
+    return environment.get_template("report.html.j2").render(
+        report=report,
+        evaluations=views,
+        first_open=views[-1].name if views else "",
+        subtitle=words.subtitle([each.summary for each in report.evaluations], report.title),
+        css=Markup((TEMPLATES / "report.css").read_text(encoding="utf-8")),
+        training_plots=_plots(report.training) if report.training else [],
+        training_note=words.training_note(len(report.training.names)) if report.training else "",
+        version=importlib.metadata.version("turnwise"),
+    )
+
+
+def _view(each: Evaluation) -> View:
+    summary, judged = each.summary, [episode for episode in each.episodes if episode.scored]
+    solved = [episode.success for episode in judged]
+    endings = {"solved": sum(solved), **summary.failures}
+    parts = zip(("policy", "environment", "turnwise itself"), summary.time.shares, strict=True)
+    return View(
+        name=each.name,
+        summary=summary,
+        facts=facts(summary),
+        endings=[(name, count / summary.scored, str(count)) for name, count in endings.items()],
+        not_scored=words.not_scored(summary),
+        times=[(name, share, whole_percent(share)) for name, share in parts],
+        spreads=[
+            ("turns", histogram([float(len(e.turns)) for e in judged], solved, "turns", of=each.name)),
+            ("return", histogram([e.total_reward for e in judged], solved, "return", of=each.name)),
+        ],
+        exhibits=choose(each.episodes),
+    )
+
+
+def _plots(training: Training) -> list[tuple[str, Markup]]:
+    return [(name, curve_plot(curves, name, rate=is_rate(name))) for name, curves in training.curves.items()]
+
+
+def _signed_interval(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return interval(estimate)
+    return f"{signed(estimate.low, 1)} – {signed(estimate.high, 1)}"

@@ -1,0 +1,162 @@
+"""The report in Markdown: the same words and numbers, for a terminal, an issue, or a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from ..envs.messages import Message
+from .compare import Comparison
+from .exhibits import Exhibit, choose, pieces, speaker
+from .gather import Evaluation, Report, Training, is_rate
+from .summary import Stratum, Summary
+from .words import (
+    facts,
+    failures,
+    interval,
+    method,
+    not_scored,
+    percent,
+    plain,
+    seconds,
+    signed,
+    subtitle,
+    time_split,
+    training_note,
+)
+
+
+def render_markdown(report: Report) -> str:
+    """The report as one Markdown text."""
+    blocks = [
+        f"# {_inline(report.title)}",
+        _inline(subtitle([each.summary for each in report.evaluations], report.title)),
+    ]
+    if report.comparison:
+        blocks += _comparison(report.comparison)
+    if report.training:
+        blocks += _training(report.training)
+    for each in report.evaluations:
+        blocks += _evaluation(each, heading=len(report.evaluations) > 1 or report.training is not None)
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _evaluation(each: Evaluation, *, heading: bool) -> list[str]:
+    s = each.summary
+    blocks = [f"## {_inline(each.name)}"] if heading else []
+    blocks.append(f"**Success {percent(s.success.value)}** ({interval(s.success, rate=True)}, {method(s.success)})")
+    blocks.append(_table(("", "", ""), facts(s)))
+    blocks += [f"> {_inline(note)}" for note in s.notes]
+    blocks.append(f"Failures: {_inline(failures(s))}")
+    blocks.append(_inline(not_scored(s)))
+    if s.time.total > 0:
+        blocks.append(f"Time: {time_split(s)}")
+    for name, strata in (("level", s.levels), ("split", s.splits), ("template", s.templates)):
+        blocks.append(_strata(name, strata))
+    blocks.append(_pass_k(s))
+    if s.checks:
+        rows = [(name, percent(c.value), interval(c, rate=True)) for name, c in s.checks.items()]
+        blocks.append(_table(("check", "held", "interval"), rows))
+    blocks.append("### Episodes to read")
+    return blocks + [_exhibit(exhibit) for exhibit in choose(each.episodes)]
+
+
+def _strata(name: str, strata: Sequence[Stratum]) -> str:
+    rows = [
+        (
+            part.name,
+            str(part.episodes),
+            percent(part.success.value),
+            interval(part.success, rate=True),
+            plain(part.mean_return.value),
+            plain(part.turns),
+        )
+        for part in strata
+    ]
+    return _table((name, "episodes", "success", "interval", "return", "turns"), rows) if rows else ""
+
+
+def _pass_k(summary: Summary) -> str:
+    rows = [
+        (str(p.k), percent(p.at.value), interval(p.at, rate=True), percent(p.hat.value), interval(p.hat, rate=True))
+        for p in summary.pass_k
+    ]
+    return _table(("k", "pass@k", "interval", "pass^k", "interval"), rows) if rows else ""
+
+
+def _comparison(c: Comparison) -> list[str]:
+    rows = [
+        (d.name, percent(d.a.value), percent(d.b.value), d.verdict(c.a, c.b, points=True))
+        for d in (c.success, *c.levels)
+    ]
+    return [
+        f"## {_inline(c.a)} against {_inline(c.b)}",
+        f"**{_inline(c.verdict)}**",
+        f"Return: {_inline(c.mean_return.verdict(c.a, c.b))}",
+        _table(("", c.a, c.b, "verdict"), rows),
+        *(f"> {_inline(note)}" for note in c.notes),
+    ]
+
+
+def _training(training: Training) -> list[str]:
+    """Curves as tables of at most a dozen rows."""
+    blocks = ["## Learning", training_note(len(training.names))]
+    for name, curves in training.curves.items():
+        curve = curves[0]
+        show = percent if is_rate(name) else plain
+        step = max(1, -(-len(curve.points) // 12))
+        points = [*curve.points[:-1:step], curve.points[-1]]
+        rows = [
+            (str(p.step), f"{p.episodes:,.0f}", show(p.estimate.value), interval(p.estimate, rate=is_rate(name)))
+            for p in points
+        ]
+        where = "held-out tasks" if curve.held_out else "training tasks"
+        blocks.append(f"### {name} on {where}")
+        blocks.append(_table(("step", "episodes", name, "interval"), rows))
+    return blocks
+
+
+def _exhibit(exhibit: Exhibit) -> str:
+    e = exhibit.episode
+    task = f"{e.task.family}, level {e.task.level}, {e.task.split}, {e.task.template}, seed {e.task.seed}"
+    numbers = f"{len(e.turns)} turns" + (f", return {plain(e.total_reward)}" if e.scored else "")
+    lines: list[str] = []
+    for number, turn in enumerate(e.turns, 1):
+        lines.append(f"--- turn {number}" + (f", reward {signed(turn.reward, 2)}" if turn.reward else ""))
+        lines += _said(turn.observation.messages) + _said([turn.action.message], agent=True)
+        lines += [f"(unreadable: {turn.action.problem})"] if turn.action.problem else []
+    lines.append(f"--- {e.outcome}" + (f": {e.error}" if e.error else ""))
+    lines += _said(e.final_observation.messages) if e.final_observation else []
+    return "\n\n".join(
+        [
+            f"#### {_inline(exhibit.verdict)}: {_inline(task)}",
+            f"{numbers}, {seconds(e.seconds)}",
+            _fenced("\n".join(lines)),
+        ]
+    )
+
+
+def _said(messages: Iterable[Message], *, agent: bool = False) -> list[str]:
+    lines = []
+    for message in messages:
+        said = [content if kind != "image" else "[picture]" for kind, content in pieces(message)] or ["(nothing)"]
+        lines.append(f"{'agent' if agent else speaker(message)}: " + "\n".join(said))
+    return lines
+
+
+def _fenced(text: str) -> str:
+    """A code block whose fence is longer than any that the text has."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join("| " + " | ".join(_inline(cell) for cell in line) + " |" for line in lines)
+
+
+def _inline(text: str) -> str:
+    """Text that Markdown leaves as it is: one line, nothing that starts a tag, a cell, a link or emphasis."""
+    escaped = re.sub(r"([\\`*_<>|\[\]])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"^(\d+)\.(?=\s)", r"\1\.", re.sub(r"^([#+-])", r"\\\1", escaped))

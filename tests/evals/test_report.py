@@ -1,0 +1,311 @@
+"""The report: one harmless file that says what the numbers say, whatever an episode contains."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from turnwise import Action, Episode, ImagePart, Message, Observation, Outcome, Score, TextPart, ToolCall
+from turnwise.errors import StoreError, UsageError
+from turnwise.evals.exhibits import choose, pieces, shown
+from turnwise.evals.gather import gather
+from turnwise.evals.html import render_html
+from turnwise.evals.markdown import render_markdown
+from turnwise.evals.report import report
+from turnwise.evals.summary import Summary
+from turnwise.rollouts.store import EpisodeStore
+
+Make = Callable[..., Episode]
+EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>&{{ 7*7 }}{% raw %}</pre></details>'
+VOID = {"meta", "img", "br", "hr", "input", "link"}
+
+
+class Page(HTMLParser):
+    """Reads a page as a browser does, strictly: every tag is closed by its own."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == [], f"tags left open: {self.open}"
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag, f"</{tag}> closes another tag"
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+    @property
+    def harmless(self) -> bool:
+        """No script, no handler, and nothing that is fetched from anywhere."""
+        return all(
+            tag not in ("script", "iframe", "object", "embed", "link", "base", "form", "a")
+            and not any(name.startswith("on") for name in attributes)
+            and all(
+                (value or "").startswith(("#", "data:image/"))
+                for name, value in attributes.items()
+                if name in ("src", "href", "xlink:href", "action", "srcset")
+            )
+            for tag, attributes in self.tags
+        )
+
+
+def store(path: Path, episodes: list[Episode], **run: object) -> Path:
+    with EpisodeStore(path, run=run or {"policy": "mixed:0.5"}) as opened:
+        for episode in episodes:
+            opened.append(episode)
+    return path
+
+
+def mixed(make_episode: Make, count: int = 24, chance: int = 3) -> list[Episode]:
+    return [
+        make_episode(
+            i % chance == 0,
+            seed=i // 2,
+            attempt=i,
+            level=1 + i // 2 % 2,
+            outcome=Outcome.TRUNCATED if i % 5 == 4 else Outcome.COMPLETED,
+            turn={"info": {"unparsed": True}} if i % 7 == 5 else {},
+            score=Score(i % chance == 0, {"found": i % 2 == 0}),
+        )
+        for i in range(count)
+    ]
+
+
+def training(folder: Path, seeds: int = 3) -> None:
+    for seed in range(seeds):
+        rng = random.Random(seed)
+        lines: list[dict[str, float]] = [{"step": 0, "eval/success": 0.2, "eval/return": -9.0, "eval/episodes": 50}]
+        for step in range(1, 21):
+            lines.append(
+                {"step": step, "episodes": 72, "success": 0.2 + step / 40 + rng.random() / 20, "return": -9 + step / 5}
+            )
+            if step % 5 == 0:
+                lines[-1] |= {"eval/success": 0.2 + step / 40, "eval/return": -9 + step / 5, "eval/episodes": 50}
+        (folder / f"seed-{seed}").mkdir(parents=True)
+        (folder / f"seed-{seed}" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_a_run_becomes_three_files_that_agree(make_episode: Make, tmp_path: Path) -> None:
+    store(tmp_path / "run" / "episodes", mixed(make_episode))
+    files = report(tmp_path / "run")
+    assert {files.html, files.markdown, files.json} == {
+        tmp_path / "run" / f"report.{end}" for end in ("html", "md", "json")
+    }
+    data = json.loads(files.json.read_text())
+    summary = Summary.from_json(data["evaluations"][0]["summary"])
+    page, text = Page(files.html.read_text()), files.markdown.read_text()
+    assert page.harmless
+    for words in (f"{100 * summary.success.value:.1f}", "turn limit", "wrong answer", "pass@2", "found", "mixed:0.5"):
+        assert words in page.text
+        assert words in text or words == "mixed:0.5"
+    assert sum(f"{n} {kind}" in page.text for kind, n in summary.failures.items()) == len(summary.failures)
+
+
+def test_reporting_on_a_store_itself_does_not_write_into_the_data(make_episode: Make, tmp_path: Path) -> None:
+    path = store(tmp_path / "run" / "episodes", mixed(make_episode))
+    before = sorted(p.name for p in path.iterdir())
+    assert report(path).html == tmp_path / "run" / "report.html"
+    assert sorted(p.name for p in path.iterdir()) == before
+
+
+def test_the_same_episodes_give_the_same_bytes(make_episode: Make, tmp_path: Path) -> None:
+    episodes = mixed(make_episode)
+    pages = []
+    for name, order in (("a", episodes), ("b", episodes[::-1])):
+        store(tmp_path / name / "run" / "episodes", order)
+        files = report(tmp_path / name / "run")
+        pages.append([files.html.read_bytes(), files.markdown.read_bytes(), files.json.read_bytes()])
+    assert pages[0] == pages[1], "whatever the order in which they finished"
+
+
+def evil_episode(make_episode: Make, seed: int, text: str, **fields: object) -> Episode:
+    return make_episode(
+        seed % 2 == 0,
+        seed=seed,
+        level=1 + seed % 2,
+        template=text,
+        says=text,
+        text=text,
+        env_id=f"demo/{text}-v0",
+        score=Score(seed % 2 == 0, {text: True}),
+        turn={"action": Action(text, (ToolCall(text, {text: text}),), problem=text)} if seed == 1 else {},
+        final_observation=Observation((Message("tool", (TextPart(text),), name=text),)),
+        **fields,
+    )
+
+
+def build_evil(make_episode: Make, text: str) -> list[Episode]:
+    broken = evil_episode(make_episode, 9, text, outcome=Outcome.INFRA_FAILED, error=f"{text}: {text}")
+    failed = evil_episode(make_episode, 7, text, outcome=Outcome.POLICY_FAILED, error=f"{text}: {text}")
+    plain = [make_episode(True, seed=i, env_id=f"demo/{text}-v0") for i in (20, 21)]
+    return [*(evil_episode(make_episode, i, text) for i in range(4)), broken, failed, *plain]
+
+
+def test_an_episode_full_of_html_is_harmless(make_episode: Make, tmp_path: Path) -> None:
+    path = store(tmp_path / "run" / "episodes", build_evil(make_episode, EVIL), policy=EVIL)
+    store(tmp_path / "run" / "again", build_evil(make_episode, EVIL), policy=EVIL)
+    html = report(tmp_path / "run", title=EVIL).html.read_text()
+    page = Page(html)
+    assert page.harmless
+    assert "<script" not in html
+    assert "onerror" not in re.sub(r"&lt;.*?&gt;", "", html)
+    assert EVIL in page.text, "it is shown as it is, to be read"
+    assert "49" not in Page(report(path, title="{{ 7*7 }}").html.read_text()).text.partition("\n")[0]
+    assert "default-src 'none'" in html, "even a mistake of ours could not run a script"
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(text=st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=40))
+def test_any_text_is_harmless_and_readable(
+    make_episode: Make, tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    store(folder / "episodes", build_evil(make_episode, text))
+    found = gather([folder])
+    page = Page(render_html(found))
+    assert page.harmless
+    assert text in page.text
+    render_markdown(found)
+
+
+def test_markdown_cannot_be_broken_out_of(make_episode: Make, tmp_path: Path) -> None:
+    text = "````\n# not a heading | <b>\n````"
+    store(tmp_path / "episodes", [make_episode(i % 2 == 0, seed=i, says=text, template="a|b") for i in range(4)])
+    lines = report(tmp_path / "episodes", tmp_path).markdown.read_text().splitlines()
+    fence = None
+    for line in lines:
+        run = re.match(r"^(`{3,})", line)
+        if run and fence is None:
+            fence = run.group(1)
+        elif run and line == fence:
+            fence = None
+        elif fence is None:
+            assert not line.startswith("# not"), "an episode's text stays inside its block"
+            assert "<b>" not in line
+    assert fence is None
+
+
+def test_pictures_are_inline_and_only_of_harmless_kinds() -> None:
+    png = Message("user", (TextPart("look"), ImagePart(b"\x89PNG", "image/png")))
+    svg = Message("user", (ImagePart(b"<svg onload=alert(1)>", "image/svg+xml"),))
+    assert [kind for kind, _ in pieces(png)] == ["text", "image"]
+    assert pieces(png)[1][1] == "data:image/png;base64,iVBORw=="
+    assert pieces(svg) == [("text", "[image/svg+xml, 21 bytes]")]
+
+
+def test_very_long_texts_are_cut_and_say_so() -> None:
+    assert shown("x" * 20_000) == "x" * 20_000
+    assert shown("x" * 25_000).endswith("… 5,000 more characters are in the store")
+
+
+def test_two_runs_of_one_environment_are_compared(make_episode: Make, tmp_path: Path) -> None:
+    store(tmp_path / "before", mixed(make_episode, 40, chance=5))
+    store(tmp_path / "by-after", mixed(make_episode, 40, chance=1))
+    page = Page(report([tmp_path / "before", tmp_path / "by-after"], tmp_path / "out").html.read_text())
+    assert "by-after better: +" in page.text
+    assert "paired by task" in page.text
+
+
+def test_training_curves_over_seeds(tmp_path: Path) -> None:
+    training(tmp_path)
+    files = report(tmp_path)
+    page, text = Page(files.html.read_text()), files.markdown.read_text()
+    assert page.harmless
+    assert "Mean over 3 seeds" in page.text
+    assert "episodes trained on" in page.text
+    assert "held-out tasks" in page.text
+    assert "| 20 | 1,440 | 70.0 % |" in text
+    curves = json.loads(files.json.read_text())["training"]["curves"]
+    assert [curve["metric"] for curve in curves["success"]] == ["eval/success", "success"]
+
+
+def test_a_training_run_and_its_evaluations_make_one_report(make_episode: Make, tmp_path: Path) -> None:
+    training(tmp_path, seeds=1)
+    store(tmp_path / "eval" / "episodes", mixed(make_episode))
+    found = gather([tmp_path])
+    assert found.training is not None
+    assert [each.name for each in found.evaluations] == ["eval"]
+    assert "One seed" in Page(render_html(found)).text
+
+
+def test_pictures_on_one_page_do_not_share_ids(make_episode: Make, tmp_path: Path) -> None:
+    training(tmp_path)
+    for name in ("a", "b"):
+        store(tmp_path / name, mixed(make_episode))
+    page = Page(report(tmp_path).html.read_text())
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    targets = {(a.get("xlink:href") or "#").removeprefix("#") for _, a in page.tags if "xlink:href" in a}
+    assert targets <= set(ids), "each picture finds its own parts"
+
+
+@pytest.mark.parametrize(
+    ("prepare", "error", "message"),
+    [
+        (lambda folder: folder / "none", UsageError, "there is no folder"),
+        (lambda folder: folder, UsageError, "nothing to report"),
+        (lambda folder: [], UsageError, "at least one folder"),
+    ],
+)
+def test_nothing_to_report_is_said(
+    tmp_path: Path, prepare: Callable[[Path], Path], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        report(prepare(tmp_path))
+
+
+def test_a_damaged_store_is_named(make_episode: Make, tmp_path: Path) -> None:
+    path = store(tmp_path / "run", mixed(make_episode))
+    next(path.glob("part-*")).write_bytes(b"not parquet")
+    with pytest.raises(StoreError, match="damaged"):
+        report(path)
+
+
+def test_a_place_that_cannot_be_written_is_one_line(make_episode: Make, tmp_path: Path) -> None:
+    path = store(tmp_path / "run", mixed(make_episode))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot write a report"):
+        report(path, tmp_path / "file" / "deep")
+
+
+@given(order=st.permutations(range(24)))
+def test_the_choice_of_episodes_is_fair(make_episode: Make, order: list[int]) -> None:
+    episodes = mixed(make_episode)
+    episodes[3] = make_episode(seed=99, outcome=Outcome.INFRA_FAILED, error="EnvironmentDiedError: gone")
+    chosen = choose([episodes[i] for i in order])
+    assert chosen == choose(episodes), "the order in which episodes finished does not matter"
+    verdicts = [exhibit.verdict for exhibit in chosen]
+    assert verdicts.count("solved") == 3
+    assert {"wrong answer", "turn limit", "unparseable"} <= set(verdicts), "every kind of failure is shown"
+    assert verdicts[-1] == "not scored: infra_failed"
+    assert len({exhibit.episode.episode_id for exhibit in chosen}) == len(chosen)
+
+
+def test_few_episodes_are_all_shown(make_episode: Make) -> None:
+    assert len(choose([make_episode(True), make_episode(False, seed=1)])) == 2
+    assert choose([]) == []
