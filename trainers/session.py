@@ -171,8 +171,9 @@ class TrainingRun:
         self._saved = state
 
     def finish(self) -> RunResult:
-        """Export the model and say what there is."""
+        """Export the model, with how it acted, and say what there is."""
         save_model(self.model, self.tokenizer, self.folder.model)
+        self.config.agent.settings.save(self.folder.model)
         return RunResult(self.folder.path, self.folder.model, self.step, dict(self.metrics))
 
     def _restore(self, checkpoint: Checkpoint) -> None:

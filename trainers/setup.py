@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 import pydantic
 
 from ..agents.chat import ChatAgent
+from ..agents.named import AgentSettings
 from ..agents.policy import Sampling
 from ..agents.transformers_policy import TransformersPolicy
 from ..config import Config
@@ -65,6 +66,11 @@ class AgentConfig(Config):
     """The most requests in one forward pass."""
     threaded: bool = False
     """Sample on a thread of its own: for slow environments. Off, a run is reproducible bit by bit on a CPU."""
+
+    @property
+    def settings(self) -> AgentSettings:
+        """What is saved beside the trained model, so that ``agent_from`` makes it act as it was trained."""
+        return AgentSettings(**self.model_dump(include=set(AgentSettings.model_fields)))
 
     def agent(self, model: Any, tokenizer: Any, *, version: int = 0) -> ChatAgent:
         """An agent that samples from ``model``, which the learner may share."""
