@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging
 
 from ..errors import ModelError
 from .template import ChatTemplate
@@ -68,13 +71,26 @@ def save_model(model: Any, tokenizer: Any, path: str | os.PathLike[str]) -> None
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
             new, old = Path(scratch, "new"), Path(scratch, "old")
-            model.save_pretrained(new)
+            with _quiet():
+                model.save_pretrained(new)
             tokenizer.save_pretrained(new)
             if target.exists():
                 target.rename(old)
             new.rename(target)
     except OSError as error:
         raise ModelError(f"cannot save a model to {target}: {error}") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress bars of transformers' own: a training run saves often, and shows a bar of its own."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _located(path: str | os.PathLike[str]) -> str:

@@ -40,6 +40,8 @@ class CloningConfig(TrainConfig):
     """The model that is built."""
     demonstrations: DemonstrationConfig = DemonstrationConfig()
     """What is cloned."""
+    checkpoint_every: int = pydantic.Field(default=100, ge=1)
+    """Steps between checkpoints."""
     batch: int = pydantic.Field(default=128, ge=1)
     """Rows per step. A row is a whole episode under the context ``full`` and one turn under ``last:1``."""
 
