@@ -164,35 +164,46 @@ def reachable(house: House, state: State, at: int) -> bool:
 def plan(house: House, state: State) -> tuple[str, ...] | None:
     """A shortest plan, by A* over ``moves``; ``None`` if there is none.
 
-    Only commands that can lie on a shortest plan are tried: walking, opening, taking what is needed, stowing it,
-    and closing where it is stowed.
+    Only commands that can lie on a shortest plan are tried: walking, opening doors and what is to be emptied or
+    filled, taking what is to be stowed, stowing it, and closing where it is stowed.
     """
-    needed = {house.things[thing].name for thing, _ in house.stow}
-    targets = {f"close {house.furniture[at].name}" for _, at in house.stow}
-
-    def useful(command: str) -> bool:
-        verb, _, rest = command.partition(" ")
-        if verb in ("drop", "eat"):
-            return False
-        if verb == "close":
-            return command in targets
-        return verb in ("go", "open") or any(rest.startswith(f"{name} ") or rest == name for name in needed)
-
+    useful = _useful(house, state)
     order = count()
     best = {state: 0}
     came: dict[State, tuple[State, str]] = {}
-    queue = [(_at_least(house, state), next(order), 0, state)]
+    # Of equal promise, the furthest first: on a grid of rooms, many ways are equally short.
+    queue = [(_at_least(house, state), 0, next(order), state)]
     while queue:
-        _, _, cost, here = heapq.heappop(queue)
-        if cost > best[here]:
+        _, depth, _, here = heapq.heappop(queue)
+        if -depth > best[here]:
             continue
         if house.solved(here):
             return _path(came, here)
+        cost = 1 - depth
         for command, there in moves(house, here):
-            if useful(command) and not house.lost(there) and cost + 1 < best.get(there, 1 << 30):
-                best[there], came[there] = cost + 1, (here, command)
-                heapq.heappush(queue, (cost + 1 + _at_least(house, there), next(order), cost + 1, there))
+            if cost < best.get(there, 1 << 30) and (command[:3] == "go " or (here.room, command) in useful):
+                best[there], came[there] = cost, (here, command)
+                heapq.heappush(queue, (cost + _at_least(house, there), -cost, next(order), there))
     return None
+
+
+def _useful(house: House, state: State) -> set[tuple[int, str]]:
+    """The commands besides walking that a shortest plan may hold, each with the room to give it in."""
+    found: set[tuple[int, str]] = set()
+    for room, ways in enumerate(house.exits):
+        found |= {(room, f"open {direction} door") for direction, _ in ways}
+    for thing, at in house.stow:
+        name, target, place = house.things[thing].name, house.furniture[at], state.places[thing]
+        if target.container:
+            found |= {(target.room, f"{verb} {target.name}") for verb in ("open", "close")}
+        found.add((target.room, f"{'insert' if target.container else 'put'} {name} "
+                                f"{'into' if target.container else 'on'} {target.name}"))  # fmt: skip
+        source = house.where(place, state)
+        if source is not None and place != CARRIED and place != at:
+            found.add((source, f"take {name} from {house.furniture[place].name}" if place >= 0 else f"take {name}"))
+            if place >= 0 and house.furniture[place].container:
+                found.add((source, f"open {house.furniture[place].name}"))
+    return found
 
 
 def _at_least(house: House, state: State) -> int:
