@@ -46,20 +46,24 @@ def tools_never_raise(lab: Lab) -> None:
                 env = lab.subject.make()
                 env.reset(options={"task": spec})
                 observation, _ = _called(lab, env, spec, tool, arguments)
-                if len(observation.messages) != 1 or observation.messages[0].role != "tool":
-                    raise Broken(f"one call of {tool.name!r} is answered by {len(observation.messages)} messages", spec)
+                roles = [message.role for message in observation.messages]
+                if env is env.unwrapped and roles != ["tool"]:  # a wrapper may add messages
+                    raise Broken(f"one call of {tool.name!r} is answered by messages of {roles}, not one tool's", spec)
 
 
 def bad_calls_change_nothing(lab: Lab) -> None:
     """A call that does not fit the schema is refused in words, and the world goes on as if it had not been made."""
+    tools = _tools(lab)
+    if lab.sample is not lab.sample.unwrapped:
+        raise NotApplicable("the turn limit of a wrapped environment, which this law moves, belongs to its wrappers")
     for spec in lab.few:
-        for tool in _tools(lab):
+        for tool in tools:
             bad = list(_misfits(tool))
             env = lab.subject.make()
             env.reset(options={"task": spec})
             twin = env.fork()
             for arguments in bad:
-                env.unwrapped.max_turns = env.turn + 10  # type: ignore[attr-defined]
+                env.max_turns = env.turn + 10
                 observation, over = _called(lab, env, spec, tool, arguments)
                 shown = f"{tool.name}({arguments!r:.100})"
                 if over:
@@ -77,7 +81,7 @@ def _same_world(lab: Lab, env: TurnEnv, twin: TurnEnv, spec: TaskSpec, text: str
         raise Broken(f"{text}: the state key is {env.state_key()!r} instead of {twin.state_key()!r}", spec)
     if not lab.has_oracle:
         return
-    env.unwrapped.max_turns = env.turn + 10 * LOOK_AHEAD  # type: ignore[attr-defined]
+    env.max_turns = env.turn + 10 * LOOK_AHEAD
     for _ in range(LOOK_AHEAD):
         ours, theirs = Action.of(env.oracle()), Action.of(twin.oracle())
         if ours != theirs:

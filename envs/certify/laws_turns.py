@@ -43,7 +43,7 @@ def turns_counted(lab: Lab) -> None:
 
 def limits_truncate(lab: Lab) -> None:
     """Move the turn limit: an end that moves with it is a truncation, an end that does not is a termination."""
-    if not isinstance(lab.sample, TurnEnv):
+    if lab.sample is not lab.sample.unwrapped:
         raise NotApplicable("the turn limit of a wrapped environment belongs to its wrappers")
     for spec in lab.few:
         for who in lab.players:

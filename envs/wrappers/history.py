@@ -10,6 +10,10 @@ import gymnasium
 from ...errors import UsageError
 from ..messages import Action, ActionLike, Message, Observation
 from .base import Resets, Resetting, Stepping, Steps, TurnWrapper
+from .observation_budget import cut
+
+LONGEST = 2_000
+"""Characters of an action that are repeated; a longer one loses its middle, and says so."""
 
 
 class History(TurnWrapper):
@@ -33,6 +37,12 @@ class History(TurnWrapper):
         self._past: tuple[tuple[Message, ...], ...] = ()
         self._present: tuple[Message, ...] = ()
 
+    @property
+    def max_observation_chars(self) -> int:
+        """Every turn that is repeated may be as long as the present one."""
+        one = int(self.env.get_wrapper_attr("max_observation_chars"))
+        return one + self._turns * (one + LONGEST)
+
     def resetting(self, seed: int | None, options: Mapping[str, Any] | None) -> Resets:
         """Forget everything."""
         observation, info = yield Resetting(seed, options)
@@ -42,7 +52,10 @@ class History(TurnWrapper):
     def stepping(self, action: ActionLike) -> Steps:
         """Remember the turn, and put it before what comes next."""
         observation, *rest = yield Stepping(action)
-        pair = (*self._present, Action.of(action).message)
+        said = Action.of(action).message
+        if len(said.text) > LONGEST:
+            said = said.with_text(cut(said.text, LONGEST) or "")
+        pair = (*self._present, said)
         self._past = (*self._past, pair)[-self._turns :] if self._turns else ()
         self._present = observation.messages
         earlier = tuple(message for turn in self._past for message in turn)

@@ -46,6 +46,11 @@ class MultiAttempt(TurnWrapper):
         return self._attempts * int(self.env.get_wrapper_attr("max_turns"))
 
     @property
+    def max_observation_chars(self) -> int:
+        """An end and a beginning may stand in one observation."""
+        return 2 * int(self.env.get_wrapper_attr("max_observation_chars")) + 100
+
+    @property
     def attempt(self) -> int:
         """The present attempt: 1, 2, 3, …"""
         return self._attempt
@@ -73,7 +78,8 @@ class MultiAttempt(TurnWrapper):
         if again:
             self._attempt, self._return = self._attempt + 1, 0.0
             first, begun = yield Resetting(options={"task": self.task})
-            info = {**info, "obs_key": self._keyed(begun["obs_key"]), "failed_score": info.pop("score")}
+            info["failed_checks"] = dict(info.pop("score").checks)
+            info["obs_key"] = self._keyed(begun["obs_key"])
             del info["success"]
             told = message("user", f"That attempt failed. Attempt {self._attempt} of {self._attempts} begins.")
             observation = Observation((*observation.messages, told, *first.messages))
