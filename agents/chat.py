@@ -113,6 +113,12 @@ class Conversation:
         self.transcript = transcript
         self._rounds: list[Round] = []
 
+    def copy(self) -> Conversation:
+        """An independent conversation in the same state."""
+        twin = Conversation(self._template, self.transcript.copy(), self._context, self._system)
+        twin._rounds = list(self._rounds)
+        return twin
+
     def hear(self, observation: Observation) -> tuple[int, ...]:
         """Add the new messages; the ids to read before speaking."""
         if not self._rounds and self._system:
@@ -133,6 +139,16 @@ class ChatSession:
     def __init__(self, agent: ChatAgent, conversation: Conversation, context: EpisodeContext) -> None:
         self._agent, self._conversation, self._context = agent, conversation, context
         self._turn = 0
+
+    def fork(self, context: EpisodeContext) -> ChatSession:
+        """An independent session that has heard and said the same, for an episode forked at this turn.
+
+        Args:
+            context: the new episode's; its generator seeds the turns from here on.
+        """
+        forked = ChatSession(self._agent, self._conversation.copy(), context)
+        forked._turn = self._turn
+        return forked
 
     @property
     def rows(self) -> int:

@@ -48,6 +48,8 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Any:
         ModelError: nothing is there, or the tokenizer has no chat template.
     """
     source = _located(path)
+    if Path(source).is_dir() and not any(Path(source).glob("tokenizer*")):
+        raise ModelError(f"{path} holds no tokenizer (no tokenizer.json); save one beside the model")
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=True)
     except Exception as error:
@@ -59,7 +61,8 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Any:
 def save_model(model: Any, tokenizer: Any, path: str | os.PathLike[str]) -> None:
     """Write a model folder that ``load_model`` reads; ``path`` is the old folder or the new one, never a part.
 
-    It is written beside ``path`` and renamed. A folder that was there is moved away just before and removed after.
+    It is written beside ``path`` and renamed. A folder that was there is moved away just before and removed after:
+    a machine that dies between the two renames leaves both, whole, in a hidden folder beside ``path``.
 
     Raises:
         ModelError: the disk refuses, or ``path`` is a file.
@@ -76,7 +79,11 @@ def save_model(model: Any, tokenizer: Any, path: str | os.PathLike[str]) -> None
             tokenizer.save_pretrained(new)
             if target.exists():
                 target.rename(old)
-            new.rename(target)
+            try:
+                new.rename(target)
+            except OSError:
+                old.rename(target)
+                raise
     except OSError as error:
         raise ModelError(f"cannot save a model to {target}: {error}") from error
 

@@ -166,7 +166,9 @@ def _word_level(texts: list[str], vocab_size: int) -> Tokenizer:
     counts: Counter[str] = Counter()
     for text in texts:
         for piece in _segments(text):
-            counts.update(word for word, _ in core.pre_tokenizer.pre_tokenize_str(piece))
+            found = [word for word, _ in core.pre_tokenizer.pre_tokenize_str(piece)]
+            # A word seen only after a bracket must be sayable by itself: count its spaced form too.
+            counts.update([*found, *("▁" + word for word in found if word[0] != "▁" and word[0].isalnum())])
     # By frequency, then alphabetically: the vocabulary is a function of the texts, not of their order.
     kept = sorted(counts, key=lambda word: (-counts[word], word))[:vocab_size]
     core.model = models.WordLevel({word: i for i, word in enumerate([UNKNOWN, *sorted(kept)])}, unk_token=UNKNOWN)

@@ -122,6 +122,7 @@ class Rendering:
         self._first = lru_cache(REMEMBERED)(self._first_now)
         self._faithful = lru_cache(REMEMBERED)(self._faithful_now)
         self._settled: dict[bool, bool] = {}
+        self._frame: tuple[str, str] | None = None
         # The tools' JSON is long and belongs at the front: leave it out of suffixes where that changes nothing.
         self._suffix_tools = tools
         if tools:
@@ -168,7 +169,10 @@ class Rendering:
         return self._faithful(said) if len(said) <= REMEMBERED_CHARACTERS else self._faithful_now(said)
 
     def _faithful_now(self, said: str) -> bool:
-        return same_text(self.text([PROBE]) + said + self.suffix_text([PROBE]), self.text([PROBE, said, PROBE]))
+        if self._frame is None:
+            self._frame = self.text([PROBE]), self.suffix_text([PROBE])
+        before, after = self._frame
+        return same_text(before + said + after, self.text([PROBE, said, PROBE]))
 
     def _first_now(self, messages: tuple[Message, ...]) -> tuple[str, tuple[int, ...]]:
         text = self.text(messages)

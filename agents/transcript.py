@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 
 from ..envs.messages import Message
@@ -44,10 +45,15 @@ class Transcript:
         self._follow = follow_template
         self._entries: list[Entry] = []
         self._ids: tuple[int, ...] = ()
-        self._text: list[str] = []
-        self._suspect = False
+        self._text: tuple[str, ...] = ()
+        self._suspect = False  # whether the template may have rewritten something, so that whole texts are compared
+        self._opened_by_system = False
         self.rows = 0
         """How many rows have been begun; every one after the first is a fork."""
+
+    def copy(self) -> Transcript:
+        """An independent transcript in the same state."""
+        return copy(self)
 
     def prompt(self, entries: Sequence[Entry]) -> tuple[int, ...]:
         """The ids that the agent reads before it speaks.
@@ -61,17 +67,14 @@ class Transcript:
         known = len(self._entries)
         grown = known and len(entries) >= known and all(a is b for a, b in zip(entries, self._entries, strict=False))
         new = list(entries[known:]) if grown else list(entries)
+        begun = self.rows
         if not grown or (new and isinstance(new[0], Message)):
             new = self._begin(entries)
-        while new:
-            said, new = new[0], new[1:]
-            answers: list[Message] = []
-            while new and isinstance(new[0], Message):
-                answers.append(new.pop(0))  # type: ignore[arg-type]
-            self._append(said, tuple(answers))  # type: ignore[arg-type]
+        for said, answers in _exchanges(new):
+            self._append(said, answers)
         self._entries = list(entries)
-        if self._suspect and self._follow:
-            self._compare()
+        if self._suspect and self._rewritten():
+            self.rows = begun + 1
         return self._ids
 
     def _begin(self, entries: Sequence[Entry]) -> list[Entry]:
@@ -81,7 +84,7 @@ class Transcript:
                 break
             opening.append(entry)
         text, self._ids = self._rendering.first(tuple(opening))
-        self._text = [text]
+        self._text = (text,)
         self._suspect = False
         self._opened_by_system = bool(opening) and opening[0].role == "system"
         self.rows += 1
@@ -90,15 +93,31 @@ class Transcript:
     def _append(self, said: Utterance, answers: tuple[Message, ...]) -> None:
         suffix = self._rendering.suffix(answers)
         self._ids = (*self._ids, *said.ids, *(suffix.closed if said.closed else suffix.open))
-        self._text += [said.text, suffix.text]
-        if self._follow and not self._suspect:
-            self._suspect = not (
+        self._text = (*self._text, said.text, suffix.text)
+        if self._follow:
+            self._suspect = self._suspect or not (
                 self._rendering.appends(system=self._opened_by_system) and self._rendering.faithful(said.text)
             )
 
-    def _compare(self) -> None:
+    def _rewritten(self) -> bool:
         """Write the conversation as the template would today; if that is another text, it is another row."""
         today = self._rendering.text([e if isinstance(e, Message) else e.text for e in self._entries])
-        if not same_text(today, "".join(self._text)):
-            self._ids, self._text = self._rendering.template.encode(today), [today]
-            self.rows += 1
+        if same_text(today, "".join(self._text)):
+            return False
+        self._ids, self._text = self._rendering.template.encode(today), (today,)
+        return True
+
+
+def _exchanges(entries: Sequence[Entry]) -> Iterator[tuple[Utterance, tuple[Message, ...]]]:
+    """What was said, each with the messages that answered it; ``entries`` begins with something said."""
+    said: Utterance | None = None
+    answers: list[Message] = []
+    for entry in entries:
+        if isinstance(entry, Message):
+            answers.append(entry)
+            continue
+        if said is not None:
+            yield said, tuple(answers)
+        said, answers = entry, []
+    if said is not None:
+        yield said, tuple(answers)

@@ -19,6 +19,10 @@ from .policy import Completion, Finish, Sampling
 
 QUIET_CYCLES = 3
 """How many turns of the event loop without a new request end the wait for company (see ``_gather``)."""
+COMPANY = 4
+"""Newcomers join at once when they are at least one for so many running rows."""
+PATIENCE = 4
+"""Otherwise they join after so many passes at the latest."""
 
 
 @dataclass(slots=True, eq=False)
@@ -92,6 +96,7 @@ class TransformersPolicy:
         self._batch = RunningBatch(model)
         self._waiting: list[_Request] = []
         self._running: list[_Request] = []
+        self._patience = PATIENCE
         self._worker: asyncio.Task[None] | None = None
         self._busy = threading.Lock()  # held during a pass, so that weights never change within one
         self._thread = ThreadPoolExecutor(1, "turnwise-policy") if threaded else None
@@ -176,8 +181,7 @@ class TransformersPolicy:
         try:
             while await self._gather():
                 self._drop_abandoned()
-                free = self.max_batch - len(self._running)
-                arrivals, self._waiting = self._waiting[:free], self._waiting[free:]
+                arrivals = self._admitted()
                 self._running += arrivals
                 if not self._running:
                     continue
@@ -201,6 +205,21 @@ class TransformersPolicy:
             await asyncio.sleep(0)
             quiet = 0 if len(self._waiting) > before else quiet + 1
         return bool(self._waiting or self._running)
+
+    def _admitted(self) -> list[_Request]:
+        """The requests that join the next pass.
+
+        A few newcomers wait a few tokens for more, since reading one prompt costs a pass as reading many does.
+        """
+        free = self.max_batch - len(self._running)
+        if not self._waiting or not free:
+            return []
+        if len(self._waiting) * COMPANY < len(self._running) and self._patience > 0:
+            self._patience -= 1
+            return []
+        self._patience = PATIENCE
+        arrivals, self._waiting = self._waiting[:free], self._waiting[free:]
+        return arrivals
 
     def _step(self, arrivals: list[Row]) -> None:
         with self._busy:
@@ -251,6 +270,7 @@ def load_weights(model: Any, state_dict: Mapping[str, Any]) -> None:
 
 def _eos_ids(model: Any, tokenizer: Any) -> set[int]:
     ids: set[int] = set()
-    for source in (getattr(tokenizer, "eos_token_id", None), model.config.eos_token_id):
-        ids.update([source] if isinstance(source, int) else source or [])
+    for source in (tokenizer, model.config, getattr(model, "generation_config", None)):
+        eos = getattr(source, "eos_token_id", None)
+        ids.update([eos] if isinstance(eos, int) else eos or [])
     return ids
