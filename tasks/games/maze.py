@@ -3,6 +3,19 @@
 Rules (LMRL-Gym, arXiv 2311.18232, as its source has them): −1 per turn, also for walking into a wall; −4 for text
 that is no move; 0 for the move that reaches the goal. On ``double_t`` the mean optimal return over all 25 starts is
 −6.84, the published maximum.
+
+The procedural levels, measured on 1,000 mazes each (200 per split). Weak is 35 % oracle and 65 % random moves; the
+memoryless walker is ``reactive_move``, which level 1 promises to let arrive and the others do not.
+
+===== ====== =========== ========= ========== ====== ====== ==========
+level inside turns, mean turns max limit mean random weak   memoryless
+===== ====== =========== ========= ========== ====== ====== ==========
+1     7 × 7  7.1         10        12.9       0.008  0.215  1.000
+2     9 × 9  10.2        14        20.4       0.004  0.211  0.529
+3     11²    14.5        20        36.2       0.003  0.295  0.421
+4     15²    21.5        32        64.4       0.000  0.457  0.334
+5     21²    33.8        70        101.3      0.000  0.408  0.291
+===== ====== =========== ========= ========== ====== ====== ==========
 """
 
 from __future__ import annotations

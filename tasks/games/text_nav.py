@@ -5,8 +5,18 @@ the kitchen; the score is 1 once the food lies in the closed fridge and 0 until 
 are the eight rooms to begin in, and an episode has 15 turns, as in its data. Rebuilt without TextWorld.
 
 ``TEXT_NAV`` generates houses: how rooms are joined is the template, the words are the entities, and a house belongs
-to one split by its own hash. Levels by what is to be done, kept to a range of the planner's turns. Measured on
-@@
+to one split by its own hash. Measured on 360 houses a level (60 per split); random draws from the commands that are possible, and
+weak is 35 % oracle and 65 % random:
+
+===== ============================================ ========== ========= ========== ====== =====
+level to do                                        turns mean turns max limit mean random weak
+===== ============================================ ========== ========= ========== ====== =====
+1     reach a room                                 4.3        6         6.5        0.103  0.375
+2     bring a thing from one surface to another    5.5        7         10.9       0.006  0.239
+3     into a container, to be closed; a door       8.9        11        17.8       0.000  0.128
+4     nobody says where the thing is; two doors    12.0       15        36.1       0.000  0.222
+5     two such things; three doors                 20.2       28        60.7       0.000  0.108
+===== ============================================ ========== ========= ========== ====== =====
 """
 
 from __future__ import annotations
