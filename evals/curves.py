@@ -17,6 +17,9 @@ METRICS = "metrics.jsonl"
 RATES = frozenset({"success", "eval/success"})
 """Metrics that are proportions: they stay in [0, 1], and one seed of them has an interval of its own."""
 
+PER_SEED = frozenset({"seed", "out", "model", "store", "resume", "progress", "tensorboard", "threads", "device"})
+"""Settings in which seeds of one training may differ: where things are, and what is shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -24,13 +27,17 @@ class Run:
 
     Args:
         name: the run folder's name.
-        records: one per step, in order, as they were logged.
+        records: one per step, in order; what was logged for a step in several lines is one record.
         eval_episodes: how many episodes each evaluation had, where the run's settings say so.
+        algorithm: what trained, where the run's settings say so.
+        kind: equal for runs that differ in their seed only.
     """
 
     name: str
     records: tuple[dict[str, Any], ...]
     eval_episodes: int | None = None
+    algorithm: str = ""
+    kind: str = ""
 
     def series(self, metric: str) -> dict[int, tuple[float, float, int | None]]:
         """By step: episodes trained on so far, the metric, and how many episodes it is a mean of."""
@@ -77,6 +84,11 @@ class Curve:
     seeds: int
 
     @property
+    def by_episodes(self) -> bool:
+        """Whether the run counted the episodes that it trained on; cloning a fixed set counts steps only."""
+        return any(point.episodes for point in self.points)
+
+    @property
     def held_out(self) -> bool:
         """Whether it was measured on tasks that are not trained on."""
         return self.metric.startswith("eval/")
@@ -97,13 +109,13 @@ def read_run(path: Path | str) -> Run:
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
-            records[int(record["step"])] = record
+            records.setdefault(int(record["step"]), {}).update(record)
         except (ValueError, TypeError, KeyError):
             if number == len(lines):
                 break
             raise UsageError(f"{file}, line {number} is not a JSON object with a step: {line[:60]!r}") from None
     ordered = tuple(records[step] for step in sorted(records))
-    return Run(file.parent.name, ordered, _eval_episodes(file.parent / "config.json"))
+    return Run(file.parent.name, ordered, **_settings(file.parent / "config.json"))
 
 
 def curve(runs: Sequence[Run], metric: str, *, confidence: float = 0.95) -> Curve | None:
@@ -136,10 +148,22 @@ def _bounded(estimate: Estimate, metric: str) -> Estimate:
     return Estimate(estimate.value, low, high, estimate.n, estimate.method, estimate.confidence)
 
 
-def _eval_episodes(config: Path) -> int | None:
-    """How many episodes each evaluation of a training run has, from its saved settings."""
+def _settings(config: Path) -> dict[str, Any]:
+    """What a run's saved settings say about it; nothing where there are none."""
     try:
-        n = json.loads(config.read_text(encoding="utf-8"))["config"]["eval"]["episodes"]
+        saved = json.loads(config.read_text(encoding="utf-8"))
+        settings, algorithm = dict(saved["config"]), str(saved.get("algorithm", ""))
     except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return n if isinstance(n, int) and n > 0 else None
+        return {}
+    evaluation = settings.get("eval")
+    n = evaluation.get("episodes") if isinstance(evaluation, dict) else None
+    kind = json.dumps([algorithm, _without_seed(settings)], sort_keys=True)
+    return {"eval_episodes": n if isinstance(n, int) and n > 0 else None, "algorithm": algorithm, "kind": kind}
+
+
+def _without_seed(settings: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_seed(value) if isinstance(value, dict) else value
+        for key, value in settings.items()
+        if key not in PER_SEED
+    }

@@ -19,6 +19,17 @@ from .summary import Summary, summarise
 
 CURVES = ("success", "return", "turns")
 """Quantities whose curves a report shows, on training tasks and (with ``eval/`` before them) on held-out ones."""
+DIAGNOSTICS = {
+    "loss": "loss",
+    "entropy": "entropy, nats per token",
+    "kl_k3": "KL from the sampling policy (k3), nats per token",
+    "clip_low": "share of tokens clipped below",
+    "clip_high": "share of tokens clipped above",
+    "ess": "effective sample size, share of the batch",
+    "grad_norm": "gradient norm",
+    "cut_actions": "share of actions cut at the token limit",
+}
+"""Metrics of a training script that say how the learning went, and what they are called."""
 NOT_SEARCHED = frozenset({"checkpoints", "tensorboard", "model"})
 
 
@@ -42,12 +53,22 @@ class Training:
     """Curves of one training run, or of several seeds of it.
 
     Args:
+        algorithm: what trained; empty if unknown.
         names: the runs' folders.
         curves: by quantity (``"success"``): held-out and training tasks.
+        diagnostics: by what they are called (``"gradient norm"``).
     """
 
+    algorithm: str
     names: tuple[str, ...]
     curves: dict[str, tuple[Curve, ...]]
+    diagnostics: dict[str, Curve]
+
+    @property
+    def title(self) -> str:
+        """What a heading calls it: ``"loop, 5 seeds"``."""
+        what = self.algorithm or self.names[0]
+        return f"{what}, {len(self.names)} seeds" if len(self.names) > 1 else what
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +79,13 @@ class Report:
         title: its heading.
         evaluations: runs of episodes.
         comparison: of the first evaluation with the last, where there are several of one environment.
-        training: learning curves, if any.
+        trainings: learning curves; runs that differ in their seed only are one training.
     """
 
     title: str
     evaluations: tuple[Evaluation, ...] = ()
     comparison: Comparison | None = None
-    training: Training | None = None
+    trainings: tuple[Training, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict: all the numbers, none of the episodes."""
@@ -72,7 +93,7 @@ class Report:
             "title": self.title,
             "evaluations": [{"name": each.name, "summary": each.summary.to_json()} for each in self.evaluations],
             "comparison": self.comparison.to_json() if self.comparison else None,
-            "training": pydantic.TypeAdapter(Training | None).dump_python(self.training, mode="json"),
+            "trainings": pydantic.TypeAdapter(tuple[Training, ...]).dump_python(self.trainings, mode="json"),
         }
 
 
@@ -96,11 +117,11 @@ def gather(sources: Sequence[Path | str], *, title: str | None = None, confidenc
         metrics += _found(source, METRICS)
     names = _names(stores)
     evaluations = tuple(_evaluation(s, n, confidence) for s, n in zip(stores, names, strict=True))
-    training = _training([read_run(path) for path in metrics], confidence)
-    if not evaluations and training is None:
+    trainings = _trainings([read_run(path) for path in metrics], confidence)
+    if not evaluations and not trainings:
         where = ", ".join(map(str, sources))
         raise UsageError(f"there is nothing to report in {where}: no episode store and no {METRICS} with numbers")
-    return Report(title or _title(evaluations, training), evaluations, _comparison(evaluations, confidence), training)
+    return Report(title or _title(evaluations, trainings), evaluations, _comparison(evaluations, confidence), trainings)
 
 
 def _found(folder: Path, name: str) -> list[Path]:
@@ -131,6 +152,14 @@ def _evaluation(path: Path, name: str, confidence: float) -> Evaluation:
     return Evaluation(name, summary, episodes)
 
 
+def _trainings(runs: Sequence[Run], confidence: float) -> tuple[Training, ...]:
+    """Seeds of one training together, different trainings apart."""
+    kinds: dict[str, list[Run]] = {}
+    for run in runs:
+        kinds.setdefault(run.kind, []).append(run)
+    return tuple(t for t in (_training(members, confidence) for members in kinds.values()) if t is not None)
+
+
 def _training(runs: Sequence[Run], confidence: float) -> Training | None:
     curves = {}
     for quantity in CURVES:
@@ -138,7 +167,11 @@ def _training(runs: Sequence[Run], confidence: float) -> Training | None:
         found = tuple(c for c in both if c is not None and (len(c.points) > 1 or c.held_out))
         if found:
             curves[quantity] = found
-    return Training(tuple(run.name for run in runs), curves) if curves else None
+    named = ((title, curve(runs, name, confidence=confidence)) for name, title in DIAGNOSTICS.items())
+    diagnostics = {title: c for title, c in named if c is not None and len(c.points) > 1}
+    if not curves and not diagnostics:
+        return None
+    return Training(runs[0].algorithm, tuple(run.name for run in runs), curves, diagnostics)
 
 
 def _comparison(evaluations: Sequence[Evaluation], confidence: float) -> Comparison | None:
@@ -150,9 +183,9 @@ def _comparison(evaluations: Sequence[Evaluation], confidence: float) -> Compari
     return compare(first.episodes, last.episodes, names=(first.name, last.name), confidence=confidence)
 
 
-def _title(evaluations: Sequence[Evaluation], training: Training | None) -> str:
+def _title(evaluations: Sequence[Evaluation], trainings: Sequence[Training]) -> str:
     if not evaluations:
-        return f"Training of {', '.join(training.names)}" if training else "Report"
+        return f"Training: {', '.join(training.title for training in trainings)}"
     environments = ", ".join(dict.fromkeys(id for each in evaluations for id in each.summary.env_ids))
     policies = ", ".join(dict.fromkeys(each.summary.policy for each in evaluations if each.summary.policy))
     return f"{policies} on {environments}" if policies else environments

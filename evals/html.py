@@ -36,6 +36,16 @@ class View:
     exhibits: list[Exhibit]
 
 
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """One training, prepared for the template."""
+
+    title: str
+    note: str
+    plots: list[tuple[str, Markup]]
+    diagnostics: list[tuple[str, Markup]]
+
+
 def render_html(report: Report) -> str:
     """The report as a self-contained page."""
     environment = jinja2.Environment(
@@ -52,8 +62,7 @@ def render_html(report: Report) -> str:
         first_open=views[-1].name if views else "",
         subtitle=words.subtitle([each.summary for each in report.evaluations], report.title),
         css=Markup((TEMPLATES / "report.css").read_text(encoding="utf-8")),
-        training_plots=_plots(report.training) if report.training else [],
-        training_note=words.training_note(len(report.training.names)) if report.training else "",
+        trainings=[_learning(each, number) for number, each in enumerate(report.trainings, 1)],
         version=importlib.metadata.version("turnwise"),
     )
 
@@ -78,8 +87,15 @@ def _view(each: Evaluation) -> View:
     )
 
 
-def _plots(training: Training) -> list[tuple[str, Markup]]:
-    return [(name, curve_plot(curves, name, rate=is_rate(name))) for name, curves in training.curves.items()]
+def _learning(training: Training, number: int) -> Learning:
+    """A training, drawn; ``number`` keeps its pictures apart from those of others."""
+    of = f"{training.title} {number}"
+    return Learning(
+        title=training.title,
+        note=words.training_note(len(training.names)),
+        plots=[(name, curve_plot(curves, name, rate=is_rate(name), of=of)) for name, curves in training.curves.items()],
+        diagnostics=[(name, curve_plot([c], name, of=of, small=True)) for name, c in training.diagnostics.items()],
+    )
 
 
 def _signed_interval(estimate: Estimate) -> str:

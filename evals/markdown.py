@@ -34,10 +34,10 @@ def render_markdown(report: Report) -> str:
     ]
     if report.comparison:
         blocks += _comparison(report.comparison)
-    if report.training:
-        blocks += _training(report.training)
+    for training in report.trainings:
+        blocks += _training(training)
     for each in report.evaluations:
-        blocks += _evaluation(each, heading=len(report.evaluations) > 1 or report.training is not None)
+        blocks += _evaluation(each, heading=len(report.evaluations) > 1 or bool(report.trainings))
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
@@ -100,7 +100,7 @@ def _comparison(c: Comparison) -> list[str]:
 
 def _training(training: Training) -> list[str]:
     """Curves as tables of at most a dozen rows."""
-    blocks = ["## Learning", training_note(len(training.names))]
+    blocks = [f"## Learning: {_inline(training.title)}", training_note(len(training.names))]
     for name, curves in training.curves.items():
         curve = curves[0]
         show = percent if is_rate(name) else plain

@@ -21,20 +21,23 @@ STRONG, WEAK = "#040404", "#050505"
 VARIABLES = {INK: "--ink", QUIET: "--quiet", LINE: "--line", STRONG: "--accent", WEAK: "--second"}
 
 
-def curve_plot(curves: Sequence[Curve], name: str, *, rate: bool) -> Markup:
+def curve_plot(curves: Sequence[Curve], name: str, *, rate: bool = False, of: str = "", small: bool = False) -> Markup:
     """Curves of one quantity against episodes trained on: held-out strong, training weak, with interval bands.
 
     Args:
         curves: of the same quantity.
         name: the quantity, for readers who do not see the picture.
         rate: the quantity is a share of one: the axis is in percent, from 0 to 100.
+        of: of the run, where a page shows several.
+        small: one of many.
     """
-    figure = Figure(figsize=(6.4, 3.1), layout="constrained")
+    figure = Figure(figsize=(4.2, 2.0) if small else (6.4, 3.1), layout="constrained")
+    by_episodes = all(curve.by_episodes for curve in curves)
     axes = _axes(figure)
     scale = 100 if rate else 1
     for curve in sorted(curves, key=lambda c: c.held_out):
         colour = STRONG if curve.held_out or len(curves) == 1 else WEAK
-        x = [point.episodes for point in curve.points]
+        x = [point.episodes if by_episodes else float(point.step) for point in curve.points]
         values = [point.estimate.value * scale for point in curve.points]
         dots = "o" if len(x) <= 40 and curve.held_out else ""
         axes.plot(x, values, color=colour, linewidth=1.8 if colour == STRONG else 1.2, marker=dots, markersize=3.5)
@@ -48,11 +51,12 @@ def curve_plot(curves: Sequence[Curve], name: str, *, rate: bool) -> Markup:
         axes.set_ylim(-2, 102)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))
     axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.set_xlabel("episodes trained on", color=QUIET)
+    axes.set_xlabel("episodes trained on" if by_episodes else "training steps", color=QUIET)
     if len(curves) > 1:
         axes.legend(frameon=False, loc="best", labelcolor=INK, fontsize=9)
-    return _svg(figure, f"{name} against episodes trained on")
+    return _svg(figure, f"{name} over training {of}".strip())
 
 
 def histogram(values: Sequence[float], solved: Sequence[bool], name: str, *, of: str = "") -> Markup:

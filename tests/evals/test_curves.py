@@ -94,12 +94,15 @@ def test_a_line_cut_by_a_kill_is_dropped_and_a_damaged_one_is_named(tmp_path: Pa
         read_run(tmp_path / "nothing")
 
 
-def test_a_step_that_was_logged_twice_counts_once(tmp_path: Path) -> None:
-    run = read_run(write(tmp_path / "a", [*records(), {"step": 2, "episodes": 70, "success": 0.45}]))
-    found = curve([run], "success")
-    assert found is not None
-    assert [(point.step, point.episodes) for point in found.points] == [(1, 72), (2, 142)]
-    assert found.points[-1].estimate.value == pytest.approx(0.45)
+def test_what_is_logged_for_a_step_in_several_lines_is_one_record(tmp_path: Path) -> None:
+    """Training scripts log a step and then its evaluation; a number that is logged again replaces the older one."""
+    run = read_run(write(tmp_path / "a", [*records(), {"step": 2, "success": 0.45}, {"step": 1, "eval/success": 0.3}]))
+    trained, held_out = curve([run], "success"), curve([run], "eval/success")
+    assert trained is not None
+    assert held_out is not None
+    assert [(point.step, point.episodes) for point in trained.points] == [(1, 72.0), (2, 142.0)]
+    assert trained.points[-1].estimate.value == pytest.approx(0.45)
+    assert [point.episodes for point in held_out.points] == [0.0, 72.0, 142.0]
 
 
 def test_the_number_of_evaluation_episodes_may_stand_in_the_settings(tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def test_training_curves_over_seeds(tmp_path: Path) -> None:
     assert "episodes trained on" in page.text
     assert "held-out tasks" in page.text
     assert "| 20 | 1,440 | 70.0 % |" in text
-    curves = json.loads(files.json.read_text())["training"]["curves"]
+    curves = json.loads(files.json.read_text())["trainings"][0]["curves"]
     assert [curve["metric"] for curve in curves["success"]] == ["eval/success", "success"]
 
 
@@ -248,7 +248,7 @@ def test_a_training_run_and_its_evaluations_make_one_report(make_episode: Make, 
     training(tmp_path, seeds=1)
     store(tmp_path / "eval" / "episodes", mixed(make_episode))
     found = gather([tmp_path])
-    assert found.training is not None
+    assert len(found.trainings) == 1
     assert [each.name for each in found.evaluations] == ["eval"]
     assert "One seed" in Page(render_html(found)).text
 
@@ -309,3 +309,24 @@ def test_the_choice_of_episodes_is_fair(make_episode: Make, order: list[int]) ->
 def test_few_episodes_are_all_shown(make_episode: Make) -> None:
     assert len(choose([make_episode(True), make_episode(False, seed=1)])) == 2
     assert choose([]) == []
+
+
+def test_seeds_are_averaged_and_different_trainings_are_not(tmp_path: Path) -> None:
+    """A warm start and the training after it lie in one folder; their curves must not be mixed."""
+    training(tmp_path, seeds=3)
+    for seed in range(3):
+        config = {"env": "demo/X-v0", "seed": seed, "out": f"runs/{seed}", "lr": 0.1 if seed < 2 else 0.2}
+        text = json.dumps({"algorithm": "loop", "config": config})
+        (tmp_path / f"seed-{seed}" / "config.json").write_text(text)
+    found = gather([tmp_path])
+    assert [each.title for each in found.trainings] == ["loop, 2 seeds", "loop"]
+    assert found.trainings[0].names == ("seed-0", "seed-1")
+    assert Page(render_html(found)).harmless
+
+
+def test_a_training_that_counts_no_episodes_is_drawn_over_steps(tmp_path: Path) -> None:
+    lines = [{"step": step, "loss": 1 / step, "eval/success": 0.5} for step in range(1, 6)]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = Page(report(tmp_path).html.read_text())
+    assert "training steps" in page.text
+    assert "loss" in page.text
