@@ -15,6 +15,7 @@ from .commands.compare import compare
 from .commands.data import data
 from .commands.envs import envs
 from .commands.evaluate import evaluate
+from .commands.new import new
 from .commands.replay import replay
 from .commands.report import report
 from .commands.terminal import INTERRUPTED, complain
@@ -35,6 +36,7 @@ app = typer.Typer(
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "envs": envs,
+    "new": new,
     "certify": certify,
     "eval": evaluate,
     "data": data,

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Annotated
 
 import typer
 
 from ..envs.certify.certify import LAWS
 from ..envs.certify.certify import certify as try_laws
-from ..envs.certify.report import Certificate
+from ..envs.certify.report import Certificate, Status, Verdict
 from ..envs.registry import entries, find
-from ..errors import UsageError
+from ..errors import EnvironmentDiedError, UsageError
+from .apart import apart
 from .envs import missing
 from .names import environment
 from .terminal import complain, screen
@@ -59,7 +58,9 @@ def certify(
     for name in ids or []:
         environment(name)  # a wrong name is said before anything is tried
     certificates = []
-    for certificate in tried([name for name in names if name not in skipped], quick, law or [], seed, jobs):
+    for certificate in tried(
+        [name for name in names if name not in skipped], quick, law or [], seed, jobs or os.cpu_count() or 1
+    ):
         certificates.append(certificate)
         if not as_json:
             screen().print(str(certificate), markup=False, style=None if certificate.passed else "red")
@@ -72,17 +73,16 @@ def certify(
         raise typer.Exit(1)
 
 
-def tried(names: list[str], quick: bool, laws: list[str], seed: int, jobs: int | None) -> Iterator[Certificate]:
-    """The certificates as they come, each made in a process that has made no other."""
-    workers = min(jobs or os.cpu_count() or 1, max(1, len(names)))
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, max_tasks_per_child=1) as pool:
-        pending = [pool.submit(one, name, quick, tuple(laws), seed) for name in names]
-        try:
-            for future in as_completed(pending):
-                yield future.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+def tried(names: list[str], quick: bool, laws: list[str], seed: int, jobs: int) -> Iterator[Certificate]:
+    """The certificates as they come, each made in a process that makes no other."""
+    for (name, *_), found in apart(one, [(name, quick, tuple(laws), seed) for name in names], jobs):
+        if isinstance(found, EnvironmentDiedError):
+            died = Verdict("survives", "an environment does not end its process", Status.FAIL, str(found))
+            yield Certificate(name, (died,))
+        elif isinstance(found, Exception):
+            raise found
+        else:
+            yield found
 
 
 def one(name: str, quick: bool, laws: tuple[str, ...], seed: int) -> Certificate:

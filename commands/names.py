@@ -1,60 +1,94 @@
-"""What a person may type for an environment: an id, or a Python file that registers one."""
+"""What a person may type for an environment: an id, a Python file that registers one, or a package's folder."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+import tomllib
 from pathlib import Path
 
-from ..envs.registry import entries, find
+from ..envs.registry import GROUP, entries, find, register
 from ..errors import UsageError
 
 
 def environment(text: str) -> str:
     """The id that ``text`` means.
 
-    ``my_env.py`` is imported, and means the one environment that it registers; ``my_env.py:demo/Mine-v0`` means this
-    one of several. Anything else is an id.
+    ``my_env.py`` is imported, and stands for the one environment that it registers; ``my_env.py:demo/Mine-v0`` for
+    this one of several. ``my_env``, a folder such as ``turnwise new`` writes, stands for the environment that its
+    ``pyproject.toml`` declares, installed or not. Anything else is an id.
 
     Args:
-        text: an id, a file, or a file and an id.
+        text: an id, a file, or a folder; with ``:ID`` after it where there are several.
 
     Raises:
         UnknownEnvironmentError: no such id; the message names the nearest.
-        UsageError: the file cannot be imported, or does not register exactly one environment.
+        UsageError: the file or folder cannot be imported, or does not bring exactly one environment.
     """
-    file, _, id = text.partition(".py:")
-    if not text.endswith(".py") and not id:
+    place, colon, id = text.partition(":")
+    path = Path(place)
+    if path.suffix != ".py" and not (path / "pyproject.toml").is_file():
         return find(text).id
-    path = Path(file if text.endswith(".py") else f"{file}.py")
-    registered = imported(path)
-    if id:
-        return find(id).id
-    if len(registered) != 1:
-        found = f"it registers {', '.join(registered)}; name one, as {path}:ID" if registered else "it registers none"
-        raise UsageError(f"{path} stands for the one environment that it registers, but {found}")
-    return registered[0]
+    brought = from_file(path) if path.suffix == ".py" else from_package(path)
+    if colon and id in brought:
+        return id
+    if colon or len(brought) != 1:
+        known = f"it brings {', '.join(brought)}; name one, as {path}:ID" if brought else "it brings none"
+        raise UsageError(f"{text} should stand for one environment, but {known}")
+    return brought[0]
 
 
-def imported(path: Path) -> list[str]:
-    """Import a file as a module of its own name, and list the ids whose class it defines.
+def from_file(path: Path) -> list[str]:
+    """Import a file as a module of its own name; the ids whose class it defines.
 
-    Its folder goes to the import path, so that processes started later can import it too.
+    Raises:
+        UsageError: there is no such file, its name is taken, or it raises.
     """
     if not path.is_file():
         raise UsageError(f"there is no file {path}; name a Python file, or an id (`turnwise envs` lists them)")
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
     known = sys.modules.get(path.stem)
     if known is not None and Path(getattr(known, "__file__", None) or "").resolve() != path.resolve():
         raise UsageError(f"a module called {path.stem!r} is imported already; give {path} another name")
+    _reachable(path.resolve().parent)
+    _import(path.stem, path)
+    return [entry.id for entry in entries() if getattr(entry.entry_point, "__module__", "") == path.stem]
+
+
+def from_package(folder: Path) -> list[str]:
+    """Register what a source folder's ``pyproject.toml`` declares; its ids.
+
+    Raises:
+        UsageError: the declaration cannot be read, or what it names cannot be imported.
+    """
+    declared = folder / "pyproject.toml"
     try:
-        importlib.import_module(path.stem)
+        project = tomllib.loads(declared.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"cannot read {declared}: {error}") from None
+    points: dict[str, str] = project.get("project", {}).get("entry-points", {}).get(GROUP, {})
+    for root in (folder, folder / "src"):
+        _reachable(root.resolve())
+    for id, point in points.items():
+        module, _, name = point.partition(":")
+        found = getattr(_import(module, declared), name, None)
+        if found is None:
+            raise UsageError(f"{declared} declares {id} as {point}, but {module} has no {name!r}")
+        register(id, found)
+    return list(points)
+
+
+def _reachable(folder: Path) -> None:
+    """Let this process, and those started from it, import from a folder."""
+    if folder.is_dir() and str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+        inherited = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(folder), inherited)))
+
+
+def _import(module: str, named_by: Path) -> object:
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(module)
     except Exception as error:
-        raise UsageError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
-    return [entry.id for entry in entries() if _module(entry.entry_point) == path.stem]
-
-
-def _module(entry_point: object) -> str:
-    return entry_point.partition(":")[0] if isinstance(entry_point, str) else getattr(entry_point, "__module__", "")
+        raise UsageError(f"{named_by} cannot be imported: {type(error).__name__}: {error}") from error

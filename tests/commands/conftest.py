@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from turnwise.cli import main
+from turnwise.envs import registry
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -48,7 +50,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     monkeypatch.chdir(tmp_path)
     shutil.copy(EXAMPLES / "minimal_env.py", tmp_path / "guess.py")
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "guess", raising=False)  # the module of the test before is another file
+    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    for name in [name for name in sys.modules if name.split(".")[0] in ("guess", "my_env")]:
+        monkeypatch.delitem(sys.modules, name)  # the module of the test before is another file
 
     def call(*words: str) -> Ran:
         capfd.readouterr()

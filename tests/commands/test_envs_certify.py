@@ -67,6 +67,17 @@ def test_certify_tries_several_in_processes_of_their_own(run: Run) -> None:
     assert "2 of 2 environments are certified" in ran.out
 
 
+def test_certify_survives_what_ends_its_process(run: Run, tmp_path: Path) -> None:
+    text = (
+        (tmp_path / "guess.py").read_text().replace('return "Guess', '__import__("os")._exit(3)\n        return "Guess')
+    )
+    (tmp_path / "deadly.py").write_text(text.replace("demo/", "cli/"))
+    ran = run("certify", "deadly.py", "guess.py", "--quick", "--law", "oracle_solves", "-j", "1")
+    assert ran.code == 1
+    assert "its process died with exit code 3" in ran.out
+    assert "demo/GuessNumber-v0: certified" in ran.out, "one environment's death is not another's"
+
+
 def test_certify_lists_its_laws(run: Run) -> None:
     listed = run("certify", "--laws").out
     assert "fork_is_independent: " in listed
@@ -80,12 +91,15 @@ def test_certify_wants_names_or_all(run: Run) -> None:
     run("certify", "guess.py", "--law", "be_nice").refused("there is no law 'be_nice'")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["turn", "tool"])
 def test_new_writes_an_environment_that_certifies(run: Run, kind: str) -> None:
     ran = run("new", "my_env", "--kind", kind)
     assert ran.code == 0, ran.err
-    assert "turnwise certify my_env.py" in ran.out, "it says what to do next"
-    ran = run("certify", "my_env.py", "--quick")
+    assert "turnwise certify my_env" in ran.out, "it says what to do next"
+    ran = run("certify", "my_env", "--quick")
     assert ran.code == 0, ran.out + ran.err
-    run("new", "my_env", "--kind", kind).refused("my_env.py", "exists")
+    assert "my_env/MyEnv-v0: certified" in ran.out
+    assert "success 100.0 %" in run("eval", "my_env", "-p", "oracle", "-n", "3", "--no-report").out
+    run("new", "my_env", "--kind", kind).refused("my_env", "exists")
     run("new", "2bad name").refused("2bad name")

@@ -1,0 +1,61 @@
+"""``turnwise train``: a nano model trained from the command line, stopped, resumed and evaluated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+Run = Callable[..., Any]
+
+SMALL = (
+    "env=turnwise/MazeFO-v0", "nano.size=0.1M", "agent.context=last:1", "agent.max_tokens=4", "demonstrations.count=8",
+    "eval.episodes=0", "batch=8", "checkpoint_every=1", "threads=1", "tensorboard=false",
+)  # fmt: skip
+
+
+def test_settings_are_listed_with_their_meaning(run: Run) -> None:
+    for algorithm in ("loop", "bc"):
+        listed = run("train", algorithm, "--settings").out
+        for setting in ("env (needed)", "optimizer.lr", "checkpoint_every"):
+            assert setting in listed
+
+
+def test_clone_then_loop_then_eval(run: Run) -> None:
+    ran = run("train", "bc", *SMALL, "steps=2", "--out", "runs/bc")
+    assert ran.code == 0, ran.err
+    assert ran.out.strip() == "runs/bc/model", "the model's folder goes to standard output, for a pipe"
+    words = [word for word in SMALL if not word.startswith(("nano", "demonstrations", "batch"))]
+    ran = run("train", "loop", *words, "model=runs/bc/model", "steps=1", "tasks=2", "k=2", "--out", "runs/loop")
+    assert ran.code == 0, ran.err
+    lines = [json.loads(line) for line in Path("runs/loop/metrics.jsonl").read_text().splitlines()]
+    assert lines[-1]["step"] == 1
+    ran = run("eval", "turnwise/MazeFO-v0", "-p", "runs/loop/model", "-n", "2", "--split", "train", "--no-report")
+    assert ran.code == 0, ran.err
+    assert "success" in ran.out
+    run("train", "bc", *SMALL, "steps=2", "--out", "runs/bc").refused("runs/bc", "resume")
+    run("train", "bc", *SMALL, "steps=3", "seed=5", "--out", "runs/bc", "--resume").refused("seed")
+
+
+def test_a_corrupt_checkpoint_is_named(run: Run) -> None:
+    assert run("train", "bc", *SMALL, "steps=1", "--out", "runs/bc").code == 0
+    checkpoints = sorted(Path("runs/bc/checkpoints").iterdir())
+    for file in (file for folder in checkpoints for file in folder.rglob("*.safetensors")):
+        file.write_bytes(file.read_bytes()[:64])
+    run("train", "bc", *SMALL, "steps=2", "--out", "runs/bc", "--resume").refused("checkpoint", checkpoints[-1].name)
+
+
+def test_ctrl_c_leaves_a_run_that_resumes(run: Run, ctrl_c: Callable[..., Any], tmp_path: Path) -> None:
+    words = ("train", "bc", *SMALL, "steps=4000", "--out", "runs/long")
+    metrics = tmp_path / "runs" / "long" / "metrics.jsonl"
+    stopped = ctrl_c(words, lambda: metrics.exists() and len(metrics.read_text().splitlines()) > 3)
+    stopped.interrupted()
+    done = len(metrics.read_text().splitlines())
+    ran = run(*words, f"steps={done + 2}", "--resume")
+    assert ran.code == 0, ran.err
+    steps = [json.loads(line)["step"] for line in metrics.read_text().splitlines()]
+    assert steps == list(range(1, done + 3)), "every step stands there once"
