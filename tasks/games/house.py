@@ -187,6 +187,22 @@ def plan(house: House, state: State) -> tuple[str, ...] | None:
     return None
 
 
+def describe(house: House, *, tell: bool) -> str:
+    """The objective in words; with ``tell`` also where things are at first."""
+    parts = []
+    for thing, at in house.stow:
+        source, target = house.furniture[house.places[thing]], house.furniture[at]
+        what = f"the {house.things[thing].name}"
+        if tell:
+            what += f" from the {source.name} in the {house.rooms[source.room]}"
+        into = f"{'into' if target.container else 'on'} the {target.name} in the {house.rooms[target.room]}"
+        parts.append(f"put {what} {into}" + (f" and close the {target.name}" if target.container else ""))
+    if house.reach is not None:
+        parts.append(f"go to the {house.rooms[house.reach]}")
+    text = ", and ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
 def _useful(house: House, state: State) -> set[tuple[int, str]]:
     """The commands besides walking that a shortest plan may hold, each with the room to give it in."""
     found: set[tuple[int, str]] = set()

@@ -5,8 +5,8 @@ the kitchen; the score is 1 once the food lies in the closed fridge and 0 until 
 are the eight rooms to begin in, and an episode has 15 turns, as in its data. Rebuilt without TextWorld.
 
 ``TEXT_NAV`` generates houses: how rooms are joined is the template, the words are the entities, and a house belongs
-to one split by its own hash. Measured on 360 houses a level (60 per split); random draws from the commands that are possible, and
-weak is 35 % oracle and 65 % random:
+to one split by its own hash. Measured on 360 houses a level (60 per split); random draws from the commands that are possible,
+and weak is 35 % oracle and 65 % random:
 
 ===== ============================================ ========== ========= ========== ====== =====
 level to do                                        turns mean turns max limit mean random weak
@@ -29,7 +29,8 @@ from ...errors import TaskError
 from ..family import TaskFamily
 from ..rng import Rng, unit_hash
 from ..spec import Split, TaskSpec
-from .house import DIRECTIONS, Furniture, House, Thing, plan
+from .house import DIRECTIONS, Furniture, House, Thing, describe, plan
+from .lmrl_house import ORIGINAL
 
 Cell = tuple[int, int]
 Joined = tuple[list[Cell], list[tuple[int, int]]]
@@ -244,22 +245,6 @@ def _furniture(rooms: int, words: Words, level: NavLevel, rng: Rng) -> list[Furn
     ]
 
 
-def describe(house: House, *, tell: bool) -> str:
-    """The objective in words; with ``tell`` also where things are at first."""
-    parts = []
-    for thing, at in house.stow:
-        source, target = house.furniture[house.places[thing]], house.furniture[at]
-        what = f"the {house.things[thing].name}"
-        if tell:
-            what += f" from the {source.name} in the {house.rooms[source.room]}"
-        into = f"{'into' if target.container else 'on'} the {target.name} in the {house.rooms[target.room]}"
-        parts.append(f"put {what} {into}" + (f" and close the {target.name}" if target.container else ""))
-    if house.reach is not None:
-        parts.append(f"go to the {house.rooms[house.reach]}")
-    text = ", and ".join(parts)
-    return f"{text[0].upper()}{text[1:]}."
-
-
 def _exits(cells: Sequence[Cell], pairs: Sequence[tuple[int, int]]) -> tuple[tuple[tuple[str, int], ...], ...]:
     ways: list[list[tuple[str, int]]] = [[] for _ in cells]
     for one, other in pairs:
@@ -273,52 +258,5 @@ def _near(cell: Cell) -> list[Cell]:
     return [(cell[0] + dr, cell[1] + dc) for dr, dc in DIRECTIONS.values()]
 
 
-def _original() -> House:
-    rooms = ("bedroom", "office", "bathroom", "living room", "kitchen", "dining room", "garden", "backyard")
-    ways = (
-        ("bedroom", "west", "living room", "east"),
-        ("living room", "west", "dining room", "east"),
-        ("dining room", "west", "kitchen", "east"),
-        ("kitchen", "north", "garden", "south"),
-        ("living room", "south", "office", "north"),
-        ("office", "east", "bathroom", "west"),
-        ("bedroom", "south", "bathroom", "north"),
-        ("kitchen", "west", "backyard", "east"),
-    )
-    exits: list[list[tuple[str, int]]] = [[] for _ in rooms]
-    for one, leaving, other, coming in ways:
-        exits[rooms.index(one)].append((leaving, rooms.index(other)))
-        exits[rooms.index(other)].append((coming, rooms.index(one)))
-    furniture = (
-        Furniture("table", rooms.index("bedroom"), False),
-        Furniture("table", rooms.index("living room"), False),
-        Furniture("table", rooms.index("dining room"), False),
-        Furniture("chest", rooms.index("office"), True),
-        Furniture("fridge", rooms.index("kitchen"), True),
-    )
-    things = (
-        Thing("stale food", True),
-        Thing("fresh food", True),
-        Thing("bowl"),
-        Thing("coffee cup"),
-        Thing("plate"),
-        Thing("utensils"),
-        Thing("fruit", True),
-    )
-    house = House(
-        rooms=rooms,
-        exits=tuple(tuple(way) for way in exits),
-        furniture=furniture,
-        things=things,
-        places=(1, 1, 0, 2, 2, 3, 4),
-        start=0,
-        objective="",
-        turns=15,
-        stow=((0, 4),),
-    )
-    return replace(house, objective=describe(house, tell=True))
-
-
-ORIGINAL = _original()
 TEXT_NAV = TextNavFamily()
 FIXED_HOUSE = FixedHouseFamily()

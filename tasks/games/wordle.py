@@ -177,7 +177,8 @@ def secrets(level: int, split: Split) -> tuple[str, ...]:
 def splits_of(word: str) -> tuple[Split, ...]:
     """Where a word may be the secret: either only while learning, or only in a test.
 
-    Nowhere if the oracle cannot find it in time, or if what the agent reads first happens to spell it (``"let"`` in "letters").
+    Nowhere if the oracle cannot find it in time, or if what the agent reads first happens to spell it (``"let"`` in
+    "letters").
     """
     if word in UNLUCKY or any(word in f"{text.rules} {OPENING}".lower() for text in WORDINGS.values()):
         return ()

@@ -6,7 +6,8 @@ import pytest
 
 import turnwise as tw
 from turnwise.envs.games.text_nav import TextNavEnv, TextNavFO, TextNavPO, read
-from turnwise.tasks.games.text_nav import ORIGINAL, TEXT_NAV
+from turnwise.tasks.games.lmrl_house import ORIGINAL
+from turnwise.tasks.games.text_nav import TEXT_NAV
 
 LIVING_ROOM, KITCHEN = 3, 4
 
