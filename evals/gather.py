@@ -30,7 +30,8 @@ DIAGNOSTICS = {
     "cut_actions": "share of actions cut at the token limit",
 }
 """Metrics of a training script that say how the learning went, and what they are called."""
-NOT_SEARCHED = frozenset({"checkpoints", "tensorboard", "model"})
+NOT_SEARCHED = frozenset({"checkpoints", "demonstrations", "model", "tensorboard"})
+"""Folders of a training run that hold no evaluation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,6 +146,11 @@ class Summary:
         """Whether every planned episode is there and none was cancelled."""
         return not self.cancelled and (self.planned is None or self.episodes >= self.planned)
 
+    @property
+    def largest_k(self) -> PassK | None:
+        """pass@k and pass^k for the largest k that at least half of the tasks have attempts for; what to headline."""
+        return next((p for p in reversed(self.pass_k) if 2 * p.at.n >= self.tasks), None)
+
     def to_json(self) -> dict[str, Any]:
         """A plain dict that ``from_json`` reads back."""
         data: dict[str, Any] = _ADAPTER.dump_python(self, mode="json")

@@ -54,8 +54,7 @@ def print_comparison(comparison: Comparison, console: Console | None = None) -> 
 
 def _facts(summary: Summary) -> list[tuple[str, str]]:
     facts = [("return", plain(summary.mean_return.value))]
-    if summary.pass_k:
-        last = summary.pass_k[-1]
+    if (last := summary.largest_k) is not None:
         facts += [(f"pass@{last.k}", whole_percent(last.at.value)), (f"pass^{last.k}", whole_percent(last.hat.value))]
     facts.append(("turns", plain(summary.turns.value)))
     if summary.action_tokens.value:

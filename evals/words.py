@@ -81,8 +81,7 @@ def seconds(amount: float) -> str:
 def facts(summary: Summary) -> list[tuple[str, str, str]]:
     """What stands beside the success: name, value, and a remark (an interval, mostly)."""
     rows = [("mean return", plain(summary.mean_return.value), interval(summary.mean_return))]
-    if summary.pass_k:
-        last = summary.pass_k[-1]
+    if (last := summary.largest_k) is not None:
         rows.append((f"pass@{last.k}", percent(last.at.value), interval(last.at, rate=True)))
         rows.append((f"pass^{last.k}", percent(last.hat.value), interval(last.hat, rate=True)))
     rows.append(("turns", plain(summary.turns.value), "per episode"))

@@ -247,6 +247,8 @@ def test_training_curves_over_seeds(tmp_path: Path) -> None:
 def test_a_training_run_and_its_evaluations_make_one_report(make_episode: Make, tmp_path: Path) -> None:
     training(tmp_path, seeds=1)
     store(tmp_path / "eval" / "episodes", mixed(make_episode))
+    for folder in ("seed-0/demonstrations", "seed-0/checkpoints/step-1/pending"):
+        store(tmp_path / folder, mixed(make_episode))  # what was trained on is no evaluation
     found = gather([tmp_path])
     assert len(found.trainings) == 1
     assert [each.name for each in found.evaluations] == ["eval"]

@@ -147,6 +147,13 @@ def test_pass_k_uses_only_tasks_with_enough_attempts(make_episode: Make) -> None
     assert (by_k[2].at.value, by_k[2].at.n) == (0.5, 2)
 
 
+def test_the_headline_k_is_one_that_most_tasks_have(make_episode: Make) -> None:
+    episodes = [make_episode(seed=task, attempt=i) for task in range(5) for i in range(4 if task == 0 else 2)]
+    summary = summarise(episodes)
+    assert [p.k for p in summary.pass_k] == [2, 4]
+    assert summary.largest_k == summary.pass_k[0], "one task in five says nothing about four attempts"
+
+
 def test_single_attempts_have_no_pass_k(make_episode: Make) -> None:
     assert summarise([make_episode(seed=i) for i in range(3)]).pass_k == ()
 
