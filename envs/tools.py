@@ -145,7 +145,7 @@ def _tools_of(cls: Any) -> tuple[Tool, ...]:
     found: dict[str, Tool] = {}
     for base in reversed(cls.__mro__):
         for attribute, value in vars(base).items():
-            marked = getattr(value, MARK, None)
+            marked = getattr(getattr(value, "__func__", value), MARK, None)
             if not marked:
                 found.pop(attribute, None)
             elif isinstance(value, (staticmethod, classmethod)):

@@ -1,0 +1,54 @@
+"""Steps: illegal results cannot be made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import turnwise as tw
+from turnwise.errors import ContractError
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf, "1", None, 1j, np.nan])
+@pytest.mark.parametrize("make", [tw.running, tw.success, tw.failure, tw.truncation])
+def test_a_reward_is_a_finite_number(make: Callable[..., tw.Step], reward: Any) -> None:
+    with pytest.raises(ContractError, match="not a finite number"):
+        make("x", reward)
+
+
+@pytest.mark.parametrize("reward", [1, True, np.float32(0.5), np.int64(3), 0.25])
+def test_any_real_number_is_a_reward(reward: Any) -> None:
+    assert tw.running("x", reward).reward == reward
+
+
+def test_a_step_ends_in_one_way_only() -> None:
+    with pytest.raises(ContractError, match="never both"):
+        tw.Step(tw.Observation(), terminated=True, truncated=True)
+
+
+def test_only_a_last_step_carries_a_score() -> None:
+    with pytest.raises(ContractError, match="cannot carry a score"):
+        tw.Step(tw.Observation(), score=tw.Score(True))
+
+
+def test_the_constructors_say_what_they_are() -> None:
+    score = tw.Score(True, {"a": False})
+    cases = [
+        (tw.running("x"), (0.0, False, False, None)),
+        (tw.success("x"), (1.0, True, False, tw.Score(True))),
+        (tw.failure("x"), (0.0, True, False, tw.Score(False))),
+        (tw.truncation("x", 0.5), (0.5, False, True, None)),
+        (tw.termination("x", 0.3, score), (0.3, True, False, score)),
+    ]
+    for step, expected in cases:
+        assert (step.reward, step.terminated, step.truncated, step.score) == expected
+        assert step.done == (step.terminated or step.truncated)
+        assert step.observation.text == "x"
+
+
+def test_info_is_passed_on() -> None:
+    assert dict(tw.running("x", moved=True).info) == {"moved": True}
