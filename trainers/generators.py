@@ -21,6 +21,13 @@ def capture_generators() -> dict[str, Any]:
     }
 
 
+def seed_generators(seed: int) -> None:
+    """Seed them all: what a library draws from them is then the same in every run of this seed."""
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+
+
 def restore_generators(state: Mapping[str, Any]) -> None:
     """Put the global generators back to where ``capture_generators`` found them."""
     torch.set_rng_state(state["torch"])

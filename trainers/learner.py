@@ -196,7 +196,7 @@ class Learner:
             scores = score(self.model, part, temperature=self.temperature)
             loss, diagnostics = loss_of(scores.logp, part)
             if not torch.isfinite(loss):
-                self._diverged(part, f"the loss is {float(loss)}")
+                self._diverged(part, f"the loss is {float(loss.detach())}")
             loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
             entropy += float(scores.entropy.sum())

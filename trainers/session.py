@@ -19,7 +19,7 @@ from ..rollouts.pool import EnvPool
 from ..rollouts.store import EpisodeStore, load_episodes
 from .checkpoint import Checkpoint
 from .collect import Collected, collect
-from .generators import capture_generators, restore_generators
+from .generators import capture_generators, restore_generators, seed_generators
 from .learner import Learner, OptimizerConfig
 from .metrics import MetricsLog, StepProgress
 from .run_folder import RunFolder
@@ -88,6 +88,7 @@ class TrainingRun:
         levels = config.eval.levels or config.levels
         self._held_out = TaskSampler(family, split=config.eval.split, levels=levels).peek(config.eval.episodes)
         self.learner = Learner(model, optimizer, temperature=config.agent.temperature, dump=self.folder.dump)
+        seed_generators(config.seed)
         if checkpoint is not None:
             self._restore(checkpoint)
         self.agent = config.agent.agent(model, tokenizer, version=self.step)
