@@ -1,0 +1,59 @@
+"""Every id that comes with Turnwise: Gymnasium takes it without a warning, and it certifies."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import gymnasium
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+import turnwise as tw
+from turnwise.envs.builtin import IDS
+from turnwise.envs.certify.certify import certify
+from turnwise.envs.registry import find
+
+NEEDED = {"chess": "chess"}
+"""The module by which an extra is known to be installed."""
+
+
+def ids() -> list[object]:
+    return [
+        pytest.param(
+            id,
+            marks=pytest.mark.skipif(
+                extra is not None and importlib.util.find_spec(NEEDED.get(extra, extra)) is None,
+                reason=f"needs pip install 'turnwise[{extra}]'",
+            ),
+        )
+        for id, _, _, extra in IDS
+    ]
+
+
+@pytest.mark.parametrize("id", ids())
+def test_gymnasium_makes_checks_and_vectorises_it_without_a_warning(id: str) -> None:
+    env = gymnasium.make(id)
+    env.reset(seed=0)
+    env.step(env.action_space.sample())
+    check_env(env.unwrapped)
+    env.close()
+    vector = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make(id)] * 2)
+    observations, _ = vector.reset(seed=[0, 1])
+    assert all(isinstance(observation, tw.Observation) for observation in observations)
+    for _ in range(3):
+        observations, rewards, _, _, _ = vector.step(vector.action_space.sample())
+        assert len(observations) == len(rewards) == 2
+    vector.close()
+
+
+@pytest.mark.parametrize("id", ids())
+def test_it_is_listed_with_its_source(id: str) -> None:
+    assert find(id).source == "turnwise"
+    assert tw.make(id).spec is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("id", ids())
+def test_it_certifies(id: str) -> None:
+    certificate = certify(id, quick=True)
+    assert certificate.passed, str(certificate)
