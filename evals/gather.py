@@ -30,6 +30,8 @@ DIAGNOSTICS = {
     "cut_actions": "share of actions cut at the token limit",
 }
 """Metrics of a training script that say how the learning went, and what they are called."""
+SUMMARY = "summary.json"
+"""Beside a store: what the evaluation said of itself. Its notes are repeated; its numbers are counted anew."""
 NOT_SEARCHED = frozenset({"checkpoints", "demonstrations", "model", "tensorboard"})
 """Folders of a training run that hold no evaluation."""
 
@@ -148,9 +150,12 @@ def _names(stores: Sequence[Path]) -> list[str]:
 def _evaluation(path: Path, name: str, confidence: float) -> Evaluation:
     episodes = tuple(load_episodes(path))
     run = json.loads((path / MANIFEST).read_text(encoding="utf-8"))["run"]
-    policy = run.get("policy")
-    summary = summarise(episodes, policy=policy if isinstance(policy, str) else "", confidence=confidence)
-    return Evaluation(name, summary, episodes)
+    policy = run.get("policy") if isinstance(run.get("policy"), str) else ""
+    told = Summary.load(path.parent / SUMMARY) if (path.parent / SUMMARY).is_file() else None
+    notes, planned = (told.notes, told.planned) if told else ((), None)
+    return Evaluation(
+        name, summarise(episodes, policy=policy, confidence=confidence, notes=notes, planned=planned), episodes
+    )
 
 
 def _trainings(runs: Sequence[Run], confidence: float) -> tuple[Training, ...]:

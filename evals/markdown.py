@@ -119,7 +119,9 @@ def _training(training: Training) -> list[str]:
 def _exhibit(exhibit: Exhibit) -> str:
     e = exhibit.episode
     task = f"{e.task.family}, level {e.task.level}, {e.task.split}, {e.task.template}, seed {e.task.seed}"
-    numbers = f"{len(e.turns)} turns" + (f", return {plain(e.total_reward)}" if e.scored else "")
+    numbers = f"{len(e.turns)} turn{'' if len(e.turns) == 1 else 's'}" + (
+        f", return {plain(e.total_reward)}" if e.scored else ""
+    )
     lines: list[str] = []
     for number, turn in enumerate(e.turns, 1):
         lines.append(f"--- turn {number}" + (f", reward {signed(turn.reward, 2)}" if turn.reward else ""))

@@ -20,7 +20,7 @@ from turnwise.evals.gather import gather
 from turnwise.evals.html import render_html
 from turnwise.evals.markdown import render_markdown
 from turnwise.evals.report import report
-from turnwise.evals.summary import Summary
+from turnwise.evals.summary import Summary, summarise
 from turnwise.rollouts.store import EpisodeStore
 
 Make = Callable[..., Episode]
@@ -229,6 +229,17 @@ def test_two_runs_of_one_environment_are_compared(make_episode: Make, tmp_path: 
     page = Page(report([tmp_path / "before", tmp_path / "by-after"], tmp_path / "out").html.read_text())
     assert "by-after better: +" in page.text
     assert "paired by task" in page.text
+
+
+def test_what_an_evaluation_said_of_itself_is_repeated(make_episode: Make, tmp_path: Path) -> None:
+    episodes = mixed(make_episode)
+    store(tmp_path / "episodes", episodes)
+    summarise(episodes, planned=40, notes=["interrupted: 24 of 40 episodes; resume to play the rest"]).save(
+        tmp_path / "summary.json"
+    )
+    files = report(tmp_path)
+    assert "interrupted: 24 of 40" in Page(files.html.read_text()).text
+    assert "interrupted: 24 of 40" in files.markdown.read_text()
 
 
 def test_training_curves_over_seeds(tmp_path: Path) -> None:
