@@ -5,8 +5,8 @@ the kitchen; the score is 1 once the food lies in the closed fridge and 0 until 
 are the eight rooms to begin in, and an episode has 15 turns, as in its data. Rebuilt without TextWorld.
 
 ``TEXT_NAV`` generates houses: how rooms are joined is the template, the words are the entities, and a house belongs
-to one split by its own hash. Measured on 360 houses a level (60 per split); random draws from the commands that are possible,
-and weak is 35 % oracle and 65 % random:
+to one split by its own hash. Measured on 360 houses a level (60 per split); random draws from the commands that are
+possible, and weak is 35 % oracle and 65 % random:
 
 ===== ============================================ ========== ========= ========== ====== =====
 level to do                                        turns mean turns max limit mean random weak
