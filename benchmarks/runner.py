@@ -26,8 +26,6 @@ from rich.table import Table
 
 import turnwise as tw
 from turnwise.agents.agent import Agent, Decision, EpisodeContext, Session
-from turnwise.agents.chat import ChatAgent
-from turnwise.agents.nano import build_tokenizer
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
 
@@ -127,8 +125,12 @@ class SleepingPolicy:
         return tw.Completion(ids, (-0.5,) * len(ids), (0,) * len(ids), tw.Finish.STOP)
 
 
-def chat_agent(latency: Latency) -> ChatAgent:
+def chat_agent(latency: Latency) -> Agent:
     """A real agent with a word-level tokenizer over the sleeping policy."""
+    # Here, so that the other measurements run without a deep-learning library in the process and in its garbage.
+    from turnwise.agents.chat import ChatAgent
+    from turnwise.agents.nano import build_tokenizer
+
     tokenizer = build_tokenizer("word", [WORDS, ACTION.text])
     ids = tuple(tokenizer.encode(ACTION.text, add_special_tokens=False))
     return ChatAgent(SleepingPolicy(latency, ids), tokenizer)
@@ -211,18 +213,19 @@ def rates(scale: Scale) -> Iterable[Row]:
     tailed = Latency(scale.latency, TAIL)
     measured = asyncio.run(play(Empty, Sleeper(tailed), scale))
     yield row(f"heavy-tailed around {scale.latency:g} s", tailed.longest, measured)
-    measured = asyncio.run(play(Empty, chat_agent(Latency(scale.latency)), scale))
-    yield row("the same with ChatAgent, word-level", ideal, measured)
     measured = asyncio.run(play(Empty, Sleeper(Latency(scale.latency)), scale, others))
     yield row(f"one steps {SLOW_STEP:g} s: the other {others}", ideal, measured)
     yield row("environments on threads", ideal, asyncio.run(play(Blocking, Sleeper(Latency(scale.latency)), scale)))
     measured = asyncio.run(play(Blocking, Sleeper(Latency(scale.latency)), scale, others))
     yield row(f"one blocks {SLOW_STEP:g} s: the other {others}", ideal, measured)
+    measured = asyncio.run(play(Empty, chat_agent(Latency(scale.latency)), scale))
+    yield row("ChatAgent, word-level tokenizer", ideal, measured)
 
 
 def costs(scale: Scale) -> Iterable[tuple[str, float, float]]:
     """Name, wall microseconds per turn with an instant policy, kilobytes per live episode."""
-    for name, agent in (("scripted agent", Sleeper(Latency(0.0))), ("ChatAgent, word-level", chat_agent(Latency(0.0)))):
+    for name, make in (("scripted agent", Sleeper), ("ChatAgent, word-level tokenizer", chat_agent)):
+        agent = make(Latency(0.0))
         measured = asyncio.run(play(Empty, agent, scale))
         yield name, measured.seconds / measured.turns * 1e6, asyncio.run(memory(Empty, agent, scale))
 
@@ -236,12 +239,12 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     scale = Scale(200, 10, 0.2) if arguments.quick else Scale(1000, 20, LATENCY)
-    table = Table("", "ideal s", "measured s", "ideal / measured", "own cost, µs per turn")
+    instant = Table("instant policy", "wall µs per turn", "KiB per live episode")
     missed = False
+    table = Table("", "ideal s", "measured s", "ideal / measured", "own cost, µs per turn")
     for name, ideal, seconds, cost in rates(scale):
         missed |= ideal / seconds < 0.9
         table.add_row(name, f"{ideal:.2f}", f"{seconds:.2f}", f"{ideal / seconds:.3f}", f"{cost:.0f}")
-    instant = Table("instant policy", "wall µs per turn", "KiB per live episode")
     for name, cost, kilobytes in costs(scale):
         missed |= name == "scripted agent" and cost > 200
         instant.add_row(name, f"{cost:.0f}", f"{kilobytes:.1f}")

@@ -106,7 +106,13 @@ class Child:
         ours, theirs = socket.socketpair()
         with theirs:
             process = _spawn(theirs.fileno())
-        reader, writer = await asyncio.open_connection(sock=ours)
+        try:
+            reader, writer = await asyncio.open_connection(sock=ours)
+        except BaseException:
+            ours.close()
+            process.kill()
+            process.wait()
+            raise
         return cls(process, reader, writer)
 
     async def ask(self, handle: int, verb: str, argument: Any) -> Any:
@@ -154,7 +160,8 @@ class Child:
 
 def _spawn(fd: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", CHILD.format(path=sys.path, fd=fd)]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(fd,))
+    stderr = 2  # what an environment prints must not end up among a command's results
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stderr, pass_fds=(fd,))
 
 
 def portable(entry: Entry, kwargs: dict[str, Any]) -> Build:

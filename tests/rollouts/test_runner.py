@@ -19,6 +19,7 @@ import turnwise as tw
 from turnwise.agents.agent import Decision, EpisodeContext
 from turnwise.agents.scripted import OracleAgent, RandomAgent
 from turnwise.envs.messages import Observation
+from turnwise.envs.wrappers.turn_limit import TurnLimit
 from turnwise.errors import (
     ContractError,
     InfrastructureError,
@@ -211,6 +212,26 @@ async def test_an_environment_that_blocks_its_thread_holds_nobody_up() -> None:
             if len(order) == 19:
                 others_done.set()
     assert order[-1] == 0
+
+
+async def test_a_scripted_agent_that_never_waits_still_lets_the_loop_turn() -> None:
+    (episode,) = await played(
+        Count,
+        OracleAgent(),
+        tasks(1),
+        env_kwargs={"length": 10**9, "max_turns": 10**9},
+        episode_timeout=0.1,
+        concurrency=1,
+    )
+    assert episode.outcome is tw.Outcome.CANCELLED, "a deadline can strike only if the event loop gets its turn"
+
+
+async def test_wrapped_environments_are_played_like_any_other() -> None:
+    for kind in (Count, BlockingCount):
+        (episode,) = await played(lambda kind=kind: TurnLimit(kind(length=9), 2), OracleAgent(), tasks(1))
+        assert episode.outcome is tw.Outcome.TRUNCATED
+        assert [turn.action.text for turn in episode.turns] == ["best 0", "best 1"]
+        assert episode.score is not None
 
 
 async def test_endless_tasks_are_drawn_only_as_far_as_somebody_takes_episodes() -> None:
