@@ -54,7 +54,8 @@ class TrainingRun:
         self.metrics: dict[str, float] = {}
         self.folder = RunFolder(config.out, algorithm, keep=config.keep_checkpoints)
         self._may_change = (*MAY_CHANGE, *may_change)
-        self._pending: list[Episode] = []
+        self.pending: list[Episode] = []
+        """Episodes of the present step that are over and not yet trained on."""
         self._saved: tuple[int, int] | None = None
         self._stack = ExitStack()
 
@@ -120,15 +121,13 @@ class TrainingRun:
         options = self.config.episodes.options(
             seed=round_seed("train", self.config.seed, self.step), group_size=group_size
         )
-        return await collect(
-            self.pool, self.agent, drawn, options=options, done=tuple(self._pending), keep=self._pending
-        )
+        return await collect(self.pool, self.agent, drawn, options=options, done=tuple(self.pending), keep=self.pending)
 
     def finish_step(self, tasks: int = 0) -> None:
         """The step has been learnt: move on, past its tasks."""
         self.step += 1
         self.sampler.cursor += tasks
-        self._pending = []
+        self.pending = []
 
     async def evaluate(self) -> None:
         """Evaluate on the held-out tasks, if it is time to and was not done yet; always the same episodes."""
@@ -159,7 +158,7 @@ class TrainingRun:
 
     def checkpoint(self) -> None:
         """Write one now, unless the newest is of this very state."""
-        state = (self.step, len(self._pending))
+        state = (self.step, len(self.pending))
         if self._saved == state:
             return
         self.folder.checkpoints.save(
@@ -167,7 +166,7 @@ class TrainingRun:
             write_model=lambda path: save_model(self.model, self.tokenizer, path),
             progress={"cursor": self.sampler.cursor, "version": self.step},
             tensors={"learner": self.learner.state_dict(), "generators": capture_generators()},
-            write_pending=self._write_pending if self._pending else None,
+            write_pending=self._write_pending if self.pending else None,
         )
         self._saved = state
 
@@ -183,10 +182,10 @@ class TrainingRun:
         self.learner.load_state_dict(checkpoint.tensors["learner"])
         restore_generators(checkpoint.tensors["generators"])
         if checkpoint.pending.is_dir():
-            self._pending = load_episodes(checkpoint.pending)
-        self._saved = (self.step, len(self._pending))
+            self.pending = load_episodes(checkpoint.pending)
+        self._saved = (self.step, len(self.pending))
 
     def _write_pending(self, folder: Path) -> None:
         with EpisodeStore(folder) as store:
-            for episode in self._pending:
+            for episode in self.pending:
                 store.append(episode)

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise import Episode, Outcome
+from turnwise.agents.models import load_model, load_tokenizer
+from turnwise.errors import StoreError, UsageError
+from turnwise.rollouts.store import EpisodeStore, load_episodes
+from turnwise.trainers.behaviour_cloning import minibatch
+from turnwise.trainers.demonstrations import DemonstrationConfig, encoded, filtered
+from turnwise.trainers.metrics import read_metrics
+from turnwise.trainers.rows import pack
+from turnwise.trainers.setup import AgentConfig
+
+from . import small
+from .fakes import Said, conversation, episode, returning, turn
+
+
+def test_cloning_learns_what_was_shown(cloned: Path) -> None:
+    losses = [line["loss"] for line in read_metrics(cloned / "metrics.jsonl") if "loss" in line]
+    assert losses[-1] < 0.5 * losses[0]
+    tokenizer = load_tokenizer(cloned / "model")
+    assert len(tokenizer) < 100, "a vocabulary of the demonstrations' own words"
+
+
+def test_demonstrations_are_kept_with_the_run_and_can_be_cloned_again(tmp_path: Path, cloned: Path) -> None:
+    stored = load_episodes(cloned / "demonstrations")
+    assert len(stored) == 12
+    again = small.clone(
+        small.cloning(tmp_path / "again", steps=1, demonstrations={"store": str(cloned / "demonstrations"), "top": 0.5})
+    )
+    assert again.steps == 1
+    assert not (tmp_path / "again" / "demonstrations").exists()
+
+
+def test_cloning_starts_from_a_given_model(tmp_path: Path, cloned: Path) -> None:
+    result = small.clone(small.cloning(tmp_path / "more", steps=1, model=str(cloned / "model")))
+    first = read_metrics(result.folder / "metrics.jsonl")[1]["loss"]
+    assert first < read_metrics(cloned / "metrics.jsonl")[1]["loss"], "it goes on from what was learnt"
+
+
+def test_a_store_of_another_environment_is_refused(tmp_path: Path) -> None:
+    with EpisodeStore(tmp_path / "store") as store:
+        store.append(returning(1.0))
+    with pytest.raises(StoreError, match="episodes of test/Fake-v0"):
+        small.clone(small.cloning(tmp_path / "run", demonstrations={"store": str(tmp_path / "store")}))
+
+
+outcomes = st.sampled_from(list(Outcome))
+
+
+@given(st.lists(st.tuples(st.integers(-9, 9), st.booleans(), outcomes), max_size=12), st.floats(0.05, 1), st.booleans())
+def test_filters_keep_the_best_of_what_was_scored(
+    drawn: list[tuple[int, bool, Outcome]], top: float, only_success: bool
+) -> None:
+    episodes = [
+        episode([turn((1,), (2,), float(reward))], name=str(i), outcome=outcome, success=success)
+        for i, (reward, success, outcome) in enumerate(drawn)
+    ]
+    config = DemonstrationConfig(top=top, only_success=only_success)
+    usable = [e for e in episodes if e.scored and (e.success or not only_success)]
+    if not usable:
+        with pytest.raises(UsageError, match=f"of {len(episodes)} episodes"):
+            filtered(episodes, config)
+        return
+    kept = filtered(episodes, config)
+    assert len(kept) == max(1, round(top * len(usable)))
+    lost = [e for e in usable if e not in kept]
+    assert all(k.total_reward >= x.total_reward for k in kept for x in lost)
+    assert kept == [e for e in episodes if e in kept], "the order stays"
+
+
+def test_demonstrations_are_encoded_as_the_agent_would_have_said_them(cloned: Path) -> None:
+    model, tokenizer = load_model(cloned / "model")
+    agent = AgentConfig(context="full", show_tools=False).agent(model, tokenizer)
+    shown = load_episodes(cloned / "demonstrations")[0]
+    (coded,) = encoded([shown], agent, ())
+    for before, after in zip(shown.turns, coded.turns, strict=True):
+        assert tokenizer.decode(after.action_ids[:-1]) == before.action.text
+        assert after.action_ids[-1] == tokenizer.eos_token_id, "the closer is part of what is learnt"
+    rows = pack([coded])
+    assert int(rows.row.max()) == 0, "a full context is one row"
+    assert rows.tokens == sum(len(t.action_ids) for t in coded.turns)
+
+
+@given(st.integers(1, 20), st.integers(1, 8), st.integers(0, 3))
+def test_an_epoch_shows_every_row_at_most_once(count: int, size: int, seed: int) -> None:
+    rows = pack([conversation([Said((1,), (2,))], name=str(i)) for i in range(count)])
+    size = min(size, count)
+    for epoch in range(2):
+        steps = range(epoch * (count // size), (epoch + 1) * (count // size))
+        seen = [i for step in steps for i in set(minibatch(rows, size, step=step, seed=seed).row.tolist())]
+        assert len(seen) == len(set(seen)) == size * (count // size)
+
+
+def test_skills_out_of_range_are_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="skills"):
+        small.clone(small.cloning(tmp_path / "run", demonstrations={"skills": [1.5]}))
+
+
+def test_a_run_whose_demonstrations_all_fail_says_so(tmp_path: Path) -> None:
+    lost = Episode(
+        "e-0",
+        small.ENV,
+        returning(0.0).task,
+        "g",
+        (),
+        Outcome.INFRA_FAILED,
+        error="gone",
+    )
+    with EpisodeStore(tmp_path / "store") as store:
+        store.append(lost)
+    with pytest.raises(UsageError, match="no demonstration is left: of 1 episodes 0 were scored"):
+        small.clone(small.cloning(tmp_path / "run", demonstrations={"store": str(tmp_path / "store")}))

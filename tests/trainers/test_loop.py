@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise.agents.models import load_model
+from turnwise.errors import CheckpointError, ModelError, UnknownEnvironmentError, UsageError
+from turnwise.tasks.rng import Rng
+from turnwise.trainers import loop
+from turnwise.trainers.groups import grouped
+from turnwise.trainers.learner import Learner, OptimizerConfig
+from turnwise.trainers.metrics import read_metrics
+from turnwise.trainers.script import INTERRUPTED
+from turnwise.trainers.session import TrainingRun
+
+from . import small
+from .fakes import Bigram, Said, conversation
+
+
+@given(st.integers(1, 100), st.integers(1, 40), st.integers(0, 3))
+def test_minibatches_take_every_episode_once(count: int, size: int, seed: int) -> None:
+    parts = loop.minibatches(count, size, Rng("test", seed))
+    assert sorted(index for part in parts for index in part) == list(range(count))
+    lengths = [len(part) for part in parts]
+    assert max(lengths) <= size
+    assert max(lengths) - min(lengths) <= 1
+    assert len(parts) == -(-count // size)
+
+
+def test_a_run_leaves_everything_a_person_needs(tmp_path: Path, cloned: Path) -> None:
+    result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=2, tensorboard=True))
+    assert {path.name for path in result.folder.iterdir()} == {
+        "config.json",
+        "metrics.jsonl",
+        "tensorboard",
+        "checkpoints",
+        "model",
+    }
+    model, tokenizer = load_model(result.model)
+    assert sum(p.numel() for p in model.parameters()) > 1000
+    assert tokenizer.chat_template
+    lines = read_metrics(result.folder / "metrics.jsonl")
+    assert [line["step"] for line in lines] == [0, 1, 2, 2], "an evaluation, two steps, an evaluation"
+    assert {"return", "success", "kl_k1", "kl_k3", "clip_low", "clip_high", "ess", "ratio_p99"} <= lines[1].keys()
+    assert {"entropy_turn", "staleness_max", "idle/learner", "tokens_per_second", "mismatch_p99"} <= lines[1].keys()
+    assert lines[1]["mismatch_p99"] < 1e-4, "trainer and sampler agree on what was sampled"
+    assert lines[1]["staleness_max"] == 0, "generation and training alternate"
+    assert result.metrics["eval/episodes"] == 4
+
+
+@pytest.mark.parametrize("level", ["turn", "trajectory"])
+def test_all_ratio_levels_run(tmp_path: Path, cloned: Path, level: str) -> None:
+    result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=1, level=level))
+    assert result.metrics["updates"] > 0
+
+
+def test_groups_without_variance_are_counted_and_move_nothing() -> None:
+    model = Bigram()
+    config = loop.LoopConfig(env="none", model="none")
+    groups = grouped(conversation([Said((1,), (2,), 1.0)], name=str(i)) for i in range(6))
+    before = model.table.detach().clone()
+    metrics = loop.iterate(config, Learner(model, OptimizerConfig()), groups, version=0)
+    assert metrics["updates"] == 0
+    assert metrics["updates_skipped"] == config.epochs
+    assert metrics["filtered"] == 1.0
+    assert bool((model.table == before).all())
+
+
+def test_an_iteration_ends_when_the_policy_has_moved_too_far() -> None:
+    groups = grouped(conversation([Said((1,), (2 + i,), float(i))], name=str(i)) for i in range(4))
+    config = loop.LoopConfig(env="none", model="none", minibatch=2, epochs=3, max_kl=1e-4)
+    metrics = loop.iterate(config, Learner(Bigram(), OptimizerConfig(lr=1.0)), groups, version=0)
+    assert metrics["aborted"] == 1.0
+    assert metrics["updates"] < 6
+
+
+def test_an_iteration_on_nothing_is_no_error() -> None:
+    metrics = loop.iterate(
+        loop.LoopConfig(env="none", model="none"), Learner(Bigram(), OptimizerConfig()), [], version=0
+    )
+    assert metrics["updates"] == 0
+
+
+def test_bad_input_is_named_before_anything_is_written(tmp_path: Path, cloned: Path) -> None:
+    with pytest.raises(ModelError, match="there is no model at"):
+        small.run(small.looping(tmp_path / "a", tmp_path / "nothing"))
+    with pytest.raises(UnknownEnvironmentError, match="MazeU-v0"):
+        small.run(small.looping(tmp_path / "b", cloned / "model", env="turnwise/MazeUU-v0"))
+    assert not (tmp_path / "b").exists()
+    small.run(small.looping(tmp_path / "a", cloned / "model", steps=1))
+    with pytest.raises(UsageError, match="holds a run already"):
+        small.run(small.looping(tmp_path / "a", cloned / "model", steps=1))
+    with pytest.raises(CheckpointError, match="k was 3, now 4"):
+        small.run(small.looping(tmp_path / "a", cloned / "model", steps=1, k=4, resume=True))
+
+
+def test_an_interrupted_collection_keeps_what_was_played(tmp_path: Path, cloned: Path) -> None:
+    """Ctrl-C while episodes are played: those that are over wait in the checkpoint, and the run ends up the same."""
+    straight = small.run(small.looping(tmp_path / "straight", cloned / "model", steps=2))
+    config = small.looping(tmp_path / "broken", cloned / "model", steps=2, episodes={**small.SHARED["episodes"]})
+    run = TrainingRun(config, "loop")
+    run.begin()
+    run.open(*run.load(config.model), None, optimizer=config.optimizer)
+
+    async def interrupted() -> None:
+        task = asyncio.create_task(loop._train(config, run))
+        while run.step < 1 or not run.pending:  # noqa: ASYNC110 - nothing tells of an episode that is over
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(interrupted())
+    checkpoint = run.folder.checkpoints.latest()
+    assert checkpoint.step == 1
+    assert checkpoint.progress["cursor"] == config.tasks, "the cursor is at what was trained, not at what was played"
+    assert checkpoint.pending.is_dir()
+    resumed = small.run(config.model_copy(update={"resume": True}))
+    assert (resumed.model / "model.safetensors").read_bytes() == (straight.model / "model.safetensors").read_bytes()
+
+
+@pytest.mark.slow
+def test_ctrl_c_leaves_a_run_that_continues(tmp_path: Path, cloned: Path) -> None:
+    out = tmp_path / "run"
+    words = [f"out={out}", "steps=100000", "env=" + small.ENV, f"model={cloned / 'model'}", "tasks=2", "k=2"]
+    words += ["agent.context=last:1", "agent.max_tokens=4", "episodes.env_kwargs.max_turns=12", "eval.episodes=0"]
+    command = [sys.executable, "-m", "turnwise.trainers.loop", *words, "threads=1", "tensorboard=false"]
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONWARNINGS": "ignore"}
+    )
+    log = out / "metrics.jsonl"
+    while not (log.exists() and log.read_bytes().count(b"\n") >= 2):
+        assert process.poll() is None, process.stderr.read() if process.stderr else ""
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == INTERRUPTED
+    assert "continues with resume=true" in errors
+    assert "Traceback" not in errors
+    steps = max(line["step"] for line in read_metrics(log))
+    run = TrainingRun(loop.LoopConfig(env=small.ENV, model="m", out=str(out)), "loop")
+    assert run.folder.checkpoints.latest().step == steps, "the step that was being learnt was finished and saved"
