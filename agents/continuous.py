@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
-from transformers import DynamicCache
+from transformers.cache_utils import Cache
 
-from ..errors import ModelError, PolicyError
+from ..errors import PolicyError
+from .kv_cache import empty_cache, joined, refuse_other_caches
 from .policy import Finish
 
 PREFILL_TOKENS = 16_384
@@ -65,45 +66,46 @@ class RunningBatch:
         model: a causal language model with full attention in every layer.
 
     Raises:
-        ModelError: the model keeps another kind of cache, which cannot be cut and joined by rows.
+        ModelError: the model keeps another kind of cache.
     """
 
     def __init__(self, model: Any) -> None:
-        kinds = {type(layer).__name__ for layer in DynamicCache(config=model.config).layers} - {"DynamicLayer"}
-        if kinds:
-            raise ModelError(
-                f"{type(model).__name__} caches with {', '.join(sorted(kinds))}; continuous batching here needs full "
-                "attention in every layer: serve this model with vLLM"
-            )
+        refuse_other_caches(model)
         self.model = model
-        self.rows: list[Row] = []
-        self._cache = DynamicCache()
+        self.clear()
 
-    def step(self, arrivals: Sequence[Row], version: int) -> list[Row]:
-        """Give one token to every row, newcomers included, and take out and return the rows that it finished."""
+    def clear(self) -> None:
+        """Take all rows out."""
+        self._rows: list[Row] = []  # rows that have finished may stay for a while; see _join
+        self._cache = empty_cache()
+
+    def step(self, arrivals: Sequence[Row], version: int) -> None:
+        """Give one token to every row, newcomers included; a row that it finishes has left afterwards."""
         with torch.no_grad(), evaluating(self.model):
-            parts: list[Part] = [self._decode()] if self.rows else []
+            parts: list[Part] = [self._decode()] if any(not row.finish for row in self._rows) else []
             parts += [self._prefill(bucket) for bucket in buckets(arrivals)]
-            rows = [row for part in parts for row in part.rows]
-            sample(rows, torch.cat([part.logits for part in parts]), version)
-            self._join([(part.rows, part.cache) for part in parts])
-        return [row for row in rows if row.finish]
+            if parts:
+                rows = [row for part in parts for row in part.rows]
+                alive = [i for i, row in enumerate(rows) if not row.finish]
+                logits = torch.cat([part.logits for part in parts])
+                sample([rows[i] for i in alive], logits if len(alive) == len(rows) else logits[alive], version)
+            self._join(parts)
 
     def drop(self, unwanted: Sequence[Row]) -> None:
         """Take rows out before they finish."""
-        if unwanted:
-            self._join([(self.rows, self._cache)], unwanted)
+        for row in unwanted:
+            row.finish = Finish.ABORT
 
     def _decode(self) -> Part:
-        last = [[row.tokens[-1]] for row in self.rows]
-        return self._forward(self.rows, last, [row.cached + 1 for row in self.rows], self._cache)
+        last = [[row.tokens[-1]] for row in self._rows]
+        return self._forward(self._rows, last, [row.cached + 1 for row in self._rows], self._cache)
 
     def _prefill(self, rows: list[Row]) -> Part:
         longest = max(len(row.prompt) for row in rows)
         padded = [[0] * (longest - len(row.prompt)) + list(row.prompt) for row in rows]
-        return self._forward(rows, padded, [len(row.prompt) for row in rows], DynamicCache())
+        return self._forward(rows, padded, [len(row.prompt) for row in rows], empty_cache())
 
-    def _forward(self, rows: list[Row], tokens: list[list[int]], lengths: list[int], cache: DynamicCache) -> Part:
+    def _forward(self, rows: list[Row], tokens: list[list[int]], lengths: list[int], cache: Cache) -> Part:
         """Read ``tokens`` [rows, new]; the last ``lengths`` positions of a row are its own, the rest padding."""
         device, new = self.model.device, len(tokens[0])
         width = cache.get_seq_length() + new
@@ -118,25 +120,20 @@ class RunningBatch:
         )
         return Part(rows, output.logits[:, -1], cache)
 
-    def _join(self, parts: Sequence[tuple[list[Row], DynamicCache]], unwanted: Sequence[Row] = ()) -> None:
-        gone = {id(row) for row in unwanted}
-        stay = [[i for i, row in enumerate(rows) if not row.finish and id(row) not in gone] for rows, _ in parts]
-        kept = [(rows, cache, chosen) for (rows, cache), chosen in zip(parts, stay, strict=True) if chosen]
-        self.rows = [rows[i] for rows, _, chosen in kept for i in chosen]
+    def _join(self, parts: Sequence[Part]) -> None:
+        """Make one batch of the rows that go on. Copying costs too: a few finished rows may stay, unread."""
+        chosen = [[i for i, row in enumerate(part.rows) if not row.finish] for part in parts]
+        kept = [(part, rows) for part, rows in zip(parts, chosen, strict=True) if rows]
         if not kept:
-            self._cache = DynamicCache()
+            self.clear()
             return
-        width = max(row.cached for row in self.rows)
-        if len(kept) == 1 and len(self.rows) == len(kept[0][0]) and width == kept[0][1].get_seq_length():
-            self._cache = kept[0][1]
-            return
-        states = [[(keys[chosen], values[chosen]) for keys, values, _ in cache] for _, cache, chosen in kept]
-        self._cache = DynamicCache(
-            [
-                tuple(torch.cat([_fit(part, width) for part in same]) for same in zip(*layer, strict=True))
-                for layer in zip(*states, strict=True)
-            ]
-        )
+        alive = [part.rows[i] for part, rows in kept for i in rows]
+        width = max(row.cached for row in alive)
+        part = kept[0][0]
+        if len(kept) == 1 and 4 * len(alive) * width >= 3 * len(part.rows) * part.cache.get_seq_length():
+            self._rows, self._cache = part.rows, part.cache
+        else:
+            self._rows, self._cache = alive, joined([(part.cache, rows) for part, rows in kept], width)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +142,7 @@ class Part:
 
     rows: list[Row]
     logits: Tensor
-    cache: DynamicCache
+    cache: Cache
 
 
 def sample(rows: Sequence[Row], logits: Tensor, version: int) -> None:
@@ -172,12 +169,6 @@ def sample(rows: Sequence[Row], logits: Tensor, version: int) -> None:
         raise PolicyError(f"the model of version {version} gives log-probabilities that are not finite: it diverged")
     for row, token, logprob in zip(rows, tokens[:, 0].tolist(), chosen[:, 0].tolist(), strict=True):
         row.take(token, logprob, version)
-
-
-def _fit(states: Tensor, width: int) -> Tensor:
-    """Keys or values [rows, heads, time, head_dim], padded or cut on the left to ``width`` positions."""
-    have = states.shape[2]
-    return states[:, :, have - width :] if have >= width else functional.pad(states, (0, 0, width - have, 0))
 
 
 @contextmanager

@@ -129,4 +129,7 @@ def _wants_observation(function: Function) -> bool:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return False
-    return bool(parameters) and parameters[0].annotation in (Observation, "Observation")
+    if not parameters:
+        return False
+    annotation = parameters[0].annotation  # text in modules that postpone the evaluation of annotations
+    return annotation is Observation or (isinstance(annotation, str) and annotation.split(".")[-1] == "Observation")

@@ -175,7 +175,7 @@ class TransformersPolicy:
     def _forget(self) -> None:
         with self._busy:
             self._waiting, self._running = [], []
-            self._batch = RunningBatch(self.model)
+            self._batch.clear()
 
     async def _work(self) -> None:
         try:

@@ -2,7 +2,8 @@
 
 Requests have prompts and answers of different lengths, as turns do. A static batch lasts as long as its longest
 answer; continuous batching gives the place to the next request. All three sample the same number of useful tokens,
-in one process, alternating, so that a busy machine hurts all of them alike. Then: what a turn costs besides the model.
+in one process, alternating; seconds are of processor time, so that neighbours on the machine count little. Then: what
+a turn costs besides the model, in wall time.
 
 Run: python benchmarks/policy.py [--requests 128] [--rounds 3] [--threads 1]
 """
@@ -84,14 +85,14 @@ def compare(size: Size, longest: int, arguments: argparse.Namespace) -> None:
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(arguments.rounds):
         for name, way in ways.items():
-            began = time.perf_counter()
+            began = time.process_time()
             way()
-            seconds[name].append(time.perf_counter() - began)
+            seconds[name].append(time.process_time() - began)
     base = statistics.median(seconds["generate, static batches of 32"])
     print(f"\n{size} model, {len(requests)} requests, answers of 1 to {longest} tokens ({useful} in all)")
     for name, taken in seconds.items():
         middle = statistics.median(taken)
-        print(f"  {name:36} {useful / middle:8.0f} tok/s   {base / middle:5.2f} × static")
+        print(f"  {name:36} {useful / middle:8.0f} tok per CPU second   {base / middle:5.2f} × static")
 
 
 class Instant:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import turnwise
 from turnwise import Action, Observation, ToolCall
 from turnwise.agents.scripted import FunctionAgent, MixedAgent, NullAgent, OracleAgent, RandomAgent
 from turnwise.errors import UsageError
@@ -32,7 +33,11 @@ async def test_a_function_that_asks_for_an_observation_gets_it() -> None:
     async def later(text: str) -> str:
         return f"{text} later"
 
+    def dotted(observation: turnwise.Observation) -> str:
+        return type(observation).__name__
+
     assert await says(FunctionAgent(count), "x") == [Action("1")]
+    assert await says(FunctionAgent(dotted), "x") == [Action("Observation")]
     assert await says(FunctionAgent(later), "x") == [Action("x later")]
 
 

@@ -379,6 +379,36 @@ def test_limits_that_make_no_sense_are_refused() -> None:
         TransformersPolicy(MODEL, context_length=4096)
 
 
+@pytest.mark.parametrize("family", ["llama", "gpt2", "qwen2"])
+async def test_other_families_of_models_are_batched_as_exactly(family: str) -> None:
+    """Grouped heads, learnt positions, biases, tied embeddings: positions and masks hold for all of them."""
+    model = _other(family)
+    rng = random.Random(1)
+    prompts = [[rng.randrange(40) for _ in range(rng.randint(1, 20))] for _ in range(6)]
+    policy = TransformersPolicy(model, max_batch=4)
+    made = await asyncio.gather(*(policy.generate(p, Sampling(max_tokens=2 + i)) for i, p in enumerate(prompts)))
+    for prompt, completion in zip(prompts, made, strict=True):
+        assert completion.logprobs == pytest.approx(score(prompt, completion.token_ids, model=model), abs=1e-5)
+
+
+def _other(family: str) -> Any:
+    import transformers
+
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "initializer_range": 0.3}
+    heads = {"num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 64}
+    kinds: dict[str, tuple[str, dict[str, Any]]] = {
+        "llama": ("Llama", {**shape, **heads}),
+        "qwen2": ("Qwen2", {**shape, **heads, "tie_word_embeddings": True}),
+        "gpt2": ("GPT2", {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "initializer_range": 0.3}),
+    }
+    name, settings = kinds[family]
+    head = "GPT2LMHeadModel" if family == "gpt2" else f"{name}ForCausalLM"
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        config = getattr(transformers, f"{name}Config")(vocab_size=40, eos_token_id=None, bos_token_id=None, **settings)
+        return getattr(transformers, head)(config).eval()
+
+
 def test_a_sliding_window_model_is_refused_with_a_reason() -> None:
     from transformers import MistralConfig, MistralForCausalLM
 

@@ -1,0 +1,94 @@
+"""A key-value cache that rows can join and leave, with room for tokens to come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from transformers import DynamicCache
+from transformers.cache_utils import Cache, DynamicLayer
+
+from ..errors import ModelError
+
+SPARE = 32
+"""For how many tokens room is made at a time."""
+
+
+class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """Keys and values [rows, heads, time, head_dim] of one layer; a new token is written into room made before.
+
+    The plain layer copies the whole cache for every token, which costs more than a small model's own arithmetic.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)  # type: ignore[no-untyped-call]
+        self.room: tuple[Tensor, Tensor] | None = None
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Append the states of new positions; the states of all positions."""
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+            self.keys, self.values = key_states, value_states  # many rows end with this pass: no room yet
+            return key_states, value_states
+        assert self.keys is not None
+        assert self.values is not None
+        start, end = self.keys.shape[2], self.keys.shape[2] + key_states.shape[2]
+        if self.room is None or end > self.room[0].shape[2]:
+            more = (0, 0, 0, end - start + SPARE)
+            self.room = functional.pad(self.keys, more), functional.pad(self.values, more)
+        keys, values = self.room
+        keys[:, :, start:end] = key_states
+        values[:, :, start:end] = value_states
+        self.keys, self.values = keys[:, :, :end], values[:, :, :end]
+        return self.keys, self.values
+
+
+def empty_cache() -> Cache:
+    """A cache without rows; its layers come with the first forward pass."""
+    return Cache(layer_class_to_replicate=RoomyLayer)
+
+
+def joined(parts: Sequence[tuple[Cache, list[int]]], width: int) -> Cache:
+    """Chosen rows of several caches as one, left-padded or cut on the left to ``width`` positions."""
+    layers: list[Any] = []
+    for number in range(len(parts[0][0].layers)):
+        whole: list[Any] = [(cache.layers[number], chosen) for cache, chosen in parts]
+        layer = RoomyLayer()
+        keys = _stacked([(old.keys, chosen) for old, chosen in whole], width)
+        values = _stacked([(old.values, chosen) for old, chosen in whole], width)
+        layer.lazy_initialization(keys, values)
+        layer.room = keys, values
+        layer.keys, layer.values = keys[:, :, :width], values[:, :, :width]
+        layers.append(layer)
+    return Cache(layers=layers)
+
+
+def refuse_other_caches(model: Any) -> None:
+    """Check that rows of the model's cache can be cut and joined.
+
+    Raises:
+        ModelError: some layer has no full attention.
+    """
+    kinds = {type(layer).__name__ for layer in DynamicCache(config=model.config).layers} - {"DynamicLayer"}
+    if kinds:
+        raise ModelError(
+            f"{type(model).__name__} caches with {', '.join(sorted(kinds))}; continuous batching here needs full "
+            "attention in every layer: serve this model with vLLM"
+        )
+
+
+def _stacked(parts: Sequence[tuple[Tensor, list[int]]], width: int) -> Tensor:
+    """Zeros where nothing is, since a mask does not silence what is not a number."""
+    _, heads, _, size = parts[0][0].shape
+    room = parts[0][0].new_zeros(sum(len(chosen) for _, chosen in parts), heads, width + SPARE, size)
+    at = 0
+    for states, chosen in parts:
+        have = states.shape[2]
+        take = min(width, have)
+        index = torch.tensor(chosen, device=states.device)
+        room[at : at + len(chosen), :, width - take : width] = states[:, :, have - take :].index_select(0, index)
+        at += len(chosen)
+    return room
