@@ -31,6 +31,9 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/GuessMyCityLeaky-v0", f"{GAMES}.guess_my_city:GuessMyCityLeaky", {}, None),
     # Chess endgames: king and one piece against king and the best defence.
     ("turnwise/ChessEndgames-v0", f"{GAMES}.chess_endgames:ChessEndgamesEnv", {}, "chess"),
+    # Chess: built-in opponents of five strengths, and Stockfish where it is installed.
+    ("turnwise/Chess-v0", f"{GAMES}.chess_game:ChessEnv", {}, "chess"),
+    ("turnwise/ChessStockfish-v0", f"{GAMES}.chess_stockfish:ChessStockfishEnv", {}, "chess"),
 )
 """(id, ``module:Class``, constructor arguments, optional extra)."""
 

@@ -1,0 +1,55 @@
+"""Play whole games of chess against a built-in opponent."""
+
+from __future__ import annotations
+
+import chess
+
+from ...tasks.games.chess_game import CHESS, ChessGame
+from ...tasks.rng import Rng
+from ...tasks.spec import TaskSpec
+from ..messages import Message
+from .chess_board import ChessBoardEnv
+from .chess_search import best_move, opponent_move
+
+DEPTH = 2
+
+
+class ChessEnv(ChessBoardEnv):
+    """Chess from named openings against opponents of five strengths, from random moves to two half-moves deep."""
+
+    family = CHESS
+
+    game: ChessGame
+
+    def start(self, task: TaskSpec, rng: Rng) -> list[Message]:
+        self.game = CHESS.generate(task)
+        self.pace(self.game.turns)
+        return self.begun(opened(self.game))
+
+    def reply(self) -> chess.Move:
+        """The built-in opponent's move; its random choices depend on the task and the position only."""
+        return opponent_move(self.board, self.game.level, Rng("chess", self.game.seed, self.board.fen()))
+
+    def oracle(self) -> str:
+        """A search of two half-moves, and captures beyond; it does not know what Black will play."""
+        return self.board.san(best_move(self.board, DEPTH))
+
+    def best_return(self) -> float:
+        """A win."""
+        return 1.0
+
+
+def opened(game: ChessGame) -> chess.Board:
+    """The board after the opening and its detour, with White to move and nothing won or lost at once."""
+    for attempt in range(100):
+        board = chess.Board()
+        for san in game.opening:
+            board.push_san(san)
+        rng = Rng("detour", game.seed, attempt)
+        for _ in range(game.detour):
+            board.push(rng.pick(sorted(board.legal_moves, key=chess.Move.uci)))
+            if board.is_game_over():
+                break
+        else:
+            return board
+    raise AssertionError(f"a hundred detours of {game} all ended the game")  # pragma: no cover - odds beyond count

@@ -1,0 +1,94 @@
+"""Play whole games of chess against Stockfish, where it is installed."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any, ClassVar
+
+import chess
+import chess.engine
+
+from ...errors import InfrastructureError, UsageError
+from ...tasks.rng import Rng
+from ..fork import Forks
+from .chess_game import ChessEnv
+
+PLACES = "/usr/games:/usr/local/bin:/usr/bin:/opt/homebrew/bin"
+"""Where Stockfish is looked for, besides the search path."""
+NODES = {1: 50, 2: 100, 3: 200, 4: 500, 5: 1000}
+"""Positions that Stockfish may look at, per level."""
+BLUNDERS = {1: 0.8, 2: 0.6, 3: 0.45, 4: 0.3, 5: 0.2}
+"""How often it plays any legal move instead."""
+ORACLE_NODES = 20_000
+
+
+class ChessStockfishEnv(ChessEnv):
+    """Chess against Stockfish, held to a number of nodes and to a share of random moves by the level.
+
+    Stockfish's own limits (``UCI_Elo``, ``Skill Level``) draw random numbers from the clock; nodes do not, so that a
+    task is the same game every time. One engine process serves one environment.
+
+    Args:
+        engine: the program, by name or path.
+        max_turns: the turn limit, if another than the task's.
+        render_mode: as Gymnasium's.
+
+    Raises:
+        UsageError: there is no such program.
+    """
+
+    blocking = True
+    forks = Forks.REPLAY
+    exempt: ClassVar[dict[str, str]] = {
+        "no_clock": "python-chess waits for the engine's process with timeouts; what Stockfish plays depends on nodes"
+    }
+
+    def __init__(
+        self, *, engine: str = "stockfish", max_turns: int | None = None, render_mode: str | None = None
+    ) -> None:
+        super().__init__(max_turns=max_turns, render_mode=render_mode)
+        program = shutil.which(engine) or shutil.which(engine, path=PLACES)
+        if program is None:
+            raise UsageError(
+                f"Stockfish ({engine!r}) is not installed: apt-get install stockfish, or name it with engine=PATH"
+            )
+        self.program = program
+        self._engine: chess.engine.SimpleEngine | None = None
+
+    def reply(self) -> chess.Move:
+        """Stockfish's move, or now and then any legal one."""
+        rng = Rng("stockfish", self.game.seed, self.board.fen())
+        if rng.random() < BLUNDERS[self.game.level]:
+            return rng.pick(sorted(self.board.legal_moves, key=chess.Move.uci))
+        return self._best(NODES[self.game.level])
+
+    def oracle(self) -> str:
+        """Stockfish itself, with many times the opponent's nodes and no blunders."""
+        return self.board.san(self._best(ORACLE_NODES))
+
+    def close(self) -> None:
+        """End the engine's process."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.close()
+        super().close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _best(self, nodes: int) -> chess.Move:
+        """The engine's move; a new game each time, so that nothing remembered from earlier positions matters."""
+        try:
+            if self._engine is None:
+                self._engine = chess.engine.SimpleEngine.popen_uci(self.program)
+                self._engine.configure({"Threads": 1, "Hash": 16})
+            found = self._engine.play(self.board, chess.engine.Limit(nodes=nodes), game=object())
+        except (chess.engine.EngineError, OSError, TimeoutError) as error:
+            self._engine = None
+            raise InfrastructureError(f"Stockfish ({self.program}) failed: {error}") from error
+        if found.move is None:
+            raise InfrastructureError(f"Stockfish ({self.program}) answered no move in {self.board.fen()}")
+        return found.move
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_engine": None}
