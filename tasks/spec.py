@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -67,7 +67,14 @@ class TaskSpec:
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict that ``from_json`` reads back."""
-        return {**asdict(self), "split": str(self.split)}
+        # Spelled out: asdict() walks every field, and this runs at every reset.
+        return {
+            "family": self.family,
+            "template": self.template,
+            "level": self.level,
+            "seed": self.seed,
+            "split": str(self.split),
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TaskSpec:
