@@ -33,7 +33,7 @@ class Rng(random.Random):
         """One item of a sequence, uniformly."""
         return items[self.randrange(len(items))]
 
-    def __reduce__(self) -> tuple[type[Rng], tuple[Key, ...], object]:  # type: ignore[override]
+    def __reduce__(self) -> tuple[type[Rng], tuple[Key, ...], object]:
         return (Rng, self.key, self.getstate())
 
     def __setstate__(self, state: object) -> None:

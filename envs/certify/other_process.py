@@ -54,8 +54,6 @@ def subject_of(target: str | Callable[..., TurnEnv]) -> Subject:
 def found(address: dict[str, Any]) -> Callable[[], TurnEnv]:
     """What makes the environment at an address."""
     if "id" in address:
-        import turnwise  # noqa: F401 - registers the ids that come with it
-
         return lambda: make(address["id"])
     target: Any = reduce(getattr, address["name"].split("."), _module(address["module"], address["file"]))
     return lambda: target(**address["kwargs"])
