@@ -54,11 +54,11 @@ def train(config: CloningConfig) -> RunResult:
         DivergedError: a loss or gradient was not finite.
         KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
     """
-    return asyncio.run(_train(config))
+    with TrainingRun(config, "bc") as run:
+        return asyncio.run(_train(config, run))
 
 
-async def _train(config: CloningConfig) -> RunResult:
-    run = TrainingRun(config, "bc")
+async def _train(config: CloningConfig, run: TrainingRun) -> RunResult:
     checkpoint = run.begin()
     episodes = await demonstrations(config, run)
     model, tokenizer = run.load(checkpoint.model) if checkpoint else _first_model(config, run, episodes)

@@ -61,10 +61,10 @@ def train(config: LoopConfig) -> RunResult:
         DivergedError: a loss or gradient was not finite.
         KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
     """
-    run = TrainingRun(config, "loop")
-    checkpoint = run.begin()
-    model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
-    return asyncio.run(_train(config, run.open(model, tokenizer, checkpoint, optimizer=config.optimizer)))
+    with TrainingRun(config, "loop") as run:
+        checkpoint = run.begin()
+        model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
+        return asyncio.run(_train(config, run.open(model, tokenizer, checkpoint, optimizer=config.optimizer)))
 
 
 async def _train(config: LoopConfig, run: TrainingRun) -> RunResult:

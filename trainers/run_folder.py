@@ -7,6 +7,7 @@
     ├── metrics.jsonl     one object per step
     ├── tensorboard/
     ├── checkpoints/      step-00000012/ …
+    ├── _lock             held by the process that trains here (the kernel lets go of it when that process dies)
     ├── demonstrations/  what behaviour cloning played for itself
     ├── diverged.pt       the batch that a run stopped at, if it did
     └── model/            the trained model, for agents.load_model and --policy
@@ -14,8 +15,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,18 +58,34 @@ class RunFolder:
         """Where a batch with a non-finite loss is saved."""
         return self.path / "diverged.pt"
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from training here.
+
+        Raises:
+            UsageError: another process does, or the path is no folder.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise UsageError(f"cannot run in {self.path}: it is a file; choose another folder with out=…")
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "_lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UsageError(
+                    f"another process is training in {self.path}; wait for it, or choose another out=…"
+                ) from None
+            yield
+
     def begin(self, config: Config) -> None:
         """Start a run here. One that died before it learnt or measured anything is begun anew.
 
         Raises:
-            UsageError: the folder holds a run already, or is no folder.
+            UsageError: the folder holds a run already.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise UsageError(f"cannot run in {self.path}: it is a file; choose another folder with out=…")
         metrics = self.path / "metrics.jsonl"
         if self.checkpoints.any() or (metrics.exists() and metrics.stat().st_size):
             raise UsageError(f"{self.path} holds a run already: continue it with resume=true, or choose another out=…")
-        self.path.mkdir(parents=True, exist_ok=True)
         self._write(config)
 
     def resume(self, config: Config, *, may_change: Collection[str]) -> Checkpoint | None:

@@ -34,9 +34,15 @@ CANARY = "What is the answer?"
 class TrainingRun:
     """The state of a run, and what happens to it between the steps of an algorithm.
 
-    ``begin``, then ``open`` around a model, then as an async context manager. Leaving it by cancellation, which is
-    what Ctrl-C becomes under ``asyncio.run``, writes a checkpoint: a step that was being learnt is finished first,
-    and of one that was being collected the finished episodes are kept.
+    ::
+
+        with TrainingRun(config, "loop") as run:            # the folder is held, and logs are closed at the end
+            checkpoint = run.begin()
+            run.open(*run.load(...), checkpoint, ...)
+            async with run:                                 # environments are closed at the end
+
+    Leaving the inner block by cancellation, which is what Ctrl-C becomes under ``asyncio.run``, writes a checkpoint:
+    a step that was being learnt is finished first, and of one that was being collected the finished episodes are kept.
 
     Args:
         config: the run's settings.
@@ -58,6 +64,15 @@ class TrainingRun:
         """Episodes of the present step that are over and not yet trained on."""
         self._saved: tuple[int, int] | None = None
         self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(self.folder.held())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
 
     def begin(self) -> Checkpoint | None:
         """Start the folder, or find the checkpoint to continue from (none, if the run died before its first).
@@ -108,12 +123,9 @@ class TrainingRun:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            await self.pool.close()
-            if isinstance(error, asyncio.CancelledError):
-                self.checkpoint()
-        finally:
-            self._stack.close()
+        await self.pool.close()
+        if isinstance(error, asyncio.CancelledError):
+            self.checkpoint()
 
     async def collect(self, tasks: int, group_size: int) -> Collected:
         """Groups for the present step. The data cursor stays: it moves when they have been trained on."""

@@ -172,8 +172,14 @@ MAY_CHANGE = (
     "episodes.env_timeout",
     "episodes.episode_timeout",
     "episodes.retries",
+    "threads",
+    "device",
+    "agent.max_batch",
+    "agent.threaded",
+    "optimizer.microbatch_tokens",
 )
-"""What a resumed run may set anew: none of it changes what is learnt (but a linear schedule does end at ``steps``)."""
+"""What a resumed run may set anew: it changes what is learnt in the last digits at most (but a linear schedule does end
+at ``steps``)."""
 
 
 @dataclass(frozen=True, slots=True)

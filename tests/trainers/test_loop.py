@@ -39,6 +39,7 @@ def test_minibatches_take_every_episode_once(count: int, size: int, seed: int) -
 def test_a_run_leaves_everything_a_person_needs(tmp_path: Path, cloned: Path) -> None:
     result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=2, tensorboard=True))
     assert {path.name for path in result.folder.iterdir()} == {
+        "_lock",
         "config.json",
         "metrics.jsonl",
         "tensorboard",
@@ -61,6 +62,12 @@ def test_a_run_leaves_everything_a_person_needs(tmp_path: Path, cloned: Path) ->
 def test_all_ratio_levels_run(tmp_path: Path, cloned: Path, level: str) -> None:
     result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=1, level=level))
     assert result.metrics["updates"] > 0
+
+
+def test_trap_17_the_trainer_scores_at_the_temperature_of_sampling(tmp_path: Path, cloned: Path) -> None:
+    agent = {**small.SHARED["agent"], "temperature": 0.6}
+    result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=1, agent=agent))
+    assert result.metrics["mismatch_p99"] < 1e-4, "at another temperature than 1 both sides still agree"
 
 
 def test_groups_without_variance_are_counted_and_move_nothing() -> None:
@@ -107,11 +114,8 @@ def test_an_interrupted_collection_keeps_what_was_played(tmp_path: Path, cloned:
     """Ctrl-C while episodes are played: those that are over wait in the checkpoint, and the run ends up the same."""
     straight = small.run(small.looping(tmp_path / "straight", cloned / "model", steps=2))
     config = small.looping(tmp_path / "broken", cloned / "model", steps=2, episodes={**small.SHARED["episodes"]})
-    run = TrainingRun(config, "loop")
-    run.begin()
-    run.open(*run.load(config.model), None, optimizer=config.optimizer)
 
-    async def interrupted() -> None:
+    async def interrupted(run: TrainingRun) -> None:
         task = asyncio.create_task(loop._train(config, run))
         while run.step < 1 or not run.pending:  # noqa: ASYNC110 - nothing tells of an episode that is over
             await asyncio.sleep(0)
@@ -119,7 +123,10 @@ def test_an_interrupted_collection_keeps_what_was_played(tmp_path: Path, cloned:
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(interrupted())
+    with TrainingRun(config, "loop") as run:
+        run.begin()
+        run.open(*run.load(config.model), None, optimizer=config.optimizer)
+        asyncio.run(interrupted(run))
     checkpoint = run.folder.checkpoints.latest()
     assert checkpoint.step == 1
     assert checkpoint.progress["cursor"] == config.tasks, "the cursor is at what was trained, not at what was played"

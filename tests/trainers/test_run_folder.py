@@ -22,6 +22,7 @@ class Settings(Config):
 
 
 def begun(path: Path, settings: Config | None = None) -> RunFolder:
+    path.mkdir(exist_ok=True)
     folder = RunFolder(path, "loop")
     folder.begin(settings or Settings())
     (path / "metrics.jsonl").write_text('{"step": 0}\n')
@@ -41,8 +42,16 @@ def test_a_run_that_died_before_it_began_is_begun_anew(tmp_path: Path) -> None:
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "r").write_text("")
-    with pytest.raises(UsageError, match="it is a file"):
-        RunFolder(tmp_path / "r", "loop").begin(Settings())
+    with pytest.raises(UsageError, match="it is a file"), RunFolder(tmp_path / "r", "loop").held():
+        pass
+
+
+def test_two_cannot_train_in_one_folder(tmp_path: Path) -> None:
+    one, other = RunFolder(tmp_path / "r", "loop"), RunFolder(tmp_path / "r", "loop")
+    with one.held(), pytest.raises(UsageError, match="another process is training"), other.held():
+        pass
+    with other.held():
+        pass
 
 
 def test_what_changed_is_named_field_by_field(tmp_path: Path) -> None:
