@@ -34,6 +34,8 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     # Chess: built-in opponents of five strengths, and Stockfish where it is installed.
     ("turnwise/Chess-v0", f"{GAMES}.chess_game:ChessEnv", {}, "chess"),
     ("turnwise/ChessStockfish-v0", f"{GAMES}.chess_stockfish:ChessStockfishEnv", {}, "chess"),
+    # Car Dealer: rule-based buyers.
+    ("turnwise/CarDealer-v0", f"{GAMES}.car_dealer:CarDealerEnv", {}, None),
 )
 """(id, ``module:Class``, constructor arguments, optional extra)."""
 

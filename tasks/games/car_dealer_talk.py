@@ -1,0 +1,223 @@
+"""How a car dealer's messages are read, and how buyers talk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .car_dealer import Car, Reaction
+
+LONGEST = 2000
+"""Characters of a message that are read."""
+PRICE = re.compile(r"\$?\s?(\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?)\s?(k\b|thousand\b)?", re.IGNORECASE)
+SMALLEST = 1000
+"""Numbers below this are no prices."""
+
+
+class Topic(StrEnum):
+    """What a buyer can be asked."""
+
+    BRAND = "brand"
+    """The wanted brand."""
+    KIND = "kind"
+    """The wanted kind of car."""
+    FEATURES = "features"
+    """The wanted features."""
+    BUDGET = "budget"
+    """What the buyer can spend."""
+
+
+QUESTIONS: Mapping[Topic, str] = {
+    Topic.BRAND: "Which brand do you prefer?",
+    Topic.KIND: "What kind of car do you want?",
+    Topic.FEATURES: "Which features are important to you?",
+    Topic.BUDGET: "What is your budget?",
+}
+KEYWORDS: Mapping[Topic, str] = {
+    Topic.BUDGET: r"budget|spend|afford|price range|how much (?:can|could|would|are|do) you",
+    Topic.FEATURES: r"features?|options|equipment|extras|must[- ]have",
+    Topic.BRAND: r"brands?|makes?|manufacturers?",
+    Topic.KIND: r"kinds?|types?|style|(?:what|which) (?:sort of )?(?:car|vehicle)|looking for",
+}
+"""Words that tell a topic; the first topic that matches is meant."""
+ACCEPTS = re.compile(
+    r"^\W*(?:ok(?:ay)?\W+)?(?:deal|it'?s a deal|sold|i accept|accepted|you have a deal|we have a deal)\b", re.I
+)
+LEAVES = re.compile(r"\b(?:goodbye|good bye|no deal|get out|not selling)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a dealer's message says.
+
+    Args:
+        car: the index of the one car that it names.
+        price: the last price in it, in dollars.
+        topic: what it asks.
+        accepts: it takes the buyer's last offer.
+        leaves: it sends the buyer away.
+    """
+
+    car: int | None = None
+    price: int | None = None
+    topic: Topic | None = None
+    accepts: bool = False
+    leaves: bool = False
+
+
+def heard(text: str, cars: Sequence[Car]) -> Said:
+    """What a message says to a buyer who looks at ``cars``."""
+    text = text[:LONGEST]
+    asks = "?" in text
+    topic = next((t for t, words in KEYWORDS.items() if re.search(rf"\b(?:{words})\b", text, re.I)), None)
+    return Said(
+        car=_named(text, cars),
+        price=_price(text),
+        topic=topic if asks else None,
+        accepts=bool(ACCEPTS.search(text)) and not asks,
+        leaves=bool(LEAVES.search(text)) and not asks,
+    )
+
+
+def _price(text: str) -> int | None:
+    found = None
+    for number, thousand in PRICE.findall(text):
+        if len(number) <= 12:
+            value = float(number.replace(",", "")) * (1000 if thousand else 1)
+            if SMALLEST <= value <= 10_000_000:
+                found = int(value)
+    return found
+
+
+def _named(text: str, cars: Sequence[Car]) -> int | None:
+    """The one car that is named by brand and kind, or by either where that leaves one."""
+    low = text.casefold()
+    for parts in ([car.name for car in cars], [car.brand for car in cars], [car.kind for car in cars]):
+        found = [i for i, part in enumerate(parts) if re.search(rf"\b{re.escape(part.casefold())}\b", low)]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Persona:
+    """How a kind of buyer talks.
+
+    Args:
+        hello: the first words.
+        accept: on a sale.
+        close: on a price that is nearly good.
+        above: on a price that is too high.
+        far: on a price that is much too high.
+        leave: on leaving.
+        bored: on a message that says nothing.
+    """
+
+    hello: str
+    accept: str
+    close: str
+    above: str
+    far: str
+    leave: str
+    bored: str = "Shall we talk about cars?"
+
+    def reaction(self, reaction: Reaction) -> str:
+        """The words for a reaction."""
+        return {
+            Reaction.ACCEPT: self.accept,
+            Reaction.CLOSE: self.close,
+            Reaction.ABOVE: self.above,
+            Reaction.FAR: self.far,
+            Reaction.LEAVE: self.leave,
+        }[reaction]
+
+
+PERSONAS: Mapping[str, Persona] = {
+    "polite": Persona(
+        "Good day! I would like to buy a car, please.",
+        "Wonderful, thank you. I take it.",
+        "Thank you, we are close.",
+        "I am sorry, that is above what it is worth to me.",
+        "I am sorry, that is far above what it is worth to me.",
+        "Thank you for your time, but I have to leave. Goodbye.",
+        "Could we please talk about cars?",
+    ),
+    "respectful": Persona(
+        "Hello. I am glad that you have time for me; I want to buy a car.",
+        "I agree. It is a pleasure.",
+        "I respect that; we are close.",
+        "With respect, that is above what it is worth to me.",
+        "With respect, that is far above what it is worth to me.",
+        "I respect your price, but I will look elsewhere. Goodbye.",
+    ),
+    "talkative": Persona(
+        "Hi there! What a day, and what a nice shop! You know, I am here for a car, for once.",
+        "Oh, my cousin will be so jealous! Yes, I take it.",
+        "Well well, as my cousin says: we are close.",
+        "You know, my cousin would say that is above what it is worth to me.",
+        "Oh my, my cousin would laugh, that is far above what it is worth to me.",
+        "It was lovely to talk, but my cousin knows another dealer. Goodbye.",
+    ),
+    "rude": Persona(
+        "I want a car. Be quick.",
+        "Fine. I take it.",
+        "Come on, we are close.",
+        "No. That is above what it is worth to me.",
+        "No way. That is far above what it is worth to me.",
+        "This is a waste of time. Goodbye.",
+        "Talk about cars or be quiet.",
+    ),
+    "sarcastic": Persona(
+        "Oh great, a car dealer. My favourite people. I want a car.",
+        "What a miracle. I take it.",
+        "How generous. We are close.",
+        "Very funny. That is above what it is worth to me.",
+        "Is it made of gold? That is far above what it is worth to me.",
+        "What a treat this was. Goodbye.",
+    ),
+    "angry": Persona(
+        "My old car broke down again! I need a car now!",
+        "At last! I take it!",
+        "Why so stubborn? We are close!",
+        "That is above what it is worth to me!",
+        "Outrageous! That is far above what it is worth to me!",
+        "Enough! Goodbye!",
+        "Cars! Talk about cars!",
+    ),
+    "uncommunicative": Persona(
+        "Car.",
+        "Taken.",
+        "Close.",
+        "Above its worth.",
+        "Far above its worth.",
+        "Goodbye.",
+        "Cars?",
+    ),
+    "insulting": Persona(
+        "So you are the clown who sells cars here. Show me one.",
+        "Even you can do it right. I take it.",
+        "Not bad for a clown, we are close.",
+        "Can you count, clown? It is worth less than that to me.",
+        "Only a clown would ask that. It is worth much less to me.",
+        "I have seen better clowns. Goodbye.",
+    ),
+    "abusive": Persona(
+        "Hey, you there! Move, I want to see a car.",
+        "Finally, you useless lump. I take it.",
+        "Hurry up, lump, it is nearly right.",
+        "Are you deaf? It is worth less than that to me.",
+        "Are you mad? It is worth much less to me.",
+        "You are hopeless. Goodbye.",
+    ),
+    "toxic": Persona(
+        "Everybody says you cheat people. Sell me a car anyway.",
+        "I will tell everybody that I won. I take it.",
+        "You see, even you can learn; it is nearly right.",
+        "Typical for you. It is worth less than that to me.",
+        "Only you could try that. It is worth much less to me.",
+        "I will tell everybody about you. Goodbye.",
+    ),
+}  # fmt: skip
+"""The ten personas of LMRL-Gym, in words that a general audience can read."""
