@@ -64,8 +64,9 @@ class Maze:
         return tuple(move for move in MOVES if self.layout[step(cell, move)[0]][step(cell, move)[1]] == ".")
 
     def best(self, cell: Cell) -> str:
-        """A move on a shortest way to the goal."""
-        return min(self.open(cell), key=lambda move: self.distance[step(cell, move)])
+        """A move on a shortest way to the goal; of two, the one that closes the longer offset, as a walker would."""
+        offsets = toward(cell, self.goal)
+        return min(self.open(cell), key=lambda move: (self.distance[step(cell, move)], -offsets.get(move, 0)))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self  # nothing in it ever changes, so forks may share it
