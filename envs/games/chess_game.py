@@ -18,6 +18,7 @@ class ChessEnv(ChessBoardEnv):
     """Chess from named openings against opponents of five strengths, from random moves to two half-moves deep."""
 
     family = CHESS
+    blocking = True
 
     game: ChessGame
 

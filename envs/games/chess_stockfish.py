@@ -37,11 +37,12 @@ class ChessStockfishEnv(ChessEnv):
         UsageError: there is no such program.
     """
 
-    blocking = True
     forks = Forks.REPLAY
     exempt: ClassVar[dict[str, str]] = {
         "no_clock": "python-chess waits for the engine's process with timeouts; what Stockfish plays depends on nodes"
     }
+
+    _engine: chess.engine.SimpleEngine | None = None
 
     def __init__(
         self, *, engine: str = "stockfish", max_turns: int | None = None, render_mode: str | None = None
@@ -53,7 +54,6 @@ class ChessStockfishEnv(ChessEnv):
                 f"Stockfish ({engine!r}) is not installed: apt-get install stockfish, or name it with engine=PATH"
             )
         self.program = program
-        self._engine: chess.engine.SimpleEngine | None = None
 
     def reply(self) -> chess.Move:
         """Stockfish's move, or now and then any legal one."""

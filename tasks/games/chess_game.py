@@ -4,13 +4,19 @@ The published game (LMRL-Gym, arXiv 2311.18232) starts from the initial position
 1200. Here games start after a short named opening, so that held-out openings exist; ``standard`` is the published
 start. Levels are Black's strength:
 
-=====  ==========================================================  ==================  =================
-level  Black                                                       oracle turns, mean  oracle turns, max
-=====  ==========================================================  ==================  =================
-@table@
-=====  ==========================================================  ==================  =================
+=====  =============================================  ==================  =================
+level  Black                                          oracle turns, mean  oracle turns, max
+=====  =============================================  ==================  =================
+1      any legal move                                               18.1                 25
+2      6 of 10 moves any, else the richest capture                  17.7                 38
+3      the richest capture, else any                                18.3                 36
+4      a search of one half-move and captures, 35 %                 28.4                 42
+       of its moves any
+5      the same, 15 % of its moves any                              29.9                 61
+=====  =============================================  ==================  =================
 
-Measured over 12 training tasks each with the built-in opponents; the limit is 200 turns (LMRL-Gym: 400).
+Measured over 12 training tasks each with the built-in opponents, and won every time; also at level 5 over 30 tasks
+of every split (the longest game had 64 turns). The limit is 200 turns (LMRL-Gym: 400).
 """
 
 from __future__ import annotations
