@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import tomllib
 from pathlib import Path
@@ -79,11 +78,9 @@ def from_package(folder: Path) -> list[str]:
 
 
 def _reachable(folder: Path) -> None:
-    """Let this process, and those started from it, import from a folder."""
+    """Let this process import from a folder; those that it starts for environments get its import path."""
     if folder.is_dir() and str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
-        inherited = os.environ.get("PYTHONPATH")
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(folder), inherited)))
 
 
 def _import(module: str, named_by: Path) -> object:

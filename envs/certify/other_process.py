@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Callable
 from functools import reduce
+from pathlib import Path
 from typing import Any
 
 from ...tasks.spec import TaskSpec
@@ -60,6 +61,9 @@ def found(address: dict[str, Any]) -> Callable[[], TurnEnv]:
 
 
 def _module(name: str, file: str | None) -> Any:
+    parts = name.split(".")
+    if file is not None and list(Path(file).with_suffix("").parts[-len(parts) :]) == parts:
+        sys.path.append(str(Path(file).parents[len(parts) - 1]))  # so that its relative imports work, too
     if name != "__main__":
         try:
             return importlib.import_module(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -51,7 +50,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     shutil.copy(EXAMPLES / "minimal_env.py", tmp_path / "guess.py")
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
-    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     for name in [name for name in sys.modules if name.split(".")[0] in ("guess", "my_env")]:
         monkeypatch.delitem(sys.modules, name)  # the module of the test before is another file
 

@@ -1,0 +1,26 @@
+"""Examples in docstrings do what they show, and every module can be imported."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ITEMS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
+    "only-include"
+]
+MODULES = sorted(
+    ".".join(("turnwise", *file.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+    for item in ITEMS
+    for file in ([ROOT / item] if item.endswith(".py") else (ROOT / item).rglob("*.py"))
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings_are_true(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert not result.failed, f"{result.failed} of {result.attempted} examples in {name} are wrong; see above"
