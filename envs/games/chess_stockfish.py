@@ -84,7 +84,7 @@ class ChessStockfishEnv(ChessEnv):
                 self._engine.configure({"Threads": 1, "Hash": 16})
             found = self._engine.play(self.board, chess.engine.Limit(nodes=nodes), game=object())
         except (chess.engine.EngineError, OSError, TimeoutError) as error:
-            self._engine = None
+            self.close()
             raise InfrastructureError(f"Stockfish ({self.program}) failed: {error}") from error
         if found.move is None:
             raise InfrastructureError(f"Stockfish ({self.program}) answered no move in {self.board.fen()}")

@@ -11,10 +11,10 @@ from ...tasks.games.questions import Kind
 from ...tasks.games.twenty_questions import (
     LEVELLED,
     PHRASINGS,
+    PUBLISHED,
     TEN_OBJECTS,
     Phrasing,
     TwentyQuestions,
-    all_objects,
     article,
     best_question,
     reader,
@@ -129,7 +129,7 @@ class TwentyQuestionsEnv(PacedEnv):
 class TwentyQuestionsFull(TwentyQuestionsEnv):
     """LMRL-Gym's Twenty Questions: 158 objects, nothing listed, twenty turns."""
 
-    family = all_objects()
+    family = PUBLISHED
     random_floor = 0.2
 
     def secrets(self) -> Sequence[str]:

@@ -8,8 +8,8 @@ Measured, oracle (greedy information gain over what is still possible); ``LEVELS
 ======================  ==========  ==========  =====  ===========  ==========
 task                    candidates  attributes  limit  turns, mean  turns, max
 ======================  ==========  ==========  =====  ===========  ==========
-``OBJECTS`` (all 158)          158         123     20         8.58          15
-``SUBSET`` (all 10)             10          12     20         4.00           5
+``PUBLISHED`` (all 158)        158         123     20         8.58          15
+``TEN_OBJECTS`` (all)           10          12     20         4.00           5
 level 1                          6           5      6         3.27           5
 level 2                         10           8      8         4.11           6
 level 3                         16          12     10         4.99           8
@@ -148,34 +148,31 @@ class TwentyQuestionsFamily(TaskFamily[TwentyQuestions]):
         return TwentyQuestions(rng.pick(candidates), candidates, tuple(sorted(asked)), level.turns, spec.template)
 
 
-class FixedTwentyQuestions(TaskFamily[TwentyQuestions]):
-    """The published game over a fixed list of objects: seed n hides the n-th.
+class PublishedTwentyQuestions(TaskFamily[TwentyQuestions]):
+    """LMRL-Gym's game over all 158 objects, nothing listed: seed n hides the n-th."""
 
-    Args:
-        name: the family's name.
-        candidates: the objects.
-        asked: the attributes that are understood.
-        listed: whether the opening names them.
-    """
-
+    name = "twenty-questions"
     splits = (Split.TRAIN,)
-
-    def __init__(self, name: str, candidates: tuple[str, ...], asked: tuple[str, ...], listed: bool) -> None:
-        self.name, self.candidates, self.asked, self.listed = name, candidates, asked, listed
-        self.seeds = len(candidates)
+    seeds = 158
 
     def build(self, spec: TaskSpec, rng: Rng) -> TwentyQuestions:
-        return TwentyQuestions(self.candidates[spec.seed], self.candidates, self.asked, listed=self.listed)
+        return TwentyQuestions(objects()[spec.seed], objects(), tuple(attributes()), listed=False)
 
 
-@lru_cache(maxsize=1)
-def all_objects() -> FixedTwentyQuestions:
-    """LMRL-Gym's game over all 158 objects."""
-    return FixedTwentyQuestions("twenty-questions", objects(), tuple(attributes()), listed=False)
+class SubsetTwentyQuestions(TaskFamily[TwentyQuestions]):
+    """ArCHer's game over ten objects, with the questions that separate them: seed n hides the n-th."""
+
+    name = "twenty-questions-subset"
+    splits = (Split.TRAIN,)
+    seeds = len(SUBSET)
+
+    def build(self, spec: TaskSpec, rng: Rng) -> TwentyQuestions:
+        return TwentyQuestions(SUBSET[spec.seed], SUBSET, SUBSET_ATTRIBUTES)
 
 
 LEVELLED = TwentyQuestionsFamily()
-TEN_OBJECTS = FixedTwentyQuestions("twenty-questions-subset", SUBSET, SUBSET_ATTRIBUTES, listed=True)
+PUBLISHED = PublishedTwentyQuestions()
+TEN_OBJECTS = SubsetTwentyQuestions()
 
 
 def pool(split: Split) -> list[str]:
