@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from turnwise.cli import COMMANDS
+from turnwise.commands.train import located
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))["services"]
@@ -34,7 +35,10 @@ def test_every_service_is_confined_and_watched(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in SERVICES if SERVICES[name]["command"][0] == "turnwise"])
 def test_compose_runs_commands_that_exist(name: str) -> None:
-    assert SERVICES[name]["command"][1] in COMMANDS
+    command, *words = SERVICES[name]["command"][1:]
+    assert command in COMMANDS
+    if "--config" in words:
+        assert located(words[words.index("--config") + 1]).is_file()
     assert SERVICES[name]["network_mode"] == "none", "what acts in environments reaches no network"
 
 
