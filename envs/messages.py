@@ -149,7 +149,7 @@ class Action:
             UnparseableError: there is none, or several.
         """
         found = re.findall(r"(?<![\w.])-?\d+(?![\w.]*\d)", self.text)
-        if len(found) != 1 or len(found[0]) > 18:
+        if len(found) != 1 or len(found[0].lstrip("-")) > 18:
             raise UnparseableError(f"Answer with one whole number; got {clip(self.text)!r}.")
         return int(found[0])
 
