@@ -6,7 +6,7 @@ import fnmatch
 import importlib.util
 import json
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -27,7 +27,7 @@ class Row:
         kind: ``turn`` or ``tool``.
         levels: the levels of its tasks.
         splits: the splits of its tasks.
-        max_turns: after how many actions an episode is truncated.
+        turns: after how many actions an episode is truncated, on the lowest and the highest level.
         summary: the first line of its docstring.
         problem: why it cannot be made here, e.g. a missing extra.
     """
@@ -37,7 +37,7 @@ class Row:
     kind: str = ""
     levels: tuple[int, ...] = ()
     splits: tuple[str, ...] = ()
-    max_turns: int | None = None
+    turns: tuple[int, ...] = ()
     summary: str = ""
     problem: str | None = None
 
@@ -73,9 +73,9 @@ def listed(rows: list[Row]) -> Table:
     for name in ("id", "levels", "splits", "turns", "what it is", "from"):
         table.add_column(name, no_wrap=name == "id")
     for row in rows:
-        levels = f"{row.levels[0]}–{row.levels[-1]}" if len(row.levels) > 1 else "".join(map(str, row.levels))
+        splits = " ".join(split.removeprefix("test_") for split in row.splits)
         text = Text(row.problem, "yellow") if row.problem else Text(row.summary)
-        table.add_row(row.id, levels, " ".join(row.splits), str(row.max_turns or ""), text, row.source)
+        table.add_row(row.id, span(row.levels), splits, span(row.turns), text, row.source)
     return table
 
 
@@ -87,28 +87,42 @@ def matches(id: str, pattern: str) -> bool:
 
 
 def describe(entry: Entry) -> Row:
-    """The row of one environment; what cannot be made is listed too, with the reason."""
+    """The row of one environment; what cannot be made or begun is listed too, with the reason."""
     try:
         env = make(entry.id)
+        try:
+            return _described(entry, env.unwrapped)
+        finally:
+            env.close()
     except UsageError as error:
         return Row(entry.id, entry.source, problem=str(error))
     except Exception as error:
         return Row(entry.id, entry.source, problem=f"{type(error).__name__}: {error}")
-    try:
-        inner = env.unwrapped
-        family = inner.tasks()  # type: ignore[attr-defined]
-        return Row(
-            entry.id,
-            entry.source,
-            "tool" if inner.tools else "turn",  # type: ignore[attr-defined]
-            tuple(family.levels),
-            tuple(str(split) for split in family.splits),
-            inner.max_turns,  # type: ignore[attr-defined]
-            (type(inner).__doc__ or "").strip().split("\n")[0].replace("``", ""),
-            missing(entry),
-        )
-    finally:
-        env.close()
+
+
+def _described(entry: Entry, env: Any) -> Row:
+    family = env.tasks()
+    return Row(
+        id=entry.id,
+        source=entry.source,
+        kind="tool" if env.tools else "turn",
+        levels=tuple(family.levels),
+        splits=tuple(str(split) for split in family.splits),
+        turns=tuple(limit(env, level) for level in (family.levels[0], family.levels[-1])),
+        summary=(type(env).__doc__ or "").strip().split("\n")[0].replace("``", ""),
+        problem=missing(entry),
+    )
+
+
+def limit(env: Any, level: int) -> int:
+    """The turn limit of an episode of a level: some environments choose it by the task."""
+    env.reset(seed=0, options={"level": level})
+    return int(env.max_turns)
+
+
+def span(numbers: tuple[int, ...]) -> str:
+    """``1–5``, or ``3`` where all are the same."""
+    return "–".join(map(str, sorted({numbers[0], numbers[-1]}))) if numbers else ""
 
 
 def missing(entry: Entry) -> str | None:
