@@ -52,7 +52,7 @@ class LastTurns:
 
     Args:
         k: 1 shows the present observation alone.
-        keep_system: system messages that open the episode stay in view.
+        keep_system: system messages that open the episode stay in view; otherwise none is ever shown.
 
     Raises:
         UsageError: ``k`` is less than 1.
@@ -64,9 +64,11 @@ class LastTurns:
         self.k, self.keep_system = k, keep_system
 
     def view(self, rounds: Sequence[Round]) -> list[Entry]:
-        """The window, after the opening system messages."""
+        """The window, after the opening system messages or without any."""
         window = _entries(rounds[-self.k :])
-        if len(rounds) <= self.k or not self.keep_system:
+        if not self.keep_system:
+            return [entry for entry in window if getattr(entry, "role", None) != "system"] or window
+        if len(rounds) <= self.k:
             return window
         return [*(m for m in rounds[0].observation.messages if m.role == "system"), *window]
 
@@ -112,21 +114,26 @@ class MarkovianSummary:
 
 
 def context_strategy(name: str | ContextStrategy) -> ContextStrategy:
-    """The strategy called ``name`` in a configuration: "full", "last:K" or "summary"; a strategy is passed through.
+    """The strategy called ``name`` in a configuration; a strategy is passed through.
+
+    "full", "last:K" (the opening system messages, then the last K turns), "last:K:bare" (without system messages:
+    for a small model whose rules never change) or "summary".
 
     Raises:
         UsageError: there is no such strategy.
     """
     if not isinstance(name, str):
         return name
-    kind, _, count = name.partition(":")
+    last = re.fullmatch(r"last:([0-9]{1,6})(:bare)?", name)
     if name == "full":
         return FullHistory()
     if name == "summary":
         return MarkovianSummary()
-    if kind == "last" and re.fullmatch(r"[0-9]{1,6}", count):
-        return LastTurns(int(count))
-    raise UsageError(f"context strategy {name!r} is unknown; choose full, last:K (such as last:1) or summary")
+    if last is not None:
+        return LastTurns(int(last[1]), keep_system=last[2] is None)
+    raise UsageError(
+        f"context strategy {name!r} is unknown; choose full, last:K (such as last:1), last:K:bare or summary"
+    )
 
 
 def _entries(rounds: Sequence[Round]) -> list[Entry]:

@@ -35,7 +35,8 @@ def load_model(
     source = _located(path)
     try:
         config = AutoConfig.from_pretrained(source, local_files_only=True)
-        model: Any = AutoModelForCausalLM.from_pretrained(source, config=config, dtype=dtype, local_files_only=True)
+        with _quiet():
+            model: Any = AutoModelForCausalLM.from_pretrained(source, config=config, dtype=dtype, local_files_only=True)
     except Exception as error:
         raise ModelError(f"{path} holds no language model that transformers can load: {_line(error)}") from error
     return model.to(device).eval(), load_tokenizer(path)
