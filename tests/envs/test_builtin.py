@@ -53,6 +53,7 @@ def test_it_is_listed_with_its_source(id: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # chess against an engine takes minutes on a busy machine
 @pytest.mark.parametrize("id", ids())
 def test_it_certifies(id: str) -> None:
     certificate = certify(id, quick=True)
