@@ -32,6 +32,13 @@ hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("dev"
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A test's name must be the same in every process, or they cannot share the work."""
+    for item in items:
+        if " at 0x" in item.name:
+            raise pytest.UsageError(f"{item.nodeid} is named by an address: give parametrize ids that say what it is")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def no_network() -> Any:
     """Whatever reaches out of this machine fails at once, and says so."""

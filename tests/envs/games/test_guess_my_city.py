@@ -90,7 +90,7 @@ def test_answers_and_rewards() -> None:
     assert (reward, terminated, info["success"]) == (0.0, True, True)
 
 
-@pytest.mark.parametrize("env", [GuessMyCityEnv(), GuessMyCityReal()], ids=repr)
+@pytest.mark.parametrize("env", [GuessMyCityEnv(), GuessMyCityReal()], ids=lambda env: type(env).__name__)
 def test_near_misses_do_not_win(env: GuessMyCityEnv) -> None:
     for seed in range(6):
         env.reset(seed=seed)

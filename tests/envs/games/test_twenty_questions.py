@@ -77,7 +77,9 @@ def test_what_is_not_understood_costs_its_turn() -> None:
     assert env.step(env.ask(unlisted))[0].text == UNKNOWN, "only listed questions are answered"
 
 
-@pytest.mark.parametrize("env", [TwentyQuestionsEnv(), TwentyQuestionsFull(), TwentyQuestionsSubset()], ids=repr)
+@pytest.mark.parametrize(
+    "env", [TwentyQuestionsEnv(), TwentyQuestionsFull(), TwentyQuestionsSubset()], ids=lambda env: type(env).__name__
+)
 def test_near_misses_do_not_win(env: TwentyQuestionsEnv) -> None:
     for seed in range(12):
         env.reset(seed=seed)
