@@ -15,10 +15,10 @@ level  Black                                          oracle turns, mean  oracle
 5      the same, 15 % of its moves any                              29.9                 61
 =====  =============================================  ==================  =================
 
-Measured over 12 training tasks each with the built-in opponents, and won every time; also at level 5 over 30 tasks
-of every split (the longest game had 64 turns). That is a measurement and no proof: a seed may exist whose game the oracle does not
-win. Against a level 5 that searched two half-moves, tried first, it won 10 of 12. The limit is 200 turns (LMRL-Gym:
-400).
+Measured over 12 training tasks each with the built-in opponents, and won every time; also at level 5 over 30 tasks of
+every split (the longest game had 64 turns). That is a measurement and no proof: a seed may exist whose game the
+oracle does not win. Against a level 5 that searched two half-moves, tried first, it won 10 of 12. The limit is 200
+turns (LMRL-Gym: 400).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # ruff: noqa: E501 - one city a line is what makes the table possible to check by eye
 """What Guess My City knows: the facts of a hundred real cities.
 
-Cities and populations (about the year 2000) are those of LMRL-Gym's list (arXiv 2311.18232); the other facts
-are this project's own, written down from general knowledge and not checked against a source. Every two cities differ in what may be asked (a test proves it).
+Cities and populations (about the year 2000) are those of LMRL-Gym's list (arXiv 2311.18232); the other facts are this
+project's own, written down from general knowledge and not checked against a source. Every two cities differ in what
+may be asked (a test proves it).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # ruff: noqa: E501 - one attribute a line is what makes the table possible to check by eye
 """What Twenty Questions knows: 158 everyday objects in 17 categories, and which yes/no attributes each one has.
 
-Objects and categories are LMRL-Gym's (arXiv 2311.18232). The attributes are this project's own, written and read through by hand once;
-every two objects differ in at least one of them (a test proves it). Judgement calls are settled here and nowhere
-else: a cut fruit is not alive, a tomato is a vegetable, a computer is a desktop machine.
+Objects and categories are LMRL-Gym's (arXiv 2311.18232). The attributes are this project's own, written and read
+through by hand once; every two objects differ in at least one of them (a test proves it). Judgement calls are settled
+here and nowhere else: a cut fruit is not alive, a tomato is a vegetable, a computer is a desktop machine.
 """
 
 from __future__ import annotations
