@@ -51,7 +51,7 @@ class AgentConfig(Config):
     """How a language model acts."""
 
     context: str = "full"
-    """What the model reads: ``full``, ``last:K`` or ``summary``."""
+    """What the model reads: ``full``, ``last:K``, ``last:K:bare`` (without system messages) or ``summary``."""
     parser: str = "text"
     """How what it says becomes an action: ``text``, ``tagged`` or ``tools``."""
     system: str | None = None
