@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ..errors import ContractError
-
-if TYPE_CHECKING:
-    from .base import TurnEnv
-
-E = TypeVar("E", bound="TurnEnv")
+from ..tasks.spec import TaskSpec
+from .messages import Action
 
 SHARED = ("spec", "observation_space", "action_space", "metadata", "_init", "_task", "_actions")
 """Attributes that never change in place, so that a copy may share them."""
@@ -26,6 +24,44 @@ class Forks(StrEnum):
     """``restore(snapshot())`` on a new instance. For state that lives elsewhere: a database, a directory."""
     REPLAY = "replay"
     """Reset a new instance to the same task and repeat the actions. For any deterministic environment."""
+
+
+class Forkable(Protocol):
+    """What forking needs of an environment: how it was made, how it forks, and how far its episode has come."""
+
+    spec: Any
+    _init: tuple[tuple[Any, ...], dict[str, Any]]
+    _task: TaskSpec | None
+    _turn: int
+    _over: bool
+    _actions: tuple[Action, ...]
+    _np_random: Any
+
+    @property
+    def forks(self) -> Forks:
+        """How it forks."""
+
+    @property
+    def family(self) -> Any:
+        """Where its tasks come from; shared, never copied."""
+
+    def reset(self, *, options: Mapping[str, Any]) -> Any:
+        """Begin an episode."""
+
+    def step(self, action: Action) -> Any:
+        """Take one action."""
+
+    def state_key(self) -> str | None:
+        """A name for the present state."""
+
+    def snapshot(self) -> Any:
+        """The state as a value."""
+
+    def restore(self, snapshot: Any) -> None:
+        """Enter the state of a snapshot."""
+
+
+E = TypeVar("E", bound=Forkable)
 
 
 def fork_env(env: E) -> E:
@@ -44,7 +80,7 @@ def fork_env(env: E) -> E:
         clone._np_random = copy.deepcopy(env._np_random)
         clone.restore(env.snapshot())
         return clone
-    clone.reset(options={"task": env.task})
+    clone.reset(options={"task": env._task})
     for action in env._actions:
         clone.step(action)
     if clone._over != env._over or clone.state_key() != env.state_key():

@@ -128,7 +128,7 @@ def test_imports_run_downwards() -> None:
 def test_no_import_cycle() -> None:
     graph: dict[str, set[str]] = {name: set() for name in modules()}
     for found in imports():
-        if not found.typing_only and found.imported != found.importer:
+        if found.imported != found.importer:
             graph[found.importer].add(found.imported)
     cycle = first_cycle(graph)
     assert cycle is None, "import cycle: " + " -> ".join(cycle or ())

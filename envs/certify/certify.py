@@ -15,8 +15,9 @@ from dataclasses import replace
 
 from ...errors import UsageError
 from ..base import TurnEnv
+from .findings import Broken, NotApplicable
 from .lab import QUICK, Effort, Lab
-from .law import Broken, Law, NotApplicable
+from .law import Law
 from .laws_fork import FORK_LAWS
 from .laws_isolation import ISOLATION_LAWS
 from .laws_reset import RESET_LAWS

@@ -13,7 +13,7 @@ from typing import Any
 from ...tasks.family import TaskFamily
 from ...tasks.spec import TaskSpec
 from ..base import TurnEnv
-from .law import NotApplicable
+from .findings import NotApplicable
 from .trace import Play, Script, Trace, player, script
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from ..base import TurnEnv
 from ..messages import Action
+from .findings import Broken
 from .lab import Lab
-from .law import Broken, Law
+from .law import Law
 from .trace import Beat, Trace, again, difference, plain, player
 
 

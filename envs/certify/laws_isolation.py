@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from ...tasks.spec import TaskSpec
+from .findings import Broken, NotApplicable
 from .lab import Lab
-from .law import Broken, Law, NotApplicable
+from .law import Law
 from .trace import Script, Trace, difference, player, script
 from .trap import CLOCK, RANDOM, VARIABLES, Sighting, trapped
 

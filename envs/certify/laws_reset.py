@@ -15,8 +15,9 @@ from gymnasium.utils.env_checker import check_env
 from ...tasks.spec import TaskSpec
 from ..base import TurnEnv
 from ..messages import Observation
+from .findings import Broken, NotApplicable
 from .lab import Lab
-from .law import Broken, Law, NotApplicable
+from .law import Law
 from .trace import Trace, difference, plain
 
 HARMLESS = ("not having a spec", "different from the unwrapped version")

@@ -9,8 +9,9 @@ import tracemalloc
 from pathlib import Path
 
 from ..background import THREAD
+from .findings import Broken
 from .lab import Lab
-from .law import Broken, Law
+from .law import Law
 from .trace import player
 
 BYTES_PER_EPISODE = 64

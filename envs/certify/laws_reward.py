@@ -8,8 +8,9 @@ from ...tasks.score import Score
 from ..background import resolve
 from ..base import NearMiss
 from ..messages import Action
+from .findings import Broken, NotApplicable
 from .lab import Lab
-from .law import Broken, Law, NotApplicable
+from .law import Law
 from .trace import Play, Trace, again, difference, player
 
 TOLERANCE = 1e-9

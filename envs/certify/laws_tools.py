@@ -12,8 +12,9 @@ from ..base import TurnEnv
 from ..messages import Action, Observation, ToolCall
 from ..sampling import random_arguments
 from ..tools import Tool
+from .findings import Broken, NotApplicable
 from .lab import Lab
-from .law import Broken, Law, NotApplicable
+from .law import Law
 from .trace import plain
 
 NASTY = ("", "A" * 50_000, "'; DROP TABLE t; --", "../../etc/passwd", "\x00", "{{7*7}}", "🙂", "%s%n", "-0", "null")

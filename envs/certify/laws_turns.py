@@ -8,8 +8,9 @@ from typing import Any
 from ...errors import ContractError
 from ..base import TurnEnv
 from ..messages import Action, Observation, ToolCall
+from .findings import Broken, NotApplicable
 from .lab import Lab
-from .law import Broken, Law, NotApplicable
+from .law import Law
 from .trace import plain, player
 
 HUGE = "A" * 100_000

@@ -154,7 +154,7 @@ class GuessMyCityLeaky(GuessMyCityReal):
 
     leak_guard = False
     exempt: ClassVar[Mapping[str, str]] = {
-        "near_misses_fail": "it answers with the city's name on purpose: it exists to show that learners find such a leak"
+        "near_misses_fail": "it names the city on purpose: it exists to show that learners find such a leak"
     }
 
 
