@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
 from typing import Any
 
 # Before anything reads them. Two test processes on two cores: a library that starts its own threads only slows both.
@@ -23,6 +24,8 @@ os.environ.pop("FORCE_COLOR", None)
 import hypothesis
 import pytest
 
+from turnwise.envs import registry
+
 LOCAL = ("127.", "::1", "localhost", "0.0.0.0")
 
 hypothesis.settings.register_profile(
@@ -37,6 +40,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if " at 0x" in item.name:
             raise pytest.UsageError(f"{item.nodeid} is named by an address: give parametrize ids that say what it is")
+
+
+@pytest.fixture(autouse=True)
+def own_registrations() -> Iterator[None]:
+    """What a test registers is gone after it: its ids are free for the next."""
+    before = dict(registry._entries)
+    yield
+    registry._entries.clear()
+    registry._entries.update(before)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from turnwise.cli import main
-from turnwise.envs import registry
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -49,7 +48,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     monkeypatch.chdir(tmp_path)
     shutil.copy(EXAMPLES / "minimal_env.py", tmp_path / "guess.py")
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     for name in [name for name in sys.modules if name.split(".")[0] in ("guess", "my_env")]:
         monkeypatch.delitem(sys.modules, name)  # the module of the test before is another file
 
