@@ -102,7 +102,8 @@ def _bca_tails(
         influence = (len(layer) - 1) * (left_out.mean() - left_out) / len(layer)
         cubes += float(np.sum(influence**3))
         squares += float(np.sum(influence**2))
-    acceleration = cubes / (6 * squares**1.5) if squares > 0 else 0.0
+    spread = 6 * squares**1.5  # 0 also where values differ by less than a float's square can hold
+    acceleration = cubes / spread if spread > 0 else 0.0
     shifted = bias + special.ndtri(tails)
     return np.asarray(special.ndtr(bias + shifted / (1 - acceleration * shifted)))
 

@@ -159,14 +159,14 @@ def tree(size: int, rng: Rng) -> Grid:
 
 
 def islands(size: int, rng: Rng) -> Grid:
-    """An open hall with blocks of two to four cells that do not touch."""
+    """An open hall with blocks of two to four cells that do not touch; a corner that a block cuts off is filled."""
     grid = _open(size)
     for r, c in _shuffled([(r, c) for r in range(size) for c in range(size)], rng)[: size * size // 2]:
         block = [(r + y, c + x) for y, x in rng.pick(BLOCKS) if _inside(r + y, c + x, size)]
         if len(block) > 1 and all(grid[y][x] for cell in block for y, x in _around(*cell, size)):
             for y, x in block:
                 grid[y][x] = False
-    return grid
+    return _connected({(r, c) for r in range(size) for c in range(size) if grid[r][c]}, size)
 
 
 def caves(size: int, rng: Rng) -> Grid:
@@ -175,10 +175,15 @@ def caves(size: int, rng: Rng) -> Grid:
     hollow = {
         (r, c) for r in range(size) for c in range(size) if sum(not noise[y][x] for y, x in _around(r, c, size)) < 5
     }
+    return _connected(hollow, size)
+
+
+def _connected(hollow: set[Cell], size: int) -> Grid:
+    """The grid of the largest connected part of some cells."""
     regions = []
     while hollow:
         regions.append(_region(min(hollow), hollow))
-        hollow -= regions[-1]
+        hollow = hollow - regions[-1]
     largest = max(regions, key=lambda region: (len(region), min(region)), default=set())
     return [[(r, c) in largest for c in range(size)] for r in range(size)]
 
