@@ -17,8 +17,9 @@ CONFIGS = sorted((ROOT / "configs").rglob("*.toml"))
 
 
 def algorithm(path: Path) -> Algorithm:
-    """What a file configures, by the first word of its name."""
-    return Algorithm(path.stem.split("-")[0])
+    """What a file configures: the one word of its name that is an algorithm."""
+    (word,) = set(path.stem.split("-")) & set(Algorithm)
+    return Algorithm(word)
 
 
 def test_there_are_some_for_every_algorithm() -> None:
