@@ -16,6 +16,8 @@ from .envs.toolenv import ToolEnv
 from .envs.tools import Tool, tool
 from .errors import ToolError, TurnwiseError, UnparseableError
 from .rollouts.episode import Episode, Outcome, Turn, scored
+from .rollouts.options import RunOptions
+from .rollouts.runner import run, run_episodes
 from .tasks.family import TaskFamily
 from .tasks.rng import Rng
 from .tasks.score import Score
@@ -35,6 +37,7 @@ __all__ = [
     "Outcome",
     "Policy",
     "Rng",
+    "RunOptions",
     "Sampling",
     "Score",
     "Split",
@@ -55,6 +58,8 @@ __all__ = [
     "make",
     "message",
     "register",
+    "run",
+    "run_episodes",
     "running",
     "scored",
     "success",

@@ -17,12 +17,12 @@ from ..errors import StoreError
 from ..rollouts.episode import Episode
 from ..rollouts.options import RunOptions
 from ..rollouts.pool import EnvSource
-from ..rollouts.runner import run_episodes
+from ..rollouts.progress import RunProgress
+from ..rollouts.recording import record_episodes
 from ..rollouts.stats import RunStats
 from ..rollouts.store import EpisodeStore, load_episodes
 from ..tasks.family import TaskFamily
 from ..tasks.spec import Split
-from .progress import ProgressBar
 from .sampling import Sample, sample_tasks
 from .summary import Summary, summarise
 
@@ -158,19 +158,12 @@ async def _play(
             raise StoreError(f"{path} holds {len(store)} episodes already; resume it (--resume) or name another folder")
         store.discard_unscored()
         stats, there = RunStats(), len(store)
-        episodes = run_episodes(
-            config.env if env is None else env,
-            agent,
-            plan.sample.tasks,
-            options=config,
-            skip=store.ids(),
-            stats=stats,
-        )
-        with ProgressBar(plan.planned, there, shown=progress) as bar:
+        source = config.env if env is None else env
+        episodes = record_episodes(source, agent, plan.sample.tasks, store, options=config, stats=stats)
+        with RunProgress(stats, total=plan.planned, done=there, quiet=not progress) as bar:
             async with aclosing(episodes):
                 async for episode in episodes:
-                    store.append(episode)
-                    bar.advance(stats)
+                    bar.tick()
                     if on_episode is not None:
                         on_episode(episode)
 

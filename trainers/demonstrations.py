@@ -19,7 +19,7 @@ from ..errors import StoreError, UsageError
 from ..rollouts.episode import Episode, scored
 from ..rollouts.options import RunOptions
 from ..rollouts.pool import EnvPool
-from ..rollouts.runner import run_episodes
+from ..rollouts.recording import record_episodes
 from ..rollouts.store import EpisodeStore, load_episodes
 from ..tasks.rng import stable_hash
 from ..tasks.spec import TaskSpec
@@ -59,10 +59,9 @@ async def play(
         "tasks": stable_hash(*(task.digest for task in tasks)).hex()[:16],
     }
     with EpisodeStore(folder, run=run) as store:
-        done = store.ids()
-        async with aclosing(run_episodes(pool, agent, tasks, options=options, skip=done)) as episodes:
-            async for episode in episodes:
-                store.append(episode)
+        async with aclosing(record_episodes(pool, agent, tasks, store, options=options)) as episodes:
+            async for _ in episodes:
+                pass
     # The order in which they finished is not reproducible; that of their ids is.
     return sorted(load_episodes(folder), key=lambda episode: episode.episode_id)
 
