@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from multiprocessing import resource_tracker
@@ -29,38 +30,59 @@ def apart(
         calls: the arguments of each call.
         workers: how many processes at once.
     """
-    running: list[BaseProcess] = []
+    family = _Family()
     with ThreadPoolExecutor(max(1, min(workers, len(calls)))) as threads:
-        pending = {threads.submit(_call, function, call, running): call for call in calls}
+        pending = {threads.submit(family.answer, function, call): call for call in calls}
         try:
             for future in as_completed(pending):
                 yield pending[future], future.result()
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
-            for process in list(running):
+            family.end()
+
+
+class _Family:
+    """The processes that are alive, so that all can be ended, and none be born after that."""
+
+    def __init__(self) -> None:
+        self._alive: list[BaseProcess] = []
+        self._ended = False
+        self._lock = threading.Lock()
+
+    def answer(self, function: Callable[..., T], call: tuple[Any, ...]) -> T | Exception:
+        """What a call in a new process answers."""
+        context = multiprocessing.get_context("spawn")
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_answer, args=(sender, function, call))
+        with receiver:
+            if not self._start(process):
+                return EnvironmentDiedError("its process was not started")
+            sender.close()
+            try:
+                answer: T | Exception = receiver.recv()
+            except EOFError:
+                process.join()
+                answer = EnvironmentDiedError(f"its process died with exit code {process.exitcode}")
+        process.join()
+        return answer
+
+    def end(self) -> None:
+        """End every process."""
+        with self._lock:
+            self._ended = True
+            for process in self._alive:
                 process.terminate()
 
-
-def _call(function: Callable[..., T], call: tuple[Any, ...], running: list[BaseProcess]) -> T | Exception:
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_answer, args=(sender, function, call))
-    running.append(process)
-    # The mask is inherited: Ctrl-C is for the parent, which then ends its children. Starting the tracker lifts it.
-    resource_tracker.ensure_running()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    process.start()
-    sender.close()
-    try:
-        answer: T | Exception = receiver.recv()
-    except EOFError:
-        process.join()
-        return EnvironmentDiedError(f"its process died with exit code {process.exitcode}")
-    finally:
-        process.join()
-        running.remove(process)
-        receiver.close()
-    return answer
+    def _start(self, process: BaseProcess) -> bool:
+        with self._lock:
+            if self._ended:
+                return False
+            # The mask is inherited: Ctrl-C is for the parent, which then ends its children.
+            resource_tracker.ensure_running()  # now, since its start lifts the mask
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            process.start()
+            self._alive.append(process)
+            return True
 
 
 def _answer(sender: Connection, function: Callable[..., Any], call: tuple[Any, ...]) -> None:
