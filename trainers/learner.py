@@ -30,7 +30,7 @@ class OptimizerConfig(Config):
     warmup: int = pydantic.Field(default=0, ge=0)
     """Updates over which the rate rises linearly from 0."""
     total: int | None = pydantic.Field(default=None, ge=1)
-    """Updates until a linear schedule ends; scripts that know it fill it in."""
+    """Updates until a linear schedule ends; omitted, those of the whole run."""
     weight_decay: float = pydantic.Field(default=0.0, ge=0)
     """Decoupled weight decay."""
     betas: tuple[float, float] = (0.9, 0.95)

@@ -18,7 +18,7 @@ from torch import Tensor
 from ..tasks.rng import Rng
 from .advantages import leave_one_out
 from .groups import Group, members
-from .learner import Learner, Objective, Update
+from .learner import Learner, Objective, OptimizerConfig, Update
 from .loss import Level, loop_bounds
 from .metrics import Stopwatch
 from .normalisers import normaliser
@@ -64,7 +64,7 @@ def train(config: LoopConfig) -> RunResult:
     with TrainingRun(config, "loop") as run:
         checkpoint = run.begin()
         model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
-        return asyncio.run(_train(config, run.open(model, tokenizer, checkpoint, optimizer=config.optimizer)))
+        return asyncio.run(_train(config, run.open(model, tokenizer, checkpoint, optimizer=scheduled(config))))
 
 
 async def _train(config: LoopConfig, run: TrainingRun) -> RunResult:
@@ -84,6 +84,17 @@ async def _train(config: LoopConfig, run: TrainingRun) -> RunResult:
             run.checkpoint_if_due()
             await run.evaluate()
         return run.finish()
+
+
+def scheduled(config: LoopConfig) -> OptimizerConfig:
+    """The optimizer's settings, with a ``total`` where none is named: the updates of a run that skips none.
+
+    Updates that are skipped or aborted do not count, so a linear schedule may end above 0, and never before the run.
+    """
+    if config.optimizer.total is not None:
+        return config.optimizer
+    per_step = config.epochs * -(-config.tasks * config.k // config.minibatch)
+    return config.optimizer.model_copy(update={"total": config.steps * per_step})
 
 
 def iterate(config: LoopConfig, learner: Learner, groups: Sequence[Group], *, version: int) -> dict[str, float]:

@@ -97,6 +97,15 @@ def test_an_iteration_on_nothing_is_no_error() -> None:
     assert metrics["updates"] == 0
 
 
+def test_a_linear_schedule_ends_with_the_run(tmp_path: Path, cloned: Path) -> None:
+    changes = {"optimizer": {"lr": 1e-3, "schedule": "linear"}, "steps": 4, "eval": {"episodes": 0}}
+    result = small.run(small.looping(tmp_path / "run", cloned / "model", **changes))
+    rates = [line["lr"] for line in read_metrics(result.folder / "metrics.jsonl") if "lr" in line]
+    assert rates == sorted(rates, reverse=True), "the rate falls"
+    assert rates[-1] < 0.5e-3, f"and is near 0 in the last of 4 steps, whose mean is {rates[-1]}"
+    assert loop.scheduled(small.looping(tmp_path, cloned, optimizer={"total": 7})).total == 7, "a named total stays"
+
+
 def test_bad_input_is_named_before_anything_is_written(tmp_path: Path, cloned: Path) -> None:
     with pytest.raises(ModelError, match="there is no model at"):
         small.run(small.looping(tmp_path / "a", tmp_path / "nothing"))

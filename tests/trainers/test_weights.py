@@ -10,7 +10,10 @@ import pytest
 import torch
 
 from turnwise import Completion, Finish, Sampling
+from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.agents.transformers_policy import TransformersPolicy
 from turnwise.errors import ContractError
+from turnwise.trainers.session import TOLERANCES
 from turnwise.trainers.weights import InProcess, Probe, logprobs_of
 
 from .fakes import Bigram
@@ -82,3 +85,14 @@ async def test_a_policy_that_does_not_stamp_the_version_is_caught() -> None:
     model = Bigram()
     with pytest.raises(ContractError, match="stamps version 0 after version 4"):
         await InProcess(BigramPolicy(model, stamps=False), model, Probe((1, 2))).send(4)
+
+
+async def test_the_rounding_of_16_bit_weights_is_not_taken_for_weights_that_were_lost() -> None:
+    words = "what is the answer to all of this"
+    tokenizer = build_tokenizer("word", [words], vocab_size=64)
+    model: Any = build_model(NanoConfig(size="2M"), tokenizer)
+    model.to(torch.bfloat16)
+    policy, ids = TransformersPolicy(model, tokenizer), tuple(tokenizer.encode(words))
+    await InProcess(policy, model, Probe(ids, tolerance=TOLERANCES["bfloat16"])).send(0)
+    with pytest.raises(ContractError, match="did not arrive"):  # why it needs a tolerance of its own
+        await InProcess(policy, model, Probe(ids, tolerance=TOLERANCES["float32"])).send(0)
