@@ -16,6 +16,7 @@ import pydantic
 import torch
 
 from ..agents.nano import NanoConfig, build_model, build_tokenizer
+from ..errors import UsageError
 from ..rollouts.episode import Episode
 from ..rollouts.pool import EnvPool
 from ..tasks.rng import Rng
@@ -68,7 +69,7 @@ async def _train(config: CloningConfig, run: TrainingRun) -> RunResult:
     async with run.open(model, tokenizer, checkpoint, optimizer=optimizer):
         if not config.demonstrations.sampled_ids:
             episodes = encoded(episodes, run.agent, run.tools)
-        rows = pack(episodes)
+        rows = fitting(pack(episodes), model.config.max_position_embeddings)
         await run.evaluate()
         while run.step < config.steps:
             clock = Stopwatch()
@@ -81,6 +82,26 @@ async def _train(config: CloningConfig, run: TrainingRun) -> RunResult:
             await run.evaluate()
             await asyncio.sleep(0)  # where Ctrl-C is heard
         return run.finish()
+
+
+def fitting(rows: Rows, context: int) -> Rows:
+    """The rows, if there are any and the model can read each of them wholly.
+
+    Raises:
+        UsageError: nothing was sampled in the demonstrations, or a row is longer than the model's context.
+    """
+    if not rows.tokens:
+        raise UsageError(
+            "the demonstrations hold no sampled token ids: scripted agents leave none; set "
+            "demonstrations.sampled_ids=false to write and encode their actions"
+        )
+    longest = int(torch.unique_consecutive(rows.row, return_counts=True)[1].max())
+    if longest > context:
+        raise UsageError(
+            f"a demonstration makes a row of {longest} tokens, and the model's context holds {context}: it would be "
+            "trained where it can never act; use a shorter agent.context (last:K), or a larger nano.context_length"
+        )
+    return rows
 
 
 def minibatch(rows: Rows, size: int, *, step: int, seed: int) -> Rows:
@@ -97,7 +118,7 @@ async def demonstrations(config: CloningConfig, run: TrainingRun) -> list[Episod
     """What the run clones: from the store that is named, or from the run's own folder, played if need be."""
     wanted = config.demonstrations
     if wanted.store is not None:
-        return filtered(stored(wanted.store, config.env), wanted)
+        return filtered(stored(wanted.store, config.env, config.split), wanted)
     family, _ = family_and_tools(config.env, config.episodes.env_kwargs)
     sampler = TaskSampler(family, split=config.split, levels=config.levels, pool=config.pool, seed=config.seed)
     options = config.episodes.options(seed=round_seed("demonstrations", config.seed))

@@ -22,7 +22,7 @@ from ..rollouts.pool import EnvPool
 from ..rollouts.recording import record_episodes
 from ..rollouts.store import EpisodeStore, load_episodes
 from ..tasks.rng import stable_hash
-from ..tasks.spec import TaskSpec
+from ..tasks.spec import Split, TaskSpec
 from .setup import AgentConfig
 
 
@@ -53,6 +53,7 @@ async def play(
     agent = MixedAgent(config.skills, config.weights)
     run = {
         "env": pool.env_id,
+        "env_kwargs": dict(pool.env_kwargs),
         "seed": options.seed,
         "skills": list(config.skills),
         "weights": config.weights,
@@ -86,16 +87,22 @@ def filtered(episodes: Iterable[Episode], config: DemonstrationConfig) -> list[E
     return [episode for episode in usable if episode.episode_id in kept]
 
 
-def stored(path: str, env_id: str) -> list[Episode]:
-    """The episodes of a store, which must be of one environment.
+def stored(path: str, env_id: str, split: Split) -> list[Episode]:
+    """The episodes of a store, which must be of one environment, and of tasks that may be trained on.
 
     Raises:
-        StoreError: there is no such store, or it holds episodes of another environment.
+        StoreError: there is no such store, or it holds episodes of another environment or split.
     """
     episodes = load_episodes(path)
     others = sorted({episode.env_id for episode in episodes} - {env_id})
     if others:
         raise StoreError(f"{path} holds episodes of {', '.join(others)}, not only of {env_id}")
+    held_out = sorted({str(episode.task.split) for episode in episodes} - {str(split)})
+    if held_out:
+        raise StoreError(
+            f"{path} holds episodes of split {', '.join(held_out)}, and this run trains on {split!s}: cloning them "
+            "would train on held-out tasks; name a store of that split, or set split= if this is meant"
+        )
     return episodes
 
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise import Episode, Outcome
+from turnwise import Episode, Outcome, Split, TaskSpec
 from turnwise.agents.models import load_model, load_tokenizer
 from turnwise.errors import StoreError, UsageError
 from turnwise.rollouts.store import EpisodeStore, load_episodes
@@ -48,6 +49,35 @@ def test_a_store_of_another_environment_is_refused(tmp_path: Path) -> None:
         store.append(returning(1.0))
     with pytest.raises(StoreError, match="episodes of test/Fake-v0"):
         small.clone(small.cloning(tmp_path / "run", demonstrations={"store": str(tmp_path / "store")}))
+
+
+def test_a_store_of_held_out_tasks_is_refused(tmp_path: Path) -> None:
+    held_out = TaskSpec("maze", "pillars", split=Split.TEST_IID)
+    with EpisodeStore(tmp_path / "store") as store:
+        store.append(replace(returning(1.0), env_id=small.ENV, task=held_out))
+    with pytest.raises(StoreError, match="of split test_iid, and this run trains on train"):
+        small.clone(small.cloning(tmp_path / "run", demonstrations={"store": str(tmp_path / "store")}))
+
+
+def test_demonstrations_without_sampled_ids_say_so(tmp_path: Path, cloned: Path) -> None:
+    shown = {"store": str(cloned / "demonstrations"), "sampled_ids": True}
+    with pytest.raises(UsageError, match=r"set demonstrations\.sampled_ids=false"):
+        small.clone(small.cloning(tmp_path / "run", demonstrations=shown))
+
+
+def test_a_demonstration_beyond_the_context_is_refused_not_cut(tmp_path: Path) -> None:
+    nano = {"size": "0.1M", "layers": 1, "hidden": 32, "context_length": 64}
+    agent = {"context": "full", "max_tokens": 4, "show_tools": False}
+    with pytest.raises(UsageError, match="the model's context holds 64"):
+        small.clone(small.cloning(tmp_path / "run", nano=nano, agent=agent))
+
+
+def test_demonstrations_of_other_constructor_arguments_are_not_taken_over(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="context holds"):  # dies after it played, before it learnt
+        small.clone(small.cloning(tmp_path / "run", nano={"context_length": 8}))
+    longer = small.cloning(tmp_path / "run", episodes={"env_kwargs": {"max_turns": 5}})
+    with pytest.raises(StoreError, match="env_kwargs is"):
+        small.clone(longer)
 
 
 outcomes = st.sampled_from(list(Outcome))
