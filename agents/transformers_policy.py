@@ -35,7 +35,8 @@ class _Request:
     def resolve(self, finish: Finish) -> None:
         if not self.answer.done():
             row = self.row
-            tokens, logprobs, versions = tuple(row.tokens), tuple(row.logprobs), tuple(row.versions)
+            versions = tuple(row.versions)  # appended last: a pass in another thread may be half-way through a token
+            tokens, logprobs = tuple(row.tokens[: len(versions)]), tuple(row.logprobs[: len(versions)])
             self.answer.set_result(Completion(tokens, logprobs, versions, finish, time.perf_counter() - self.asked))
 
     def fail(self, error: Exception) -> None:

@@ -16,7 +16,7 @@ from turnwise.agents.continuous import Row, buckets, sample
 from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.agents.policy import Completion, Finish, Sampling
 from turnwise.agents.policy_checks import PolicyContract, Subject, self_check
-from turnwise.agents.transformers_policy import TransformersPolicy
+from turnwise.agents.transformers_policy import TransformersPolicy, _Request
 from turnwise.errors import ContractError, InfrastructureError, ModelError, PolicyError, PromptTooLongError
 
 TOKENIZER = build_tokenizer("byte")
@@ -299,6 +299,17 @@ async def test_abort_returns_what_there_is(threaded: bool) -> None:
     shared = min(len(whole.token_ids), len(completion.token_ids))
     assert completion.token_ids[:shared] == whole.token_ids[:shared], "aborted ids are a beginning of the full ones"
     assert policy.abort() == 0
+
+
+async def test_an_abort_in_the_middle_of_a_token_leaves_that_token_out() -> None:
+    row = Row((1, 2), 1.0, 9, frozenset(), random.Random(0))
+    row.take(5, -0.5, 3)
+    row.tokens.append(6)  # a pass in another thread has come so far with the next one
+    row.logprobs.append(-0.7)
+    request = _Request(row, "a", asyncio.get_running_loop().create_future())
+    request.resolve(Finish.ABORT)
+    completion = await request.answer
+    assert (completion.token_ids, completion.logprobs, completion.versions) == ((5,), (-0.5,), (3,))
 
 
 async def test_new_weights_change_the_numbers_and_the_version_from_the_next_token_on() -> None:
