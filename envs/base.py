@@ -44,7 +44,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
     forks: ClassVar[Forks] = Forks.COPY
     """How ``fork()`` works here."""
     blocking: ClassVar[bool] = True
-    """Whether ``start`` and ``act`` may take long without awaiting; the runner then gives them a thread."""
+    """Whether ``start``, ``act`` and ``judge`` may take long without awaiting; the runner then gives them a thread."""
     unparsed_reward: float = 0.0
     """The reward for an action that cannot be read."""
     max_observation_chars: ClassVar[int] = 20_000
@@ -230,7 +230,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
             raise TaskError(f"reset seed {seed!r} is not a non-negative integer")
         super().reset(seed=seed)
         task = self._choose(seed, dict(options or {}))
-        self._task, self._turn, self._over, self._actions = task, 0, False, ()
+        self._task, self._turn, self._over, self._actions = task, 0, True, ()  # over, until start() has come through
         return task, Rng("env", task.digest)
 
     def _choose(self, seed: int | None, options: dict[str, Any]) -> TaskSpec:
@@ -249,7 +249,9 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
         return spec
 
     def _begun(self, content: ObservationLike) -> Reset:
-        return Observation.of(content), {"task": self.task.to_json(), "obs_key": self.state_key()}
+        observation = Observation.of(content)
+        self._over = False
+        return observation, {"task": self.task.to_json(), "obs_key": self.state_key()}
 
     def _enter(self, action: ActionLike) -> Action | Step:
         if self._over:

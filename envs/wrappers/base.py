@@ -116,16 +116,11 @@ class TurnWrapper(gymnasium.Wrapper[Observation, ActionLike, Observation, Action
 
     def fork(self) -> Self:
         """An independent copy in the same state: the wrapped environment by its own means, this by copying."""
-        clone = object.__new__(type(self))
         fork = getattr(self.env, "fork", None)
-        inner = copy.deepcopy(self.env) if fork is None else fork()
-        memo: dict[int, Any] = {id(self): clone, id(self.env): inner}
-        for name, value in vars(self).items():
-            setattr(clone, name, value if name in SHARED or name in self.constant else copy.deepcopy(value, memo))
-        return clone
+        return self._around(copy.deepcopy(self.env) if fork is None else fork(), {})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.fork()
+        return self._around(copy.deepcopy(self.env, memo), memo)  # also before the first reset, where nothing forks
 
     def __getattr__(self, name: str) -> Any:
         # Only what this object lacks comes here. Private names do not pass, so that copying and pickling see what is.
@@ -134,6 +129,14 @@ class TurnWrapper(gymnasium.Wrapper[Observation, ActionLike, Observation, Action
         return self.env.get_wrapper_attr(name)
 
     # -- the inside ---------------------------------------------------------------------------------------------
+
+    def _around(self, inner: gymnasium.Env[Any, Any], memo: dict[int, Any]) -> Self:
+        """A copy of this wrapper around another environment."""
+        clone = object.__new__(type(self))
+        memo |= {id(self): clone, id(self.env): inner}
+        for name, value in vars(self).items():
+            setattr(clone, name, value if name in SHARED or name in self.constant else copy.deepcopy(value, memo))
+        return clone
 
     def _drive(self, script: Generator[Request, Any, Any]) -> Any:
         try:

@@ -200,6 +200,23 @@ def test_no_step_before_a_reset_or_after_an_end(ended: bool) -> None:
         asyncio.run(env.astep("1"))
 
 
+def test_no_step_after_a_reset_that_failed() -> None:
+    class Picky(Counter):
+        def start(self, task: tw.TaskSpec, rng: tw.Rng) -> Any:
+            if task.seed == 13:
+                raise RuntimeError("not this one")
+            return super().start(task, rng)
+
+    env = Picky()
+    env.reset(seed=0)
+    with pytest.raises(RuntimeError, match="not this one"):
+        env.reset(seed=13)
+    with pytest.raises(ContractError, match=r"call reset\(\) first"):
+        env.step("1")  # it would be a step in the world of the episode before
+    env.reset(seed=0)
+    assert env.step("1")[4]["turn"] == 1
+
+
 # -- actions -----------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import pickle
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -113,6 +114,17 @@ def test_a_fork_goes_on_alike_and_alone(wrap: Wrap, texts: list[tw.ToolCall], at
     for each in (env, fork):
         rest = [plain(each.step(action)) for action in texts[at : len(whole) - 1]]
         assert rest == whole[at + 1 :], "neither a fork nor its original may feel what another fork did"
+
+
+@pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
+def test_a_deep_copy_is_possible_before_the_first_reset_and_later_is_a_fork(wrap: Wrap) -> None:
+    env = wrap(Password())
+    twin = copy.deepcopy(env)
+    assert played(twin, ["hint", "hint"]) == played(env, ["hint", "hint"])
+    env.reset(seed=3)
+    env.step("hint")
+    copied, forked = copy.deepcopy(env), env.fork()
+    assert plain(copied.step("please")) == plain(forked.step("please")) == plain(env.step("please"))
 
 
 @pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
