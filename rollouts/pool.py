@@ -131,11 +131,16 @@ class EnvPool:
 
 
 def runs_inline(kind: type[TurnEnv]) -> bool:
-    """Whether an environment class may run in the event loop: it says so, or everything it does is a coroutine."""
+    """Whether an environment class may run in the event loop: it says so, or everything it does is a coroutine.
+
+    Judging counts, where the class writes it: running the tests of a repository may take longer than all that was
+    done before.
+    """
     if not kind.blocking:
         return True
     acts = [tool.function for tool in tools_of(kind)] if issubclass(kind, ToolEnv) else [kind.act]
-    return all(inspect.iscoroutinefunction(function) for function in (kind.start, *acts))
+    judges = [] if kind.judge is TurnEnv.judge else [kind.judge]
+    return all(inspect.iscoroutinefunction(function) for function in (kind.start, *acts, *judges))
 
 
 def _class_of(creator: Any) -> type[TurnEnv] | None:

@@ -641,10 +641,22 @@ class TellsAsync(Tells):
         return super().act(action)
 
 
+class TellsAsyncJudgedSlowly(TellsAsync):
+    def judge(self) -> tw.Score:
+        return tw.Score(success=True)
+
+
+class TellsAsyncAllThrough(TellsAsync):
+    async def judge(self) -> tw.Score:
+        return tw.Score(success=True)
+
+
 async def test_auto_gives_threads_to_what_blocks_and_to_nothing_else() -> None:
     here = {threading.current_thread().name}
     assert await homes(Tells) == here
     assert await homes(TellsAsync) == here, "what is a coroutine throughout does not block"
+    assert await homes(TellsAsyncAllThrough) == here
+    assert await homes(TellsAsyncJudgedSlowly) == {"turnwise-sync"}, "its judge may block, so it has a thread to do so"
     assert await homes(TellsBlocking) == {"turnwise-env"}
     assert await homes(lambda **kwargs: Tells(**kwargs)) == here, "a factory is looked into"
     assert await homes(lambda **kwargs: TellsBlocking(**kwargs)) == {"turnwise-env"}
