@@ -26,13 +26,14 @@ from .paced import PacedEnv
 
 RULES = "Find the way to the goal. Each turn answer one of: move up, move down, move left, move right."
 INVALID_REWARD = -4.0
+OPPOSITE = {"up": "down", "down": "up", "left": "right", "right": "left"}
 
 
 class MazeEnv(PacedEnv):
     """A maze of ``MAZES``: rewards −1 per turn, −4 for text that is no move, 0 on reaching the goal.
 
-    Every observation after the rules is a state on its own (Markov): position, goal, the offset between them and
-    the directions that are open.
+    Every observation after the rules is a state on its own (Markov): position, goal, the offset between them, the
+    directions that are open and the one that it came from.
     """
 
     family: ClassVar[TaskFamily[Maze] | None] = MAZES
@@ -41,13 +42,16 @@ class MazeEnv(PacedEnv):
     """Of the longest task; each brings its own limit."""
     unparsed_reward = INVALID_REWARD
     max_observation_chars = 1000
+    bumps: ClassVar[bool] = False
+    """Whether random play walks into walls, as it does in LMRL-Gym's datasets."""
 
     maze: Maze
     cell: Cell
+    came: str
 
     def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
         self.maze = self.tasks().generate(task)
-        self.cell = self.maze.start
+        self.cell, self.came = self.maze.start, ""
         self.pace(self.maze.turns)
         return [message("system", RULES), message("user", self.look())]
 
@@ -58,7 +62,7 @@ class MazeEnv(PacedEnv):
             text = f"That is no move: {clip(action.text)!r}. Answer with move {', move '.join(MOVES)}. {self.look()}"
             return running(text, INVALID_REWARD, unparsed=True)
         if move in self.maze.open(self.cell):
-            self.cell = step(self.cell, move)
+            self.cell, self.came = step(self.cell, move), OPPOSITE[move]
         if self.cell == self.maze.goal:
             return success("You reached the goal.", reward=0.0)
         return running(self.look(), reward=-1.0)
@@ -68,7 +72,9 @@ class MazeEnv(PacedEnv):
         row, column = self.cell
         goal_row, goal_column = self.maze.goal
         offset = ", ".join(f"{move} {far}" for move, far in toward(self.cell, self.maze.goal).items())
-        return f"You are at {row}, {column}. The goal is at {goal_row}, {goal_column}: {offset}. {self.ways()}"
+        # Without a trace of where it came from, a walker that reads this alone paces between two cells for ever.
+        came = f" You came from {self.came}." if self.came else ""
+        return f"You are at {row}, {column}. The goal is at {goal_row}, {goal_column}: {offset}. {self.ways()}{came}"
 
     def ways(self) -> str:
         """The directions without a wall."""
@@ -79,8 +85,8 @@ class MazeEnv(PacedEnv):
         return f"move {self.maze.best(self.cell)}"
 
     def random_action(self, rng: Rng) -> str:
-        """One of the four moves, walls or not."""
-        return f"move {rng.pick(list(MOVES))}"
+        """One of the open directions; of all four where ``bumps``."""
+        return f"move {rng.pick(list(MOVES) if self.bumps else self.maze.open(self.cell))}"
 
     def state_key(self) -> str:
         """The position: within one task nothing else changes."""
@@ -123,6 +129,7 @@ class MazeFO(MazeEnv):
 
     family = DOUBLE_T_MAZE
     max_turns = 100
+    bumps = True
     random_floor = 0.5
     """A hundred turns of luck cross a maze of 26 cells from the nearer starts."""
 
@@ -132,6 +139,7 @@ class MazePO(MazeBlindEnv):
 
     family = DOUBLE_T_MAZE
     max_turns = 100
+    bumps = True
     random_floor = 0.5
 
 
@@ -140,6 +148,7 @@ class MazeU(MazeEnv):
 
     family = U_SHAPED_MAZE
     max_turns = 100
+    bumps = True
     random_floor = 1.0
 
 
@@ -148,6 +157,7 @@ class MazeMedium(MazeEnv):
 
     family = MEDIUM_MAZE
     max_turns = 100
+    bumps = True
     random_floor = 0.7
 
 
@@ -156,4 +166,5 @@ class MazeLarge(MazeEnv):
 
     family = LARGE_MAZE
     max_turns = 100
+    bumps = True
     random_floor = 0.5

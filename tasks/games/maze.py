@@ -4,17 +4,18 @@ Rules (LMRL-Gym, arXiv 2311.18232, as its source has them): −1 per turn, also 
 that is no move; 0 for the move that reaches the goal. On ``double_t`` the mean optimal return over all 25 starts is
 −6.84, the published maximum.
 
-The procedural levels, measured on 1,000 mazes each (200 per split). Weak is 35 % oracle and 65 % random moves; the
-memoryless walker is ``reactive_move``, which level 1 promises to let arrive and the others do not.
+The procedural levels, measured on 500 mazes each (100 per split). Random play takes open directions only; weak is 35 %
+oracle and 65 % random moves; the memoryless walker is ``reactive_move``, which level 1 promises to let arrive and the
+others do not. In level 1 half of the inner walls have fallen in.
 
 ===== ====== =========== ========= ========== ====== ====== ==========
 level inside turns, mean turns max limit mean random weak   memoryless
 ===== ====== =========== ========= ========== ====== ====== ==========
-1     7 × 7  7.1         10        12.9       0.008  0.215  1.000
-2     9 × 9  10.2        14        20.4       0.004  0.211  0.529
-3     11²    14.5        20        36.2       0.003  0.295  0.421
-4     15²    21.5        32        64.4       0.000  0.457  0.334
-5     21²    33.8        70        101.3      0.000  0.408  0.291
+1     7 × 7  7.1         10        12.9       0.036  0.260  1.000
+2     9 × 9  10.3        14        20.6       0.010  0.314  0.534
+3     11²    14.4        20        36.0       0.006  0.326  0.450
+4     15²    21.6        32        64.7       0.002  0.484  0.348
+5     21²    33.4        69        100.2      0.000  0.446  0.274
 ===== ====== =========== ========= ========== ====== ====== ==========
 """
 
@@ -30,7 +31,7 @@ from ...errors import TaskError
 from ..family import TaskFamily
 from ..rng import Rng
 from ..spec import Split, TaskSpec
-from .maze_layouts import DOUBLE_T, LARGE, MEDIUM, MOVES, U_MAZE, Cell, Layout, bucket, draw, free_cells
+from .maze_layouts import DOUBLE_T, LARGE, MEDIUM, MOVES, U_MAZE, Cell, Layout, bucket, draw, free_cells, weathered
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class MazeLevel:
         most: the most turns.
         patience: the turn limit, in multiples of the fewest turns.
         reactive: only starts from which a memoryless walker (``reactive_move``) arrives in time.
+        weathered: share of the inner walls that have fallen in.
     """
 
     size: int
@@ -89,6 +91,7 @@ class MazeLevel:
     most: int
     patience: float
     reactive: bool = False
+    weathered: float = 0.0
 
 
 LEVELS: Mapping[int, MazeLevel] = {
@@ -125,7 +128,7 @@ class MazeFamily(TaskFamily[Maze]):
         size = level.size + 2 if spec.split is Split.CHALLENGE else level.size
         held = Split.TEST_IID if spec.split in (Split.TEST_TEMPLATE, Split.CHALLENGE) else spec.split
         for _ in range(self.DRAWS):
-            layout = draw(spec.template, size, rng)
+            layout = weathered(draw(spec.template, size, rng), level.weathered, rng)
             if bucket(layout) is held and (maze := _place(layout, level, rng)):
                 return maze
         raise TaskError(f"no maze for {spec} in {self.DRAWS} draws; choose another seed or template")

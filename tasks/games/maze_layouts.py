@@ -100,6 +100,17 @@ def draw(template: str, size: int, rng: Rng) -> Layout:
     return (border, *("#" + "".join("." if free else "#" for free in row) + "#" for row in grid), border)
 
 
+def weathered(layout: Layout, share: float, rng: Rng) -> Layout:
+    """The layout with a share of its inner walls fallen in: those next to free ground, so that it stays connected."""
+    rows = [list(row) for row in layout]
+    for r in range(1, len(layout) - 1):
+        for c in range(1, len(layout[r]) - 1):
+            near = (layout[r - 1][c], layout[r + 1][c], layout[r][c - 1], layout[r][c + 1])
+            if layout[r][c] == "#" and "." in near and rng.random() < share:
+                rows[r][c] = "."
+    return tuple("".join(row) for row in rows)
+
+
 def pillars(size: int, rng: Rng) -> Grid:
     """An open hall with single pillars that do not touch: many ways everywhere."""
     grid = _open(size)
