@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import sys
 from collections.abc import Callable
@@ -112,6 +113,22 @@ def agent_from(
     if not spec.strip() or (not Path(spec).expanduser().exists() and "/" not in spec):
         raise UsageError(f"there is no policy {spec!r}; use {KINDS}")
     return _model(spec, temperature, max_tokens, device, max_batch, threaded, seed)
+
+
+def fingerprint(spec: str) -> str | None:
+    """Sixteen hex digits that name the weights and settings in a model's folder; ``None`` for any other policy.
+
+    A path says where a model is and not which: training goes on and writes another one there.
+    """
+    folder = Path(spec).expanduser()
+    files = sorted(path for kind in ("safetensors", "json", "jinja") for path in folder.glob(f"*.{kind}"))
+    if not files or spec.strip() in SCRIPTED:
+        return None
+    found = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            found.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    return found.hexdigest()[:16]
 
 
 def _model(

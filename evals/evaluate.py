@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import pydantic
 
 from ..agents.agent import Agent
+from ..agents.named import fingerprint
 from ..envs.registry import make
 from ..errors import StoreError
 from ..rollouts.episode import Episode
@@ -62,9 +63,14 @@ class EvalConfig(RunOptions):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a resumed evaluation must agree on. ``n`` may grow; concurrency, timeouts and retries may change."""
+        """What a resumed evaluation must agree on. ``n`` may grow; concurrency, timeouts and retries may change.
+
+        For the folder of a model that is the model, too: half of the episodes played by another one would be no
+        evaluation of either.
+        """
         keep = {"env", "env_kwargs", "policy", "splits", "levels", "group_size", "seed", "temperature", "max_tokens"}
-        return self.model_dump(mode="json", include=keep)
+        model = fingerprint(self.policy) if self.policy else None
+        return self.model_dump(mode="json", include=keep) | ({"model": model} if model else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.named import AgentSettings, agent_from
+from turnwise.agents.named import AgentSettings, agent_from, fingerprint
 from turnwise.agents.scripted import FunctionAgent, MixedAgent, NullAgent, OracleAgent, RandomAgent
 from turnwise.errors import ModelError, UsageError
 
@@ -105,6 +105,17 @@ def test_a_model_folder_becomes_an_agent_with_its_settings(tmp_path: Path) -> No
     assert isinstance(agent, ChatAgent)
     assert (agent.sampling.max_tokens, agent.sampling.temperature) == (5, 0.0)
     assert type(agent.context).__name__ == "LastTurns"
+
+
+def test_a_fingerprint_names_weights_and_settings_and_not_their_place(tmp_path: Path) -> None:
+    for name, weights in (("a", b"1"), ("b", b"1"), ("c", b"2")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "model.safetensors").write_bytes(weights)
+    one, same, other = (fingerprint(str(tmp_path / name)) for name in "abc")
+    assert one == same != other
+    AgentSettings(temperature=0.5).save(tmp_path / "b")
+    assert fingerprint(str(tmp_path / "b")) != one
+    assert fingerprint("oracle") is fingerprint("mixed:0.5") is fingerprint(str(tmp_path / "none")) is None
 
 
 def test_scripted_policies_need_no_torch() -> None:

@@ -189,6 +189,19 @@ def test_a_store_of_another_evaluation_is_not_resumed(tmp_path: Path) -> None:
         evaluate(config(n=2, seed=5), OracleAgent(), store=tmp_path / "run", env=OneDoor, resume=True)
 
 
+def test_another_model_in_the_same_folder_is_another_evaluation(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "model.safetensors").write_bytes(b"first")
+    begun = config(policy=str(model), n=4)
+    evaluate(begun, OracleAgent(), store=tmp_path / "store", env=OneDoor)
+    longer = begun.model_copy(update={"n": 8})
+    evaluate(longer, OracleAgent(), store=tmp_path / "store", env=OneDoor, resume=True)
+    (model / "model.safetensors").write_bytes(b"second")  # training went on
+    with pytest.raises(StoreError, match="belongs to another run: model is"):
+        evaluate(longer, OracleAgent(), store=tmp_path / "store", env=OneDoor, resume=True)
+
+
 async def test_inside_an_event_loop(tmp_path: Path) -> None:
     summary = await evaluate_async(config(n=6), OracleAgent(), store=tmp_path / "run", env=OneDoor)
     assert summary.success.value == 1
