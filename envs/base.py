@@ -186,7 +186,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
         step = self._left(result)
         if step.done and step.score is None:
             score: Score = resolve(self.judge())
-            step = replace(step, score=score)
+            step = self._judged(step, score)
         return self._stepped(step)
 
     # -- the async form, the same in both directions ------------------------------------------------------------
@@ -208,7 +208,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
         step = self._left(result)
         if step.done and step.score is None:
             judged = self.judge()
-            step = replace(step, score=await judged if inspect.isawaitable(judged) else judged)
+            step = self._judged(step, await judged if inspect.isawaitable(judged) else judged)
         return self._stepped(step)
 
     def fork(self) -> Self:
@@ -270,6 +270,9 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
             step = replace(step, truncated=True)
         self._over = step.done
         return step
+
+    def _judged(self, step: Step, score: Score) -> Step:
+        return replace(step, score=score)
 
     def _stepped(self, step: Step) -> Stepped:
         info: dict[str, Any] = {"turn": self._turn, "obs_key": self.state_key(), **step.info}

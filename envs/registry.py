@@ -13,7 +13,7 @@ from typing import Any, cast
 import gymnasium
 from gymnasium.envs.registration import registry as gymnasium_registry
 
-from ..errors import ContractError, UnknownEnvironmentError, UsageError
+from ..errors import ContractError, EnvironmentFailedError, TurnwiseError, UnknownEnvironmentError, UsageError
 from .base import TurnEnv
 
 GROUP = "turnwise.envs"
@@ -88,8 +88,11 @@ def make(id: str, *, wrappers: Sequence[Callable[[TurnEnv], Any]] = (), **kwargs
         UnknownEnvironmentError: no such id; the message names the nearest.
         UsageError: the environment needs an optional extra that is not installed, or refuses ``kwargs``.
         ContractError: what is registered is not a ``TurnEnv``.
+        EnvironmentFailedError: its constructor raised.
     """
     entry = find(id)
+    if isinstance(entry.entry_point, type) and not issubclass(entry.entry_point, TurnEnv):
+        raise ContractError(f"{id} is a {entry.entry_point.__name__}, not a turnwise.TurnEnv")
     try:
         with warnings.catch_warnings():
             # Versions of an id live side by side here: an older one is a choice, not an oversight.
@@ -97,12 +100,16 @@ def make(id: str, *, wrappers: Sequence[Callable[[TurnEnv], Any]] = (), **kwargs
             env: Any = gymnasium.make(id, disable_env_checker=True, **kwargs)
     except ModuleNotFoundError as error:
         if entry.extra is None:
-            raise
+            raise EnvironmentFailedError(f"{id} cannot be made: {type(error).__name__}: {error}") from error
         raise UsageError(f"{id} needs {error.name!r}: pip install 'turnwise[{entry.extra}]'") from None
     except TypeError as error:
         if kwargs and "unexpected keyword" in str(error):
             raise UsageError(f"{id} does not take these arguments: {sorted(kwargs)} ({error})") from None
+        raise EnvironmentFailedError(f"{id} cannot be made: TypeError: {error}") from error
+    except TurnwiseError:
         raise
+    except Exception as error:
+        raise EnvironmentFailedError(f"{id} cannot be made: {type(error).__name__}: {error}") from error
     if not isinstance(env.unwrapped, TurnEnv):
         raise ContractError(f"{id} is a {type(env.unwrapped).__name__}, not a turnwise.TurnEnv")
     for wrap in wrappers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import sys
 from enum import StrEnum
 from pathlib import Path
 from string import Template
@@ -202,8 +203,10 @@ def scaffold(name: str, kind: Kind | str = Kind.TURN, folder: Path | str = ".") 
         UsageError: the name cannot be a package's, the kind is unknown, or the folder has files in it already.
     """
     package = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip()).replace("-", "_").lower()
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", package) or keyword.iskeyword(package) or package in ("turnwise", "tests"):
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", package) or keyword.iskeyword(package):
         raise UsageError(f"{name!r} cannot name a Python package; use letters, digits and '_', as in 'my_env'")
+    if package in sys.stdlib_module_names or package in ("turnwise", "tests"):
+        raise UsageError(f"the name {package!r} is taken by a module that Python would import instead; choose another")
     if kind not in list(Kind):
         raise UsageError(f"there is no kind of environment {str(kind)!r}; choose one of {', '.join(Kind)}")
     root = Path(folder) / package

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Hashable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, cast
 
@@ -64,6 +65,10 @@ class ToolEnv(TurnEnv):
             return self.said(action.text)
         answer = self._answer(action)
         return completed(answer) if _needs_no_loop(type(self)) else answer
+
+    def _judged(self, step: Step, score: Score) -> Step:
+        # The world is judged however the episode ends, so it is paid for however it ends: success is never worth 0.
+        return replace(step, score=score, reward=step.reward + self.reward(score))
 
     async def _answer(self, action: Action) -> Step:
         tools = {tool.name: tool for tool in tools_of(type(self))}

@@ -172,9 +172,10 @@ def refusal(name: str, error: Exception) -> str:
     """The observation for a tool that raised.
 
     Raises:
-        InfrastructureError: passed on, since the machinery failed and not the call.
+        InfrastructureError: passed on, since the machinery failed and not the call. A lost connection and a lack of
+            memory are passed on too: an agent can do nothing about them.
     """
-    if isinstance(error, InfrastructureError):
+    if isinstance(error, (InfrastructureError, ConnectionError, MemoryError)):
         raise error
     if isinstance(error, ToolError):
         return f"Error: {error}"

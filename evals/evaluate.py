@@ -33,7 +33,10 @@ OnEpisode = Callable[[Episode], None]
 def _several(value: Any) -> Any:
     """One item, or text with commas, as a list: what a person types on a command line."""
     if isinstance(value, str):
-        return [item.strip() for item in value.split(",") if item.strip()]
+        items = [item.strip() for item in value.split(",") if item.strip()]
+        if not items:
+            raise ValueError("it names nothing; leave it out to have the default")
+        return items
     return [value] if isinstance(value, int) else value
 
 

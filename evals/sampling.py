@@ -8,8 +8,11 @@ from typing import Any
 
 from ..errors import UsageError
 from ..tasks.family import TaskFamily
+from ..tasks.rng import stable_hash
 from ..tasks.spec import Split, TaskSpec
 
+DRY = 200
+"""So many seeds in a row without a new instance mean that a split has no more."""
 SEED_STRIDE = 1_000_000
 """Evaluations with different seeds use task seeds that differ by at least this much."""
 
@@ -68,11 +71,21 @@ def default_splits(family: TaskFamily[Any]) -> tuple[Split, ...]:
 
 
 def _cell(family: TaskFamily[Any], split: Split, level: int, seed: int) -> Iterator[TaskSpec]:
-    """The tasks of one split and level, each once."""
-    number = 0
-    while family.seeds is None or number < family.seeds:
-        yield family.spec(seed * SEED_STRIDE + number, split=split, level=level)
-        number += 1
+    """The tasks of one split and level, each once: where two seeds name the same instance, the first.
+
+    A split with few instances (a short list of words, say) ends when ``DRY`` seeds in a row brought nothing new.
+    Played again, they would be counted as if they were independent.
+    """
+    seen: set[bytes] = set()
+    number = dry = 0
+    while (family.seeds is None or number < family.seeds) and dry < DRY:
+        spec = family.spec(seed * SEED_STRIDE + number, split=split, level=level)
+        instance = stable_hash(repr(family.generate(spec)))
+        number, dry = number + 1, dry + 1
+        if instance not in seen:
+            seen.add(instance)
+            dry = 0
+            yield spec
 
 
 def _known(what: str, asked: Iterable[Any], there: Sequence[Any], family: str) -> None:

@@ -22,7 +22,8 @@ class Outcome(StrEnum):
     TRUNCATED = "truncated"
     """A turn limit ended it; the last state still has a value."""
     POLICY_FAILED = "policy_failed"
-    """The policy timed out or ran out of context: its own fault, so it is scored (as it stands, success false)."""
+    """The policy timed out or ran out of context: its own fault, so it counts as a failure, but nothing is learnt from
+    it: what it was paid until then says that failing early is cheap."""
     INFRA_FAILED = "infra_failed"
     """The machinery failed, after retries: no reward, no advantage, counted apart."""
     CANCELLED = "cancelled"
@@ -32,6 +33,11 @@ class Outcome(StrEnum):
     def scored(self) -> bool:
         """Whether the episode says anything about the policy."""
         return self in (Outcome.COMPLETED, Outcome.TRUNCATED, Outcome.POLICY_FAILED)
+
+    @property
+    def trainable(self) -> bool:
+        """Whether the episode was played to an end of the environment's making, and so may enter an advantage."""
+        return self in (Outcome.COMPLETED, Outcome.TRUNCATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +113,13 @@ class Episode:
 
     @property
     def scored(self) -> bool:
-        """Whether the episode may enter a statistic or an advantage."""
+        """Whether the episode may enter a statistic."""
         return self.outcome.scored
+
+    @property
+    def trainable(self) -> bool:
+        """Whether the episode may enter an advantage."""
+        return self.outcome.trainable
 
     @property
     def total_reward(self) -> float:

@@ -30,16 +30,18 @@ class Collected:
 
     @property
     def episodes(self) -> tuple[Episode, ...]:
-        """All scored episodes, in order."""
+        """All episodes that were played to an end, in order."""
         return tuple(episode for group in self.groups for episode in group.members)
 
     def metrics(self) -> dict[str, float]:
         """Numbers worth a curve; failures of the machinery are counted and never averaged in."""
         episodes = self.episodes
         infra = sum(group.excluded for group in self.groups)
+        policy_failed = sum(group.policy_failed for group in self.groups)
         numbers = {
             "episodes": float(len(episodes)),
             "unscored": float(infra),
+            "policy_failed": float(policy_failed),
             "groups_without_baseline": float(sum(not group.comparable for group in self.groups)),
             "groups_without_variance": float(sum(len(set(g.returns)) == 1 for g in self.groups if g.comparable)),
             "retries": float(self.stats.retries),
@@ -48,7 +50,7 @@ class Collected:
             turns = sum(len(episode.turns) for episode in episodes)
             numbers |= {
                 "return": sum(episode.total_reward for episode in episodes) / len(episodes),
-                "success": sum(episode.success for episode in episodes) / len(episodes),
+                "success": sum(episode.success for episode in episodes) / (len(episodes) + policy_failed),
                 "turns": turns / len(episodes),
                 "action_tokens": float(sum(len(turn.action_ids) for episode in episodes for turn in episode.turns)),
                 "cut_actions": sum(t.finish == "length" for e in episodes for t in e.turns) / max(turns, 1),

@@ -16,7 +16,7 @@ from ..agents.scripted import MixedAgent
 from ..config import Config
 from ..envs.tools import Tool
 from ..errors import StoreError, UsageError
-from ..rollouts.episode import Episode, scored
+from ..rollouts.episode import Episode
 from ..rollouts.options import RunOptions
 from ..rollouts.pool import EnvPool
 from ..rollouts.recording import record_episodes
@@ -68,18 +68,18 @@ async def play(
 
 
 def filtered(episodes: Iterable[Episode], config: DemonstrationConfig) -> list[Episode]:
-    """The scored episodes that pass the filters, best returns first where ``top`` cuts.
+    """The episodes played to an end that pass the filters, best returns first where ``top`` cuts.
 
     Raises:
         UsageError: none is left; the message says how many there were at each stage.
     """
     everything = list(episodes)
-    usable = scored(everything)
+    usable = [episode for episode in everything if episode.trainable]
     solved = [episode for episode in usable if episode.success] if config.only_success else usable
     best = sorted(solved, key=lambda episode: -episode.total_reward)[: max(1, round(config.top * len(solved)))]
     if not best:
         raise UsageError(
-            f"no demonstration is left: of {len(everything)} episodes {len(usable)} were scored and "
+            f"no demonstration is left: of {len(everything)} episodes {len(usable)} were played to an end and "
             f"{len(solved)} passed only_success={str(config.only_success).lower()}; play more (demonstrations.count), "
             "with more skill (demonstrations.skills), or filter less"
         )

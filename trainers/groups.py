@@ -1,7 +1,8 @@
-"""Groups: the scored episodes of one task that share a baseline, apart from those that failed for other reasons."""
+"""Groups: the episodes of one task that share a baseline, apart from those that were not played to an end."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -18,8 +19,10 @@ class Group:
 
     Args:
         group_id: the id that the members share.
-        members: scored episodes, in the order in which they were asked for.
+        members: episodes played to an end, in the order in which they were asked for.
         excluded: how many attempts failed for reasons that are not the policy's, or were cancelled.
+        policy_failed: how many attempts the policy did not see through (timeout, context full). They count as
+            failures, and have no advantage: their return is only what they were paid until then.
 
     Raises:
         UnscoredEpisodeError: a member has no return.
@@ -29,10 +32,11 @@ class Group:
     group_id: str
     members: tuple[Episode, ...]
     excluded: int = 0
+    policy_failed: int = 0
 
     def __post_init__(self) -> None:
         for episode in self.members:
-            if not episode.scored:
+            if not episode.trainable:
                 raise UnscoredEpisodeError(
                     f"episode {episode.episode_id} is {episode.outcome}: it cannot be a member of group "
                     f"{self.group_id}; build groups with grouped(), which sets such episodes apart"
@@ -52,16 +56,19 @@ class Group:
 
 
 def grouped(episodes: Iterable[Episode]) -> list[Group]:
-    """Groups by ``group_id`` in order of first appearance; unscored episodes are counted and set apart."""
+    """Groups by ``group_id`` in order of first appearance; what was not played to an end is counted and set apart."""
     members: dict[str, list[Episode]] = {}
-    excluded: dict[str, int] = {}
+    excluded: Counter[str] = Counter()
+    policy_failed: Counter[str] = Counter()
     for episode in episodes:
         mine = members.setdefault(episode.group_id, [])
-        if episode.scored:
+        if episode.trainable:
             mine.append(episode)
+        elif episode.scored:
+            policy_failed[episode.group_id] += 1
         else:
-            excluded[episode.group_id] = excluded.get(episode.group_id, 0) + 1
-    return [Group(group_id, tuple(mine), excluded.get(group_id, 0)) for group_id, mine in members.items()]
+            excluded[episode.group_id] += 1
+    return [Group(id_, tuple(mine), excluded[id_], policy_failed[id_]) for id_, mine in members.items()]
 
 
 def members(groups: Sequence[Group]) -> list[Episode]:

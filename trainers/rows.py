@@ -46,10 +46,10 @@ def merge(episode: Episode) -> list[Row]:
     row, once. A closer that a template appends after an action is part of the next prompt, so it is context.
 
     Raises:
-        UnscoredEpisodeError: the episode failed for reasons that are not the policy's.
+        UnscoredEpisodeError: the episode was not played to an end.
         ContractError: a turn's ids, log-probabilities and versions do not match, or it has actions but no prompt.
     """
-    if not episode.scored:
+    if not episode.trainable:
         raise UnscoredEpisodeError(
             f"episode {episode.episode_id} is {episode.outcome} ({episode.error}): nothing can be learnt from it"
         )
@@ -244,10 +244,10 @@ class Rows:
 
 
 def pack(episodes: Sequence[Episode]) -> Rows:
-    """Merge scored episodes and pack their rows; indices follow the order of ``episodes``.
+    """Merge episodes and pack their rows; indices follow the order of ``episodes``.
 
     Raises:
-        UnscoredEpisodeError: one of them has no return.
+        UnscoredEpisodeError: one of them was not played to an end.
     """
     groups = {group: index for index, group in enumerate(dict.fromkeys(e.group_id for e in episodes))}
     ids: list[int] = []

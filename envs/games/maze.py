@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
+from ...errors import UsageError
 from ...tasks.family import TaskFamily
 from ...tasks.games.maze import (
     DOUBLE_T_MAZE,
@@ -26,6 +27,7 @@ from .paced import PacedEnv
 
 RULES = "Find the way to the goal. Each turn answer one of: move up, move down, move left, move right."
 INVALID_REWARD = -4.0
+Rewards = Literal["steps", "success"]
 OPPOSITE = {"up": "down", "down": "up", "left": "right", "right": "left"}
 
 
@@ -49,6 +51,15 @@ class MazeEnv(PacedEnv):
     cell: Cell
     came: str
 
+    def __init__(self, *, rewards: Rewards = "steps", **kwargs: Any) -> None:
+        """``rewards="steps"`` are the published ones; ``"success"`` pays 1 at the goal and nothing on the way."""
+        if rewards not in get_args(Rewards):
+            raise UsageError(f"rewards {rewards!r} is unknown; choose one of {', '.join(get_args(Rewards))}")
+        super().__init__(**kwargs)
+        self.sparse = rewards == "success"
+        if self.sparse:
+            self.unparsed_reward = 0.0
+
     def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
         self.maze = self.tasks().generate(task)
         self.cell, self.came = self.maze.start, ""
@@ -60,12 +71,12 @@ class MazeEnv(PacedEnv):
         if move not in MOVES:
             # The state is repeated, so that an agent that reads only the last observation is not left without one.
             text = f"That is no move: {clip(action.text)!r}. Answer with move {', move '.join(MOVES)}. {self.look()}"
-            return running(text, INVALID_REWARD, unparsed=True)
+            return running(text, self.unparsed_reward, unparsed=True)
         if move in self.maze.open(self.cell):
             self.cell, self.came = step(self.cell, move), OPPOSITE[move]
         if self.cell == self.maze.goal:
-            return success("You reached the goal.", reward=0.0)
-        return running(self.look(), reward=-1.0)
+            return success("You reached the goal.", reward=1.0 if self.sparse else 0.0)
+        return running(self.look(), reward=0.0 if self.sparse else -1.0)
 
     def look(self) -> str:
         """What the agent sees from where it stands."""
@@ -94,7 +105,7 @@ class MazeEnv(PacedEnv):
 
     def best_return(self) -> float:
         """−1 for every turn of a shortest way but the last."""
-        return 1.0 - self.maze.optimum
+        return 1.0 if self.sparse else 1.0 - self.maze.optimum
 
     def near_misses(self) -> Mapping[str, NearMiss]:
         """A way that stops short of the goal, and claims to be there."""

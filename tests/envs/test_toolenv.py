@@ -202,7 +202,7 @@ def test_the_turn_limit_judges_the_world() -> None:
     env = Till(max_turns=1)
     env.reset(seed=0)
     _, reward, terminated, truncated, info = env.step(put(10))
-    assert (reward, terminated, truncated, info["success"]) == (0.0, False, True, True)
+    assert (reward, terminated, truncated, info["success"]) == (1.0, False, True, True), "success is paid at any end"
 
 
 def test_the_reward_may_come_from_the_checks() -> None:
@@ -239,3 +239,22 @@ def test_a_tool_may_not_replace_a_part_of_the_environment() -> None:
             def close(self) -> str:  # type: ignore[override]
                 """Close the shop."""
                 return ""
+
+
+@pytest.mark.parametrize("error", [ConnectionError("gone"), MemoryError()])
+def test_what_no_agent_can_mend_is_no_observation(error: Exception) -> None:
+    class Broken(tw.ToolEnv):
+        """A tool whose machinery fails."""
+
+        def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+            return "Go."
+
+        @tw.tool
+        def fetch(self) -> str:
+            """Fetch it."""
+            raise error
+
+    env = Broken()
+    env.reset(seed=0)
+    with pytest.raises(type(error)):
+        env.step(tw.ToolCall("fetch"))

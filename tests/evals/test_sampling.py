@@ -78,3 +78,17 @@ def test_chosen_parts_are_the_only_ones() -> None:
 def test_wrong_wishes_are_refused_with_what_there_is(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         sample_tasks(Levelled(), **arguments)  # type: ignore[arg-type]
+
+
+class Few(TaskFamily[int]):
+    name = "few"
+    splits = (Split.TEST_IID,)
+
+    def build(self, spec: TaskSpec, rng: Rng) -> int:
+        return rng.randrange(4)
+
+
+def test_seeds_that_name_the_same_instance_are_one_task() -> None:
+    sample = sample_tasks(Few(), 50)
+    assert sorted(Few().generate(task) for task in sample.tasks) == [0, 1, 2, 3], "each instance once"
+    assert "there are 4" in sample.notes[0]

@@ -84,7 +84,7 @@ outcomes = st.sampled_from(list(Outcome))
 
 
 @given(st.lists(st.tuples(st.integers(-9, 9), st.booleans(), outcomes), max_size=12), st.floats(0.05, 1), st.booleans())
-def test_filters_keep_the_best_of_what_was_scored(
+def test_filters_keep_the_best_of_what_was_played_to_an_end(
     drawn: list[tuple[int, bool, Outcome]], top: float, only_success: bool
 ) -> None:
     episodes = [
@@ -92,7 +92,7 @@ def test_filters_keep_the_best_of_what_was_scored(
         for i, (reward, success, outcome) in enumerate(drawn)
     ]
     config = DemonstrationConfig(top=top, only_success=only_success)
-    usable = [e for e in episodes if e.scored and (e.success or not only_success)]
+    usable = [e for e in episodes if e.trainable and (e.success or not only_success)]
     if not usable:
         with pytest.raises(UsageError, match=f"of {len(episodes)} episodes"):
             filtered(episodes, config)
@@ -144,5 +144,5 @@ def test_a_run_whose_demonstrations_all_fail_says_so(tmp_path: Path) -> None:
     )
     with EpisodeStore(tmp_path / "store") as store:
         store.append(lost)
-    with pytest.raises(UsageError, match="no demonstration is left: of 1 episodes 0 were scored"):
+    with pytest.raises(UsageError, match="no demonstration is left: of 1 episodes 0 were played to an end"):
         small.clone(small.cloning(tmp_path / "run", demonstrations={"store": str(tmp_path / "store")}))

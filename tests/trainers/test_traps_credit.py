@@ -80,11 +80,20 @@ def test_failures_of_the_machinery_never_reach_a_baseline(outcomes: list[Outcome
     """Whatever rewards lost episodes had gathered, advantages are those of the group without them."""
     given_ = [data.draw(reward) for _ in outcomes]
     everything = [returning(r, name=f"e{i}", outcome=o) for i, (r, o) in enumerate(zip(given_, outcomes, strict=True))]
-    survivors = [e for e in everything if e.scored]
+    survivors = [e for e in everything if e.trainable]
     groups = grouped(everything)
     assert members(groups) == survivors
-    assert groups[0].excluded == len(everything) - len(survivors)
+    assert groups[0].excluded + groups[0].policy_failed == len(everything) - len(survivors)
     assert torch.equal(leave_one_out(groups), leave_one_out(grouped(survivors)))
+
+
+def test_failing_early_is_not_cheap() -> None:
+    """Where turns cost something, a policy that times out at once would be the best paid of its group."""
+    played = [returning(r, name=f"e{i}") for i, r in enumerate((-5.0, -7.0))]
+    groups = grouped([*played, returning(0.0, name="late", outcome=Outcome.POLICY_FAILED)])
+    assert members(groups) == played
+    assert (groups[0].policy_failed, groups[0].excluded) == (1, 0), "counted, apart from what the machinery lost"
+    assert leave_one_out(groups).tolist() == [2.0, -2.0]
 
 
 def test_a_group_where_all_but_one_failed_teaches_nothing() -> None:
