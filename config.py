@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,8 @@ import pydantic
 from .errors import ConfigError
 
 C = TypeVar("C", bound="Config")
+LISTED = "; there are: "
+"""Between a setting that does not exist and those that do."""
 
 
 class Config(pydantic.BaseModel):
@@ -45,9 +48,9 @@ def load_config(model: type[C], path: Path | str | None = None, overrides: Seque
     try:
         return model.model_validate(data)
     except pydantic.ValidationError as error:
-        raise ConfigError(
-            "; ".join(_explain(model, p, path, source) for p in error.errors(include_url=False))
-        ) from None
+        typed = {override.partition("=")[0].strip() for override in overrides}
+        said = [_explain(model, p, path, source, typed) for p in error.errors(include_url=False)]
+        raise ConfigError("; ".join(_listed_once(said))) from None
 
 
 def _override(data: dict[str, Any], override: str) -> None:
@@ -65,14 +68,31 @@ def _override(data: dict[str, Any], override: str) -> None:
         data[last] = text
 
 
-def _explain(model: type[Config], problem: Any, path: Path | str | None, source: str) -> str:
-    key = ".".join(str(step) for step in problem["loc"])
-    where = f"{path}, line {_line(source, problem['loc'])}: " if path and _line(source, problem["loc"]) else ""
+def _explain(model: type[Config], problem: Any, path: Path | str | None, source: str, typed: Collection[str]) -> str:
+    """One problem in words, with the line of the file unless the value was typed over it."""
+    location: tuple[Any, ...] = problem["loc"]
+    key = ".".join(str(step) for step in location)
+    over = any(key == word or key.startswith(f"{word}.") for word in typed)
+    line = None if over or path is None else _line(source, location)
+    where = f"{path}, line {line}: " if line else ""
     if problem["type"] == "extra_forbidden":
-        return f"{where}there is no setting {key!r}; there are: {', '.join(_siblings(model, problem['loc']))}"
+        known = _siblings(model, location)
+        near = difflib.get_close_matches(str(location[-1]), known, n=2)
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else f"{LISTED}{', '.join(known)}"
+        return f"{where}there is no setting {key!r}{hint}"
     if problem["type"] == "missing":
         return f"{where}setting {key!r} is missing"
-    return f"{where}setting {key!r}: {problem['msg']}; got {problem['input']!r}"
+    said = problem["msg"].removeprefix("Value error, ")
+    return f"{where}setting {key!r}: {said}; got {problem['input']!r}"
+
+
+def _listed_once(said: Sequence[str]) -> Iterator[str]:
+    """The same, but what settings there are is not said again for each that does not exist."""
+    seen: set[str] = set()
+    for text in said:
+        head, _, known = text.partition(LISTED)
+        yield head if known and known in seen else text
+        seen.add(known)
 
 
 def _siblings(model: type[Config], location: tuple[Any, ...]) -> list[str]:

@@ -31,6 +31,9 @@ def bench(
 
         turnwise bench runner --help
     """
+    if name in ("--help", "-h"):  # not an option of ours, so that a benchmark can have it
+        typer.echo(context.get_help())
+        return
     known = {path.stem: path for path in sorted(FOLDER.glob("[!_]*.py"))}
     if not known:
         raise UsageError(f"there are no benchmarks at {FOLDER}: they come with the source; clone it and run them there")

@@ -87,5 +87,5 @@ def _import(module: str, named_by: Path) -> object:
     importlib.invalidate_caches()
     try:
         return importlib.import_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a file that exits would end this command as if all were well
         raise UsageError(f"{named_by} cannot be imported: {type(error).__name__}: {error}") from error

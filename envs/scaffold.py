@@ -205,7 +205,7 @@ def scaffold(name: str, kind: Kind | str = Kind.TURN, folder: Path | str = ".") 
     package = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip()).replace("-", "_").lower()
     if not re.fullmatch(r"[a-z][a-z0-9_]*", package) or keyword.iskeyword(package):
         raise UsageError(f"{name!r} cannot name a Python package; use letters, digits and '_', as in 'my_env'")
-    if package in sys.stdlib_module_names or package in ("turnwise", "tests"):
+    if package in sys.stdlib_module_names or package in ("turnwise", "test", "tests"):
         raise UsageError(f"the name {package!r} is taken by a module that Python would import instead; choose another")
     if kind not in list(Kind):
         raise UsageError(f"there is no kind of environment {str(kind)!r}; choose one of {', '.join(Kind)}")

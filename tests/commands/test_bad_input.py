@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,9 @@ Run = Callable[..., Any]
         (("train", "bc", "env=turnwise/Maze-v0", "optimizer.speed=1"), ("optimizer.speed",)),
         (("train", "bc", "env=turnwise/Maze-v0", "--resume"), ("runs/bc",)),
         (("data", "turnwise/Maze-v0", "--skills", "all"), ("a skill is a number",)),
+        (("eval", "guess.py", "-p", "oracle", "--level", ","), ("'levels'", "names nothing")),
+        (("eval", "guess.py", "-p", "oracle", "grup_size=2"), ("did you mean 'group_size'?",)),
+        (("new", "json"), ("'json' is taken",)),
     ],
     ids=lambda value: " ".join(value)[:50] if isinstance(value, tuple) else None,
 )
@@ -56,6 +60,40 @@ def test_malformed_toml_names_its_line(run: Run, tmp_path: Path, words: Sequence
 def test_a_wrong_value_in_toml_names_its_line(run: Run, tmp_path: Path) -> None:
     (tmp_path / "wrong.toml").write_text('env = "turnwise/Maze-v0"\npolicy = "oracle"\nn = "many"\n')
     run("eval", "--config", "wrong.toml").refused("wrong.toml, line 3", "'n'", "many")
+
+
+def test_a_word_over_the_file_is_not_blamed_on_the_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "fine.toml").write_text('env = "turnwise/Maze-v0"\npolicy = "oracle"\nn = 5\n')
+    ran = run("eval", "--config", "fine.toml", "n=many")
+    ran.refused("'n'", "many")
+    assert "line" not in ran.err, f"the file's line 3 is right: {ran.err}"
+
+
+def test_what_settings_there_are_is_listed_once(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "odd.toml").write_text('env = "turnwise/Maze-v0"\nzzz = 1\nyyy = 2\n')
+    ran = run("eval", "--config", "odd.toml")
+    ran.refused("odd.toml, line 2", "'zzz'", "odd.toml, line 3", "'yyy'")
+    assert ran.err.count("there are:") == 1, ran.err
+
+
+def test_a_file_that_exits_is_no_success(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "exits_cli.py").write_text("raise SystemExit(0)\n")
+    run("eval", "exits_cli.py", "-p", "oracle").refused("exits_cli.py cannot be imported", "SystemExit")
+
+
+def test_a_constructor_that_raises_is_one_line(run: Run, tmp_path: Path) -> None:
+    source = """
+    import turnwise as tw
+
+    class Broken(tw.TurnEnv):
+        def __init__(self):
+            raise RuntimeError("no world")
+
+    tw.register("cli/Broken-v0", Broken)
+    """
+    (tmp_path / "broken_cli.py").write_text(textwrap.dedent(source))
+    ran = run("eval", "broken_cli.py", "-p", "oracle")
+    assert (ran.code, ran.err) == (1, "turnwise: cli/Broken-v0 cannot be made: RuntimeError: no world\n")
 
 
 def test_a_file_that_cannot_stand_for_an_environment(run: Run, tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ def test_bench_lists_what_comes_with_the_source(run: Run) -> None:
     ran = run("bench")
     assert ran.code == 0, ran.err
     assert "runner" in ran.out
+    assert "Examples:" in run("bench", "--help").out, "help is help, also where other words go to a benchmark"
     run("bench", "nothing").refused("there is no benchmark 'nothing'", "runner")
 
 

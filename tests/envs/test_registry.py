@@ -13,7 +13,7 @@ from gymnasium.envs.registration import registry as gymnasium_registry
 
 import turnwise as tw
 from turnwise.envs import registry
-from turnwise.errors import ContractError, UnknownEnvironmentError, UsageError
+from turnwise.errors import ContractError, EnvironmentFailedError, UnknownEnvironmentError, UsageError
 
 from .certify.faults_text import Password
 from .certify.faults_tools import Shelf
@@ -44,8 +44,28 @@ def test_what_is_registered_is_made_by_us_and_by_gymnasium() -> None:
 
 def test_a_class_may_be_named_as_text_and_is_imported_when_it_is_made() -> None:
     tw.register("demo/Late-v0", "turnwise_no_such_module:Env")
-    with pytest.raises(ModuleNotFoundError, match="turnwise_no_such_module"):
+    with pytest.raises(EnvironmentFailedError, match=r"demo/Late-v0 cannot be made: .*turnwise_no_such_module"):
         tw.make("demo/Late-v0")
+
+
+def test_a_constructor_that_raises_is_named_with_its_id() -> None:
+    class Broken(tw.TurnEnv):
+        def __init__(self) -> None:
+            raise KeyError("no world")
+
+    tw.register("demo/Broken-v0", Broken)
+    with pytest.raises(EnvironmentFailedError, match="demo/Broken-v0 cannot be made: KeyError") as raised:
+        tw.make("demo/Broken-v0")
+    assert isinstance(raised.value.__cause__, KeyError), "the author's traceback is kept below"
+
+
+def test_a_class_that_is_no_environment_is_refused_by_name() -> None:
+    class Unrelated:
+        pass
+
+    tw.register("demo/Unrelated-v0", Unrelated)  # type: ignore[arg-type]
+    with pytest.raises(ContractError, match=r"demo/Unrelated-v0 is a Unrelated, not a turnwise\.TurnEnv"):
+        tw.make("demo/Unrelated-v0")
 
 
 def test_a_missing_extra_says_what_to_install() -> None:
