@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -74,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     # Read when a model is loaded: the bar of every library on standard error is no help to anybody.
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    _outlets()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
     try:
@@ -84,13 +86,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complain(str(error))
         sys.exit(2 if isinstance(error, UsageError) else 1)
     except OSError as error:
-        if debug or error.filename is None:
+        if debug:
             raise
-        complain(f"{error.strerror}: {error.filename}")
+        complain(f"{error.strerror or error}: {error.filename}" if error.filename else f"{error.strerror or error}")
         sys.exit(1)
     except KeyboardInterrupt:
         complain("interrupted.")
         sys.exit(INTERRUPTED)
+
+
+def _outlets() -> None:
+    """Let no result be lost because of where it is printed: nowhere, or where only ASCII is known."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the rest of the process
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,13 @@ def store_in(path: Path) -> Path:
     for candidate in (path, path / EPISODES):
         if (candidate / MANIFEST).is_file():
             return candidate
-    there = "an empty or unrelated folder" if path.is_dir() else "a file" if path.exists() else "nothing"
+    there = (
+        "it is an empty or unrelated folder"
+        if path.is_dir()
+        else "it is a file"
+        if path.exists()
+        else "it does not exist"
+    )
     raise StoreError(
         f"there are no episodes at {path} ({there}); name a folder that `turnwise eval` or `turnwise data` wrote"
     )

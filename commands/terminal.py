@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import typer
 from rich.console import Console
 
 INTERRUPTED = 130
 """The exit code of a command that was stopped with Ctrl-C, as shells have it."""
+
+STOPS = (signal.SIGTERM, signal.SIGHUP)
+"""Signals other than Ctrl-C's that ask a command to end."""
 
 PIPED = 200
 """Columns where nobody looks: a table in a pipe or a file is not wrapped at a guessed width."""
@@ -33,9 +38,25 @@ def complain(text: str) -> None:
 
 @contextmanager
 def resumable(hint: str) -> Iterator[None]:
-    """Turn Ctrl-C into exit code 130 and a line that says how to go on."""
+    """Turn Ctrl-C into exit code 130 and a line that says how to go on.
+
+    SIGTERM, which schedulers send before they kill, and SIGHUP, which a closed terminal sends, are heard as Ctrl-C.
+    """
+    before = {kind: signal.signal(kind, _as_ctrl_c) for kind in STOPS if signal.getsignal(kind) is signal.SIG_DFL}
     try:
         yield
     except KeyboardInterrupt:
         complain(f"interrupted. {hint}")
         raise typer.Exit(INTERRUPTED) from None
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+
+
+def _as_ctrl_c(kind: int, frame: FrameType | None) -> None:
+    """Whatever Ctrl-C does at this moment; where it is ignored, as in a shell's background, what it would do."""
+    handler = signal.getsignal(signal.SIGINT)
+    if callable(handler):
+        handler(signal.SIGINT, frame)
+    else:
+        raise KeyboardInterrupt

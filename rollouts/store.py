@@ -18,6 +18,7 @@ import fcntl
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -46,15 +47,26 @@ class EpisodeStore:
     Args:
         path: the folder; made if it is not there.
         flush_every: episodes per part. At most this many are lost (and played again on resume) by a SIGKILL.
+        flush_seconds: an episode that comes this long after the first pending one takes it to the disk as well, so
+            that slow episodes do not wait for ``flush_every`` of them.
         run: what the episodes belong to (environment, seed, policy, …), JSON-able. An existing store must agree.
 
     Raises:
         StoreError: the folder is something else, is damaged, belongs to another run, or another process writes to it.
     """
 
-    def __init__(self, path: Path | str, *, flush_every: int = 32, run: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        flush_every: int = 32,
+        flush_seconds: float = 30.0,
+        run: Mapping[str, Any] | None = None,
+    ) -> None:
         self.path = Path(path)
         self._flush_every = flush_every
+        self._flush_seconds = flush_seconds
+        self._waiting_since = 0.0
         self._pending: list[pa.Table] = []
         self._lock: int | None = None
         _made(self.path)
@@ -81,9 +93,12 @@ class EpisodeStore:
             raise StoreError(
                 f"episode {episode.episode_id} is in {self.path} already; pass skip=store.ids() or another seed"
             )
-        self._pending.append(to_table(episode))
+        table, now = to_table(episode), time.monotonic()
+        if not self._pending:
+            self._waiting_since = now
+        self._pending.append(table)
         self._ids.add(episode.episode_id)
-        if len(self._pending) >= self._flush_every:
+        if len(self._pending) >= self._flush_every or now - self._waiting_since >= self._flush_seconds:
             self.flush()
 
     def flush(self) -> None:
@@ -198,7 +213,9 @@ def _manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise StoreError(f"{path} is not an episode store: it has no {MANIFEST}") from None
+        inside = [each.parent for each in sorted(path.glob(f"*/{MANIFEST}"))]
+        hint = f"; there is one in {inside[0]}" if inside else ""
+        raise StoreError(f"{path} is not an episode store: it has no {MANIFEST}{hint}") from None
     except (OSError, ValueError) as error:
         raise StoreError(f"episode store {path} is damaged: cannot read {MANIFEST} ({error})") from None
     if not isinstance(manifest, dict) or manifest.get("kind") != KIND or not isinstance(manifest.get("run"), dict):
@@ -230,7 +247,10 @@ def _write(folder: Path, table: pa.Table, target: Path) -> None:
         unfinished.rename(target)
         _sync(folder)
     except OSError as error:
-        raise StoreError(f"cannot write {target}: {error.strerror or error}; the episodes are kept in memory") from None
+        raise StoreError(
+            f"cannot write {target}: {error.strerror or error}; what was written before is whole: make room, and "
+            f"resume to play the rest"
+        ) from None
 
 
 def _sync(path: Path) -> None:

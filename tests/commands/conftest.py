@@ -63,14 +63,14 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
 @pytest.fixture
 def ctrl_c(tmp_path: Path) -> Callable[..., Ran]:
-    """Runs a command in a process of its own and sends it SIGINT as soon as something is so."""
+    """Runs a command in a process of its own and sends it SIGINT (or another signal) as soon as something is so."""
 
-    def call(words: Sequence[str], when: Callable[[], Any]) -> Ran:
+    def call(words: Sequence[str], when: Callable[[], Any], kind: signal.Signals = signal.SIGINT) -> Ran:
         command = [sys.executable, "-m", "turnwise.cli", *words]
         process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while not when() and process.poll() is None:
             time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(kind)
         out, err = process.communicate()
         return Ran(process.returncode, out, err)
 

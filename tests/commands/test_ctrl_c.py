@@ -1,10 +1,13 @@
-"""Ctrl-C during evaluation leaves a store that can be resumed."""
+"""Ctrl-C during evaluation, or a signal that schedulers send, leaves a store that can be resumed."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from turnwise.rollouts.store import load_episodes
 
@@ -32,11 +35,14 @@ tw.register("cli/Slow-v0", Slow)
 '''
 
 
-def test_eval_keeps_what_was_played(run: Callable[..., Any], ctrl_c: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda kind: kind.name)
+def test_eval_keeps_what_was_played(
+    run: Callable[..., Any], ctrl_c: Callable[..., Any], tmp_path: Path, kind: signal.Signals
+) -> None:
     (tmp_path / "slow_cli.py").write_text(SLOW.replace("SECONDS", "0.02"))
     words = ("eval", "slow_cli.py", "-p", "oracle", "-n", "60", "concurrency=2", "--out", "runs/slow", "--no-report")
     store = tmp_path / "runs" / "slow" / "episodes"
-    ctrl_c(words, lambda: any(store.glob("part-*.parquet"))).interrupted()
+    ctrl_c(words, lambda: any(store.glob("part-*.parquet")), kind).interrupted()
     kept = {episode.episode_id for episode in load_episodes(store)}
     assert 0 < len(kept) < 60, "what was played is kept"
     ran = run(*words, "--resume")

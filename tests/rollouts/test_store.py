@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
+import time
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -205,6 +206,24 @@ def test_parts_appear_whole_and_in_order(tmp_path: Path) -> None:
     assert load_episodes(tmp_path / "s") == episodes
     write(tmp_path / "s", more := sample(2, seed=1))
     assert load_episodes(tmp_path / "s") == episodes + more, "appending later adds parts"
+
+
+def test_slow_episodes_do_not_wait_for_a_full_part(tmp_path: Path) -> None:
+    one, two, three = sample(3)
+    with EpisodeStore(tmp_path / "s", flush_every=100, flush_seconds=0.02) as store:
+        store.append(one)
+        assert len(load_episodes(tmp_path / "s")) == 0, "one that has just come waits for others"
+        time.sleep(0.03)
+        store.append(two)
+        assert len(load_episodes(tmp_path / "s")) == 2, "one that has waited long enough is taken along"
+        store.append(three)
+        assert len(load_episodes(tmp_path / "s")) == 2, "the wait begins anew"
+
+
+def test_a_folder_around_a_store_says_where_it_is(tmp_path: Path) -> None:
+    write(tmp_path / "run" / "episodes", sample(1))
+    with pytest.raises(StoreError, match=r"there is one in .*run/episodes"):
+        load_episodes(tmp_path / "run")
 
 
 def test_interruption_writes_what_is_pending(tmp_path: Path) -> None:

@@ -1,0 +1,35 @@
+"""Where results are printed must not decide whether there are any."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = f"{sys.executable} -m turnwise.cli"
+
+
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    """What a shell makes of a line."""
+    return subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+
+
+def test_a_terminal_that_knows_ascii_only_gets_the_table() -> None:
+    done = shell(f"PYTHONIOENCODING=ascii {COMMAND} envs maze")
+    assert done.returncode == 0, done.stderr
+    assert "turnwise/Maze-v0" in done.stdout
+
+
+def test_no_standard_output_is_no_error() -> None:
+    done = shell(f"{COMMAND} envs maze >&-")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_one_line() -> None:
+    done = shell(f"{COMMAND} envs maze > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == "turnwise: No space left on device"
+    assert "Traceback" not in done.stderr
