@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.progress import track
 
 from ..errors import StoreError
-from ..rollouts.replay import ReplayResult
+from ..rollouts.episode import Episode
+from ..rollouts.replay import Difference, ReplayResult
 from ..rollouts.replay import replay as replay_episode
-from ..rollouts.store import load_episodes
+from ..rollouts.store import contradicted, load_episodes
 from .names import environment
 from .stores import store_in
 from .terminal import remark, screen
@@ -41,7 +43,8 @@ def replay(
 
         turnwise replay runs/eval-mine --env my_env.py
     """
-    chosen = load_episodes(store_in(store))
+    folder = store_in(store)
+    chosen = load_episodes(folder)
     if episode:
         missing = set(episode) - {e.episode_id for e in chosen}
         if missing:
@@ -51,10 +54,19 @@ def replay(
         raise StoreError(f"{store} holds no episodes; there is nothing to replay")
     source, console = environment(env) if env else None, remark()
     watched = track(chosen, "replaying", console=console, transient=True, disable=not console.is_terminal)
-    results = [replay_episode(e, source) for e in watched]
+    columns = {id: (name, told, is_so) for id, name, told, is_so in contradicted(folder)}
+    results = [_also(replay_episode(e, source), e, columns.get(e.episode_id)) for e in watched]
     tell(results, as_json)
     if not all(result.ok for result in results):
         raise typer.Exit(1)
+
+
+def _also(result: ReplayResult, episode: Episode, column: tuple[str, Any, Any] | None) -> ReplayResult:
+    """A replay that agrees on every turn, of a record whose summary of itself does not."""
+    if not result.ok or column is None:
+        return result
+    name, told, is_so = column
+    return replace(result, difference=Difference(len(episode.turns), f"the column {name}", told, is_so))
 
 
 def tell(results: list[ReplayResult], as_json: bool) -> None:

@@ -14,7 +14,7 @@ import pydantic
 from ..agents.agent import Agent
 from ..agents.named import fingerprint
 from ..envs.registry import make
-from ..errors import StoreError
+from ..errors import StoreError, UsageError
 from ..rollouts.episode import Episode
 from ..rollouts.options import RunOptions
 from ..rollouts.pool import EnvSource
@@ -107,10 +107,12 @@ def evaluate(
         The summary of all episodes in the store. After Ctrl-C it is partial: ``Summary.complete`` is false.
 
     Raises:
-        UsageError: the environment, a split or a level does not exist, or no episode came to be scored.
+        UsageError: the environment, a split or a level does not exist, no episode came to be scored, or an event loop
+            is running here already.
         StoreError: the store holds episodes already and ``resume`` is false, or it belongs to another evaluation.
         KeyboardInterrupt: Ctrl-C before any episode was scored.
     """
+    _no_loop()
     plan = _plan(config, env)
     notes = list(plan.sample.notes)
     try:
@@ -149,6 +151,14 @@ async def evaluate_async(
         planned=plan.planned,
         notes=plan.sample.notes,
     )
+
+
+def _no_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise UsageError("evaluate() cannot run inside an event loop, such as a notebook's: await evaluate_async() there")
 
 
 async def _play(

@@ -116,8 +116,11 @@ def gather(sources: Sequence[Path | str], *, title: str | None = None, confidenc
     for source in map(Path, sources):
         if not source.is_dir():
             raise UsageError(f"there is no folder {source}; name a run's folder or an episode store")
-        stores += _found(source, MANIFEST)
-        metrics += _found(source, METRICS)
+        stores_here, metrics_here = _found(source, MANIFEST), _found(source, METRICS)
+        if not stores_here and not metrics_here:
+            raise UsageError(f"there is nothing to report in {source}: no episode store and no {METRICS} with numbers")
+        stores += stores_here
+        metrics += metrics_here
     names = _names(stores)
     evaluations = tuple(_evaluation(s, n, confidence) for s, n in zip(stores, names, strict=True))
     trainings = _trainings([read_run(path) for path in metrics], confidence)

@@ -63,7 +63,7 @@ def report(
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():
             partial = path.with_name(f".{path.name}.part")
-            partial.write_text(text, encoding="utf-8")
+            partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # lone surrogates
             partial.replace(path)
     except OSError as error:
         raise UsageError(f"cannot write a report to {folder}: {error.strerror}") from None

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ..agents.policy import Finish
 from ..envs.messages import Action, ImagePart, Message, Observation, Part, TextPart, ToolCall
-from ..errors import ContractError
+from ..errors import ContractError, StoreError
 from ..tasks.score import Score
 from ..tasks.spec import TaskSpec
 from .episode import Episode, Outcome, Turn
@@ -87,7 +87,8 @@ SCHEMA = pa.schema(
         "fingerprints": pa.map_(pa.string(), pa.string()),
     }
 )
-"""``success`` and ``total_reward`` are derived, for queries: null unless the episode is scored."""
+DERIVED = ("success", "total_reward")
+"""Columns that follow from the others, for queries: null unless the episode is scored."""
 
 
 def to_table(episode: Episode) -> pa.Table:
@@ -103,10 +104,28 @@ def to_table(episode: Episode) -> pa.Table:
 
 
 def from_table(table: pa.Table) -> Iterator[Episode]:
-    """The episodes of a table, one after another."""
+    """The episodes of a table, one after another.
+
+    Raises:
+        StoreError: a row does not hold an episode, e.g. an outcome that does not exist; the message names it.
+    """
     for batch in table.to_batches(max_chunksize=64):
         for row in batch.to_pylist():
-            yield _episode(row)
+            try:
+                yield _episode(row)
+            except (TypeError, ValueError, KeyError, AttributeError) as error:
+                raise StoreError(f"the record of episode {row['episode_id']} is damaged: {error}") from error
+
+
+def contradictions(table: pa.Table) -> Iterator[tuple[str, str, Any, Any]]:
+    """Where the columns that are derived for queries disagree with the episodes: id, column, its value, what it is."""
+    ids, turns = table["episode_id"].to_pylist(), from_table(table)
+    columns = {name: table[name].to_pylist() for name in DERIVED}
+    for number, (id, episode) in enumerate(zip(ids, turns, strict=True)):
+        for name in DERIVED:
+            told, is_so = columns[name][number], getattr(episode, name) if episode.scored else None
+            if told != is_so:
+                yield text_in(id), name, told, is_so
 
 
 def _row(episode: Episode) -> dict[str, Any]:
@@ -228,7 +247,7 @@ def _turn(row: dict[str, Any]) -> Turn:
     return Turn(
         observation=_observation(row["observation"]),
         action=Action(text_in(action["text"]), _calls(action["tool_calls"]), text_in(action["problem"])),
-        reward=row["reward"],
+        reward=float(row["reward"]),
         terminated=row["terminated"],
         truncated=row["truncated"],
         prompt_ids=tuple(row["prompt_ids"]),

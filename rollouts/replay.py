@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..envs.base import TurnEnv
+from ..envs.messages import Observation
 from ..envs.registry import make
 from ..errors import UsageError
 from .attempt import TYPED, judgement, one_line
@@ -18,6 +19,10 @@ from .pool import EnvSource
 
 ENDED = (Outcome.COMPLETED, Outcome.TRUNCATED)
 """Outcomes that the environment brought about, and a replay must bring about again."""
+
+
+WINDOW = 240
+"""Characters of a long value that a difference shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,8 @@ class Difference:
     replayed: Any
 
     def __str__(self) -> str:
-        return f"turn {self.turn}: {self.what} was {self.recorded!r} and is now {self.replayed!r}"
+        recorded, replayed = _side_by_side(self.recorded, self.replayed)
+        return f"turn {self.turn}: {self.what} was {recorded} and is now {replayed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,20 @@ def _comparisons(episode: Episode, env: TurnEnv) -> Iterator[tuple[int, str, Any
     if outcome in ENDED or episode.outcome in ENDED:
         yield end, "outcome", str(episode.outcome), str(outcome)
         yield end, "score", episode.score, judgement(info)
+
+
+def _side_by_side(one: Any, other: Any) -> tuple[str, str]:
+    """Two values to be read: observations as their text, long ones from shortly before they part."""
+    if isinstance(one, Observation) and isinstance(other, Observation) and one.text != other.text:
+        one, other = one.text, other.text
+    said = repr(one), repr(other)
+    if max(map(len, said)) <= WINDOW:
+        return said
+    parted = next((i for i, (a, b) in enumerate(zip(*said, strict=False)) if a != b), min(map(len, said)))
+    first = max(0, parted - WINDOW // 3)
+    cut = (text[first : first + WINDOW] + ("…" if len(text) > first + WINDOW else "") for text in said)
+    a, b = ("…" * (first > 0) + text for text in cut)
+    return a, b
 
 
 def _made(episode: Episode, env: EnvSource | None) -> TurnEnv:

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from pyarrow import compute
 
 from ..errors import StoreError
-from .columns import SCHEMA, from_table, text_in, to_table
+from .columns import SCHEMA, contradictions, from_table, text_in, to_table
 from .episode import Episode
 
 KIND = "turnwise.episodes"
@@ -172,6 +172,12 @@ def read_episodes(path: Path | str) -> Iterator[Episode]:
     """As ``load_episodes``, one part in memory at a time. A run that is writing does not disturb it."""
     _manifest(Path(path))
     return (episode for part in parts(Path(path)) for episode in from_table(_table(part)))
+
+
+def contradicted(path: Path | str) -> Iterator[tuple[str, str, Any, Any]]:
+    """Columns derived for queries that somebody changed: episode id, column, its value, what the episode says."""
+    _manifest(Path(path))
+    return (found for part in parts(Path(path)) for found in contradictions(_table(part)))
 
 
 def parts(path: Path) -> list[Path]:

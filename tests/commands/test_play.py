@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from turnwise.evals.summary import Summary
 from turnwise.rollouts.store import load_episodes
@@ -75,6 +76,20 @@ def test_replay_agrees_and_catches_tampering(run: Run) -> None:
     assert run("replay", "runs/four", "--episode", wrong["episode"]).code == 1
     run("replay", "runs/four", "--episode", "nobody").refused("no episode nobody")
     assert run("replay", "runs/four", "--env", "guess.py").code == 1
+
+
+@pytest.mark.parametrize(("name", "lie"), [("success", False), ("total_reward", 99.0)])
+def test_replay_catches_a_touched_column_that_queries_read(run: Run, name: str, lie: object) -> None:
+    assert run("eval", "guess.py", "-p", "oracle", "-n", "3", "--out", "runs/three", "--no-report").code == 0
+    part = next(Path("runs/three/episodes").glob("part-*.parquet"))
+    table = pq.read_table(part)
+    index = table.column_names.index(name)
+    column = pa.array([lie, *table[name].to_pylist()[1:]], table.field(index).type)
+    pq.write_table(table.set_column(index, table.field(index), column), part)
+    ran = run("replay", "runs/three")
+    assert ran.code == 1
+    assert f"the column {name} was {lie} and is now" in ran.out
+    assert "2 of 3 episodes replay exactly" in ran.out
 
 
 def test_compare_says_who_is_better(run: Run) -> None:

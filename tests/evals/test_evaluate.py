@@ -207,6 +207,12 @@ async def test_inside_an_event_loop(tmp_path: Path) -> None:
     assert summary.success.value == 1
 
 
+async def test_the_synchronous_one_says_what_to_await_in_a_notebook(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"await evaluate_async\(\)"):
+        evaluate(config(n=6), OracleAgent(), store=tmp_path / "run", env=OneDoor)
+    assert not (tmp_path / "run").exists()
+
+
 def test_unknown_environment_and_parts_are_usage_errors_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(UnknownEnvironmentError, match="no environment"):
         evaluate(config(env="demo/Nothing-v0"), OracleAgent(), store=tmp_path / "run")

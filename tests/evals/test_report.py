@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -290,6 +291,19 @@ def test_nothing_to_report_is_said(
 ) -> None:
     with pytest.raises(error, match=message):
         report(prepare(tmp_path))
+
+
+def test_a_folder_with_nothing_in_it_is_not_passed_over(make_episode: Make, tmp_path: Path) -> None:
+    path = store(tmp_path / "run", mixed(make_episode))
+    (tmp_path / "meant").mkdir()
+    with pytest.raises(UsageError, match=r"nothing to report in .*meant"):
+        report([path, tmp_path / "meant"])
+
+
+def test_a_text_that_utf8_cannot_hold_is_reported_all_the_same(make_episode: Make, tmp_path: Path) -> None:
+    episodes = [replace(e, final_observation=Observation.of("lone \udc80 surrogate")) for e in mixed(make_episode)]
+    files = report(store(tmp_path / "run", episodes))
+    assert r"lone \udc80 surrogate" in files.html.read_text(encoding="utf-8")
 
 
 def test_a_damaged_store_is_named(make_episode: Make, tmp_path: Path) -> None:

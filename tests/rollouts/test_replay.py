@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import turnwise as tw
 from turnwise.agents.scripted import RandomAgent
 from turnwise.errors import UnknownEnvironmentError, UsageError
-from turnwise.rollouts.replay import replay
+from turnwise.rollouts.replay import Difference, replay
 from turnwise.rollouts.runner import run
 from turnwise.rollouts.store import EpisodeStore, load_episodes
 
@@ -125,6 +125,16 @@ def test_another_task_is_found_before_anything_is_played() -> None:
 def test_the_difference_reads_as_one_line_with_both_values() -> None:
     result = replay(edited(record(), 2, reward=7.0), Count)
     assert str(result.difference) == "turn 2: reward was 7.0 and is now 0.125"
+
+
+def test_long_observations_are_shown_where_they_part() -> None:
+    honest = record()
+    long = "x" * 100_000
+    said = str(Difference(3, "observation", tw.Observation.of(long + "honest"), tw.Observation.of(long + "touched")))
+    assert "honest" in said, "what differs is shown"
+    assert "touched" in said
+    assert len(said) < 700, "and what agrees is not shown for pages"
+    assert "Message(" not in str(replay(edited(honest, 2, observation=tw.Observation.of("?")), Count).difference)
 
 
 def test_episodes_that_were_cut_short_agree_as_far_as_they_go() -> None:

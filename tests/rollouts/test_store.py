@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 import turnwise as tw
 from turnwise.errors import ContractError, StoreError
-from turnwise.rollouts.columns import from_table, to_table
+from turnwise.rollouts.columns import SCHEMA, from_table, to_table
 from turnwise.rollouts.runner import run
 from turnwise.rollouts.store import EpisodeStore, load_episodes
 
@@ -364,6 +364,18 @@ def test_a_damaged_part_is_named(tmp_path: Path, damage: str) -> None:
     one_line(caught)
     part.unlink()
     assert len(load_episodes(tmp_path / "s")) == 2, "moving the file away loses its episodes only"
+
+
+@pytest.mark.parametrize(("name", "value"), [("outcome", "won"), ("turns", None), ("task", None)])
+def test_a_row_that_is_no_episode_is_named(tmp_path: Path, name: str, value: Any) -> None:
+    episodes = sample(2)
+    write(tmp_path / "s", episodes)
+    part = next((tmp_path / "s").glob("part-*.parquet"))
+    rows = pq.read_table(part).to_pylist()
+    rows[1][name] = value
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), part)
+    with pytest.raises(StoreError, match=f"record of episode {rows[1]['episode_id']} is damaged"):
+        load_episodes(tmp_path / "s")
 
 
 def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path: Path) -> None:
