@@ -39,7 +39,23 @@ def load_model(
             model: Any = AutoModelForCausalLM.from_pretrained(source, config=config, dtype=dtype, local_files_only=True)
     except Exception as error:
         raise ModelError(f"{path} holds no language model that transformers can load: {_line(error)}") from error
-    return model.to(device).eval(), load_tokenizer(path)
+    return model.to(existing_device(device)).eval(), load_tokenizer(path)
+
+
+def existing_device(name: str | torch.device) -> torch.device:
+    """The device of that name, if this machine has it.
+
+    Raises:
+        ModelError: there is no such device, or torch was built without it.
+    """
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ModelError(
+            f"device {str(name)!r} cannot be used here: {_line(error)}; use cpu, or cuda on a GPU"
+        ) from None
+    return device
 
 
 def load_tokenizer(path: str | os.PathLike[str]) -> Any:

@@ -17,6 +17,8 @@ from ..evals.evaluate import EvalConfig
 from ..evals.evaluate import evaluate as run_evaluation
 from ..evals.summary import Summary
 from ..evals.terminal import print_summary
+from ..rollouts.episode import Outcome
+from ..rollouts.store import read_episodes
 from .names import environment
 from .stores import EPISODES
 from .terminal import INTERRUPTED, complain, resumable, screen
@@ -75,6 +77,7 @@ def evaluate(
     else:
         print_summary(summary, screen(), report=html or folder / SUMMARY)
     stopped_early(summary)
+    never_began(summary, folder / EPISODES)
 
 
 def written(folder: Path, settings: EvalConfig) -> Path:
@@ -89,6 +92,14 @@ def stopped_early(summary: Summary) -> None:
     if summary.planned is not None and summary.episodes < summary.planned:
         complain(f"interrupted at {summary.episodes} of {summary.planned} episodes. {ONCE_MORE}")
         raise typer.Exit(INTERRUPTED)
+
+
+def never_began(summary: Summary, store: Path) -> None:
+    """End the command with 1 if the policy failed before its first action every time: that is no 0 % of anything."""
+    if summary.actions == 0 and summary.outcomes.get(Outcome.POLICY_FAILED) == summary.episodes:
+        error = next((episode.error for episode in read_episodes(store) if episode.error), "the policy failed")
+        complain(f"no episode came to its first turn: {error}")
+        raise typer.Exit(1)
 
 
 def read(words: list[str], options: Mapping[str, object], config: Path | None) -> EvalConfig:

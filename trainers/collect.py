@@ -7,6 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from ..agents.agent import Agent
+from ..errors import PromptTooLongError
 from ..rollouts.episode import Episode
 from ..rollouts.options import RunOptions
 from ..rollouts.pool import EnvPool
@@ -84,6 +85,9 @@ async def collect(
         done: episodes of this very round that are there already; they are not played again.
         keep: finished episodes are appended here at once, so that an interrupted round can be continued.
         on_episode: told of every episode as it finishes.
+
+    Raises:
+        PromptTooLongError: the very first prompt of every single episode is too long: there is nothing to learn from.
     """
     stats = RunStats()
     finished = list(done)
@@ -97,6 +101,9 @@ async def collect(
                 keep.append(episode)
             if on_episode is not None:
                 on_episode(episode)
+    too_long = [e.error for e in finished if not e.turns and (e.error or "").startswith(PromptTooLongError.__name__)]
+    if finished and len(too_long) == len(finished):
+        raise PromptTooLongError(f"none of {len(finished)} episodes could begin: {too_long[0]}")
     order = {task.digest: index for index, task in reversed(list(enumerate(tasks)))}
     finished.sort(key=lambda e: (order[e.task.digest], e.group_id, int(e.episode_id.rpartition("-")[2])))
     return Collected(tuple(grouped(finished)), stats)

@@ -10,7 +10,10 @@ from typing import Any, Literal, cast
 import pydantic
 
 from ..agents.chat import ChatAgent
+from ..agents.context import context_strategy
+from ..agents.models import existing_device
 from ..agents.named import AgentSettings
+from ..agents.parsers import action_parser
 from ..agents.policy import Sampling
 from ..agents.transformers_policy import TransformersPolicy
 from ..config import Config
@@ -66,6 +69,18 @@ class AgentConfig(Config):
     """The most requests in one forward pass."""
     threaded: bool = False
     """Sample on a thread of its own: for slow environments. Off, a run is reproducible bit by bit on a CPU."""
+
+    @pydantic.field_validator("context")
+    @classmethod
+    def _context(cls, name: str) -> str:
+        context_strategy(name)
+        return name
+
+    @pydantic.field_validator("parser")
+    @classmethod
+    def _parser(cls, name: str) -> str:
+        action_parser(name)
+        return name
 
     @property
     def settings(self) -> AgentSettings:
@@ -156,6 +171,12 @@ class TrainConfig(Config):
     """Show a progress bar (on a terminal)."""
     tensorboard: bool = True
     """Write TensorBoard files beside ``metrics.jsonl``."""
+
+    @pydantic.field_validator("device")
+    @classmethod
+    def _device(cls, name: str) -> str:
+        existing_device(name)  # here, and not when demonstrations have been played
+        return name
 
 
 MAY_CHANGE = (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from turnwise.agents.models import load_model, load_tokenizer, save_model
+from turnwise.agents.models import existing_device, load_model, load_tokenizer, save_model
 from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.errors import ModelError
 
@@ -34,6 +34,12 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path, tied: bool) -> None:
     assert read.chat_template == TOKENIZER.chat_template
     assert (read.eos_token_id, read.pad_token_id) == (TOKENIZER.eos_token_id, TOKENIZER.pad_token_id)
     assert read.decode(read.encode("go left")) == "go left"
+
+
+@pytest.mark.parametrize("name", ["nowhere", "cuda:77"])
+def test_a_device_that_is_not_there_is_named(name: str) -> None:
+    with pytest.raises(ModelError, match=f"device '{name}' cannot be used here"):
+        existing_device(name)
 
 
 def test_the_type_of_the_weights_can_be_chosen(tmp_path: Path) -> None:

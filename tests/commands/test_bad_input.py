@@ -40,6 +40,9 @@ Run = Callable[..., Any]
         (("train", "bc", "env=turnwise/Maze-v0", "steps=0"), ("'steps'",)),
         (("train", "bc", "env=turnwise/Maze-v0", "optimizer.speed=1"), ("optimizer.speed",)),
         (("train", "bc", "env=turnwise/Maze-v0", "--resume"), ("runs/bc",)),
+        (("train", "bc", "env=turnwise/Maze-v0", "device=nowhere"), ("'device'", "'nowhere' cannot be used here")),
+        (("train", "bc", "env=turnwise/Maze-v0", "agent.context=lasst:1"), ("'agent.context'", "last:K")),
+        (("train", "bc", "env=turnwise/Maze-v0", "agent.parser=tag"), ("'agent.parser'", "tagged")),
         (("data", "turnwise/Maze-v0", "--skills", "all"), ("a skill is a number",)),
         (("eval", "guess.py", "-p", "oracle", "--level", ","), ("'levels'", "names nothing")),
         (("eval", "guess.py", "-p", "oracle", "grup_size=2"), ("did you mean 'group_size'?",)),
@@ -118,6 +121,20 @@ def test_a_tokenizer_without_chat_template(run: Run, tmp_path: Path) -> None:
     tokenizer.chat_template = None
     tokenizer.save_pretrained(tmp_path / "model")
     run("eval", "guess.py", "-p", "./model").refused("chat template")
+
+
+def test_a_prompt_longer_than_the_context_is_no_result(run: Run, tmp_path: Path) -> None:
+    from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
+
+    tokenizer = build_tokenizer("word", ["one two three"])
+    tokenizer.save_pretrained(tmp_path / "model")
+    build_model(NanoConfig(size="0.1M", context_length=8), tokenizer).save_pretrained(tmp_path / "model")
+    ran = run("eval", "guess.py", "-p", "./model", "-n", "2", "--out", "runs/long")
+    assert ran.code == 1, "0 % of episodes that never began is no measurement"
+    assert "no episode came to its first turn: PromptTooLongError" in ran.err
+    assert "context holds 8" in ran.err
+    assert "use a shorter context strategy" in ran.err
+    assert (tmp_path / "runs/long/summary.json").exists(), "and nothing is lost"
 
 
 def test_a_damaged_store_is_named_and_kept(run: Run) -> None:

@@ -9,6 +9,7 @@ import turnwise as tw
 from turnwise import Action, Episode, Outcome
 from turnwise.agents.agent import EpisodeContext
 from turnwise.agents.scripted import FunctionAgent
+from turnwise.errors import PromptTooLongError
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.pool import EnvPool
 from turnwise.trainers.collect import collect
@@ -53,6 +54,22 @@ async def test_groups_come_in_the_order_of_tasks_whoever_was_fast() -> None:
         found = await collect(pool, agent, tasks(3), options=OPTIONS)
     assert [group.returns for group in found.groups] == [(0, 1, 2), (10, 11, 12), (20, 21, 22)]
     assert found.metrics()["return"] == pytest.approx(11.0)
+
+
+@pytest.mark.parametrize("fits", [0, 1])
+async def test_a_round_in_which_no_prompt_fits_is_an_error_and_one_in_which_some_do_is_not(fits: int) -> None:
+    def choose(task: int, member: int) -> str:
+        if task >= fits:
+            raise PromptTooLongError("the prompt has 99 tokens and the context holds 9")
+        return "0 1"
+
+    async with EnvPool.of(Fragile) as pool:
+        if fits:
+            found = await collect(pool, saying(choose), tasks(2), options=OPTIONS)
+            assert found.metrics()["policy_failed"] == 3
+        else:
+            with pytest.raises(PromptTooLongError, match=r"none of 6 episodes could begin: .*99 tokens"):
+                await collect(pool, saying(choose), tasks(2), options=OPTIONS)
 
 
 async def test_a_broken_environment_is_counted_and_enters_no_mean() -> None:
