@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
@@ -101,7 +102,7 @@ def save_model(model: Any, tokenizer: Any, path: str | os.PathLike[str]) -> None
             except OSError:
                 old.rename(target)
                 raise
-    except OSError as error:
+    except (OSError, SafetensorError) as error:  # a full disk is the latter
         raise ModelError(f"cannot save a model to {target}: {error}") from error
 
 

@@ -62,12 +62,20 @@ def report(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in texts.items():
-            partial = path.with_name(f".{path.name}.part")
-            partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # lone surrogates
-            partial.replace(path)
+            _replaced(path, text)
     except OSError as error:
         raise UsageError(f"cannot write a report to {folder}: {error.strerror}") from None
     return files
+
+
+def _replaced(path: Path, text: str) -> None:
+    """Write a file beside its place and rename it; if the disk refuses, nothing is left behind."""
+    partial = path.with_name(f".{path.name}.part")
+    try:
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # lone surrogates
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _beside(source: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -72,3 +73,12 @@ def no_network() -> Any:
         patch.setattr(socket.socket, "connect", guarded)
         patch.setattr(socket.socket, "connect_ex", guarded_ex)
         yield
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """No file grows beyond 8 KiB: what a full disk does to every library, without filling one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

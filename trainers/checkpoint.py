@@ -99,7 +99,7 @@ class Checkpoints:
                 write_model(new / MODEL)
                 if write_pending is not None:
                     write_pending(new / PENDING)
-                torch.save(dict(tensors), new / TENSORS)
+                _save(tensors, new / TENSORS)
                 (new / STATE).write_text(json.dumps({"step": step, "progress": progress}, indent=1))
                 _seal(new, self.run)
                 new.rename(target)
@@ -164,6 +164,13 @@ class Checkpoints:
 
 class _DamagedError(CheckpointError):
     """This checkpoint is not whole; an older one may be."""
+
+
+def _save(tensors: Mapping[str, Any], path: Path) -> None:
+    try:
+        torch.save(dict(tensors), path)
+    except RuntimeError as error:  # what torch makes of a full disk
+        raise OSError(_line(error)) from error
 
 
 def _seal(folder: Path, run: str) -> None:

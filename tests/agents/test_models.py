@@ -74,6 +74,13 @@ def test_a_save_that_fails_leaves_the_old_folder(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
+def test_a_disk_that_is_full_leaves_the_old_folder(tmp_path: Path, small_files: None) -> None:
+    (tmp_path / "m").mkdir()
+    with pytest.raises(ModelError, match="cannot save a model to"):
+        save_model(nano(1), TOKENIZER, tmp_path / "m")
+    assert [path.name for path in tmp_path.rglob("*")] == ["m"]
+
+
 @pytest.mark.parametrize(
     "name", ["missing", "./missing", "some-org/some-model", "/nowhere/at/all", "a/b/c", "~/nothing"]
 )

@@ -306,6 +306,16 @@ def test_a_text_that_utf8_cannot_hold_is_reported_all_the_same(make_episode: Mak
     assert r"lone \udc80 surrogate" in files.html.read_text(encoding="utf-8")
 
 
+def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(
+    make_episode: Make, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path = store(tmp_path / "run" / "episodes", mixed(make_episode))
+    request.getfixturevalue("small_files")
+    with pytest.raises(UsageError, match="cannot write a report"):
+        report(path)
+    assert [each.name for each in (tmp_path / "run").iterdir()] == ["episodes"]
+
+
 def test_a_damaged_store_is_named(make_episode: Make, tmp_path: Path) -> None:
     path = store(tmp_path / "run", mixed(make_episode))
     next(path.glob("part-*")).write_bytes(b"not parquet")
