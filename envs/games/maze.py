@@ -44,8 +44,8 @@ class MazeEnv(PacedEnv):
     """Of the longest task; each brings its own limit."""
     unparsed_reward = INVALID_REWARD
     max_observation_chars = 1000
-    bumps: ClassVar[bool] = False
-    """Whether random play walks into walls, as it does in LMRL-Gym's datasets."""
+    published: ClassVar[bool] = False
+    """LMRL-Gym's own maze: observations tell no more than its do, and random play walks into walls as its does."""
 
     maze: Maze
     cell: Cell
@@ -84,7 +84,7 @@ class MazeEnv(PacedEnv):
         goal_row, goal_column = self.maze.goal
         offset = ", ".join(f"{move} {far}" for move, far in toward(self.cell, self.maze.goal).items())
         # Without a trace of where it came from, a walker that reads this alone paces between two cells for ever.
-        came = f" You came from {self.came}." if self.came else ""
+        came = f" You came from {self.came}." if self.came and not self.published else ""
         return f"You are at {row}, {column}. The goal is at {goal_row}, {goal_column}: {offset}. {self.ways()}{came}"
 
     def ways(self) -> str:
@@ -96,8 +96,8 @@ class MazeEnv(PacedEnv):
         return f"move {self.maze.best(self.cell)}"
 
     def random_action(self, rng: Rng) -> str:
-        """One of the open directions; of all four where ``bumps``."""
-        return f"move {rng.pick(list(MOVES) if self.bumps else self.maze.open(self.cell))}"
+        """One of the open directions; of all four in LMRL-Gym's mazes."""
+        return f"move {rng.pick(list(MOVES) if self.published else self.maze.open(self.cell))}"
 
     def state_key(self) -> str:
         """The position: within one task nothing else changes."""
@@ -140,7 +140,7 @@ class MazeFO(MazeEnv):
 
     family = DOUBLE_T_MAZE
     max_turns = 100
-    bumps = True
+    published = True
     random_floor = 0.5
     """A hundred turns of luck cross a maze of 26 cells from the nearer starts."""
 
@@ -150,7 +150,7 @@ class MazePO(MazeBlindEnv):
 
     family = DOUBLE_T_MAZE
     max_turns = 100
-    bumps = True
+    published = True
     random_floor = 0.5
 
 
@@ -159,7 +159,7 @@ class MazeU(MazeEnv):
 
     family = U_SHAPED_MAZE
     max_turns = 100
-    bumps = True
+    published = True
     random_floor = 1.0
 
 
@@ -168,7 +168,7 @@ class MazeMedium(MazeEnv):
 
     family = MEDIUM_MAZE
     max_turns = 100
-    bumps = True
+    published = True
     random_floor = 0.7
 
 
@@ -177,5 +177,5 @@ class MazeLarge(MazeEnv):
 
     family = LARGE_MAZE
     max_turns = 100
-    bumps = True
+    published = True
     random_floor = 0.5

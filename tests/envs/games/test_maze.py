@@ -120,3 +120,10 @@ def test_the_maze_can_be_looked_at() -> None:
     picture = env.render().splitlines()[1:]
     assert picture[1][1] == "@"
     assert picture[8][6] == "G"
+
+
+def test_only_procedural_mazes_say_where_one_came_from() -> None:
+    for env, told in ((MazeEnv(), True), (MazeFO(), False)):
+        env.reset(seed=0)
+        observation, *_ = env.step(env.oracle())
+        assert ("You came from" in observation.text) is told, "LMRL-Gym's observations are kept as published"
