@@ -15,7 +15,7 @@ from .names import environment
 from .terminal import remark, resumable
 
 if TYPE_CHECKING:
-    from ..trainers.setup import RunResult, TrainConfig
+    from ..trainers.runs.setup import RunResult, TrainConfig
 
 SHIPPED = Path(__file__).resolve().parent.parent / "configs"
 
@@ -55,7 +55,7 @@ def train(
     """
     config_type, run = trainer(algorithm)
     if settings:
-        from ..trainers.script import describe
+        from ..trainers.runs.script import describe
 
         typer.echo("\n".join(describe(config_type)))
         return

@@ -20,14 +20,14 @@ from ..errors import UsageError
 from ..rollouts.episode import Episode
 from ..rollouts.pool import EnvPool
 from ..tasks.rng import Rng
-from .demonstrations import DemonstrationConfig, encoded, filtered, play, stored, texts
-from .metrics import Stopwatch
-from .normalisers import normaliser
-from .rows import Rows, pack
-from .sampler import TaskSampler
-from .script import script
-from .session import TrainingRun
-from .setup import RunResult, TrainConfig, family_and_tools, round_seed
+from .learning.normalisers import normaliser
+from .learning.rows import Rows, pack
+from .runs.demonstrations import DemonstrationConfig, encoded, filtered, play, stored, texts
+from .runs.metrics import Stopwatch
+from .runs.sampler import TaskSampler
+from .runs.script import script
+from .runs.session import TrainingRun
+from .runs.setup import RunResult, TrainConfig, family_and_tools, round_seed
 
 
 class CloningConfig(TrainConfig):

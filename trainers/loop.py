@@ -16,16 +16,16 @@ import torch
 from torch import Tensor
 
 from ..tasks.rng import Rng
-from .advantages import leave_one_out
-from .groups import Group, members
-from .learner import Learner, Objective, OptimizerConfig, Update
-from .loss import Level, loop_bounds
-from .metrics import Stopwatch
-from .normalisers import normaliser
-from .rows import Rows, pack
-from .script import script
-from .session import TrainingRun
-from .setup import RunResult, TrainConfig
+from .learning.advantages import leave_one_out
+from .learning.groups import Group, members
+from .learning.learner import Learner, Objective, OptimizerConfig, Update
+from .learning.loss import Level, loop_bounds
+from .learning.normalisers import normaliser
+from .learning.rows import Rows, pack
+from .runs.metrics import Stopwatch
+from .runs.script import script
+from .runs.session import TrainingRun
+from .runs.setup import RunResult, TrainConfig
 
 
 class LoopConfig(TrainConfig):

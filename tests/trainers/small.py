@@ -8,7 +8,7 @@ from typing import Any
 from turnwise.trainers import behaviour_cloning, loop
 from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.loop import LoopConfig
-from turnwise.trainers.setup import RunResult
+from turnwise.trainers.runs.setup import RunResult
 
 ENV = "turnwise/MazeU-v0"
 SHARED: dict[str, Any] = {

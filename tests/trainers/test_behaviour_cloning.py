@@ -12,10 +12,10 @@ from turnwise.agents.models import load_model, load_tokenizer
 from turnwise.errors import StoreError, UsageError
 from turnwise.rollouts.store import EpisodeStore, load_episodes
 from turnwise.trainers.behaviour_cloning import minibatch
-from turnwise.trainers.demonstrations import DemonstrationConfig, encoded, filtered
-from turnwise.trainers.metrics import read_metrics
-from turnwise.trainers.rows import pack
-from turnwise.trainers.setup import AgentConfig
+from turnwise.trainers.learning.rows import pack
+from turnwise.trainers.runs.demonstrations import DemonstrationConfig, encoded, filtered
+from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.runs.setup import AgentConfig
 
 from . import small
 from .fakes import Said, conversation, episode, returning, turn

@@ -13,8 +13,8 @@ from turnwise.config import load_config
 from turnwise.envs.registry import find
 from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.loop import LoopConfig
-from turnwise.trainers.script import describe, script
-from turnwise.trainers.setup import RunResult, TrainConfig, family_and_tools
+from turnwise.trainers.runs.script import describe, script
+from turnwise.trainers.runs.setup import RunResult, TrainConfig, family_and_tools
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
 TYPES: dict[str, type[TrainConfig]] = {"bc": CloningConfig, "loop": LoopConfig}

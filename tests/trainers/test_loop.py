@@ -16,11 +16,11 @@ from turnwise.agents.models import load_model
 from turnwise.errors import CheckpointError, ModelError, UnknownEnvironmentError, UsageError
 from turnwise.tasks.rng import Rng
 from turnwise.trainers import loop
-from turnwise.trainers.groups import grouped
-from turnwise.trainers.learner import Learner, OptimizerConfig
-from turnwise.trainers.metrics import read_metrics
-from turnwise.trainers.script import INTERRUPTED
-from turnwise.trainers.session import TrainingRun
+from turnwise.trainers.learning.groups import grouped
+from turnwise.trainers.learning.learner import Learner, OptimizerConfig
+from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.runs.script import INTERRUPTED
+from turnwise.trainers.runs.session import TrainingRun
 
 from . import small
 from .fakes import Bigram, Said, conversation

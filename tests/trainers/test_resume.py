@@ -16,8 +16,8 @@ import torch
 
 from turnwise.config import Config
 from turnwise.trainers import behaviour_cloning, loop
-from turnwise.trainers.metrics import read_metrics
-from turnwise.trainers.run_folder import RunFolder
+from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.runs.run_folder import RunFolder
 
 from . import small
 

@@ -13,15 +13,15 @@ from torch import Tensor
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from turnwise import Episode
-from turnwise.trainers.advantages import leave_one_out
-from turnwise.trainers.groups import grouped, members
-from turnwise.trainers.kl import Estimator, kl_estimate
-from turnwise.trainers.learner import Learner, Objective, OptimizerConfig
+from turnwise.trainers.learning.advantages import leave_one_out
+from turnwise.trainers.learning.groups import grouped, members
+from turnwise.trainers.learning.kl import Estimator, kl_estimate
+from turnwise.trainers.learning.learner import Learner, Objective, OptimizerConfig
+from turnwise.trainers.learning.loss import Level, policy_loss
+from turnwise.trainers.learning.normalisers import Normaliser, normaliser
+from turnwise.trainers.learning.rows import Rows, merge, pack
+from turnwise.trainers.learning.scoring import score
 from turnwise.trainers.loop import LoopConfig, iterate
-from turnwise.trainers.loss import Level, policy_loss
-from turnwise.trainers.normalisers import Normaliser, normaliser
-from turnwise.trainers.rows import Rows, merge, pack
-from turnwise.trainers.scoring import score
 
 from .fakes import Bigram, Said, conversation, episode, turn
 

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from ..config import Config, load_config
-from ..errors import TurnwiseError
+from ...config import Config, load_config
+from ...errors import TurnwiseError
 from .setup import RunResult, TrainConfig
 
 C = TypeVar("C", bound=TrainConfig)

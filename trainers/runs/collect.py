@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from ..agents.agent import Agent
-from ..errors import PromptTooLongError
-from ..rollouts.episode import Episode
-from ..rollouts.options import RunOptions
-from ..rollouts.pool import EnvPool
-from ..rollouts.runner import run_episodes
-from ..rollouts.stats import RunStats
-from ..tasks.spec import TaskSpec
-from .groups import Group, grouped
+from ...agents.agent import Agent
+from ...errors import PromptTooLongError
+from ...rollouts.episode import Episode
+from ...rollouts.options import RunOptions
+from ...rollouts.pool import EnvPool
+from ...rollouts.runner import run_episodes
+from ...rollouts.stats import RunStats
+from ...tasks.spec import TaskSpec
+from ..learning.groups import Group, grouped
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..config import Config
-from ..errors import CheckpointError, UsageError
+from ...config import Config
+from ...errors import CheckpointError, UsageError
 from .checkpoint import Checkpoint, Checkpoints
 
 CONFIG, CHECKPOINTS, MODEL = "config.json", "checkpoints", "model"

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from torch import Tensor
 
-from ..errors import UsageError
+from ...errors import UsageError
 
 Estimator = Literal["k1", "k2", "k3"]
 

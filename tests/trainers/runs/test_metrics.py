@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from turnwise.errors import UsageError
-from turnwise.trainers.metrics import MetricsLog, StepProgress, Stopwatch, read_metrics
+from turnwise.trainers.runs.metrics import MetricsLog, StepProgress, Stopwatch, read_metrics
 
 
 def test_a_resumed_log_has_every_step_once(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.errors import UsageError
-from turnwise.trainers.loss import Diagnostics, Kind, Level, loop_bounds, policy_loss, ppo_bounds
+from turnwise.trainers.learning.loss import Diagnostics, Kind, Level, loop_bounds, policy_loss, ppo_bounds
 
 LEVELS: list[Level] = ["token", "turn", "trajectory"]
 KINDS: list[Kind] = ["ppo", "cispo", "reinforce"]

@@ -9,8 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..errors import ContractError, UnscoredEpisodeError
-from ..rollouts.episode import Episode, Turn
+from ...errors import ContractError, UnscoredEpisodeError
+from ...rollouts.episode import Episode, Turn
 
 CONTEXT = -1
 """The turn and the version of a token that nobody sampled."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ..errors import CheckpointError
+from ...errors import CheckpointError
 
 FORMAT = "turnwise-checkpoint/1"
 MANIFEST, STATE, TENSORS, MODEL, PENDING = "manifest.json", "state.json", "tensors.pt", "model", "pending"

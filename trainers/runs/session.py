@@ -12,15 +12,15 @@ from typing import Any, Self, cast
 
 import torch
 
-from ..agents.models import load_model, save_model
-from ..envs.registry import find
-from ..rollouts.episode import Episode
-from ..rollouts.pool import EnvPool
-from ..rollouts.store import EpisodeStore, load_episodes
+from ...agents.models import load_model, save_model
+from ...envs.registry import find
+from ...rollouts.episode import Episode
+from ...rollouts.pool import EnvPool
+from ...rollouts.store import EpisodeStore, load_episodes
 from .checkpoint import Checkpoint
 from .collect import Collected, collect
 from .generators import capture_generators, restore_generators, seed_generators
-from .learner import Learner, OptimizerConfig
+from ..learning.learner import Learner, OptimizerConfig
 from .metrics import MetricsLog, StepProgress
 from .run_folder import RunFolder
 from .sampler import TaskSampler

@@ -8,7 +8,7 @@ from turnwise import TaskSpec
 from turnwise.errors import UsageError
 from turnwise.tasks.family import SeededFamily, TaskFamily
 from turnwise.tasks.rng import Rng
-from turnwise.trainers.sampler import TaskSampler
+from turnwise.trainers.runs.sampler import TaskSampler
 
 
 class Levelled(TaskFamily[TaskSpec]):

@@ -9,22 +9,22 @@ from typing import Any, Literal, cast
 
 import pydantic
 
-from ..agents.chat import ChatAgent
-from ..agents.context import context_strategy
-from ..agents.models import existing_device
-from ..agents.named import AgentSettings
-from ..agents.parsers import action_parser
-from ..agents.policy import Sampling
-from ..agents.transformers_policy import TransformersPolicy
-from ..config import Config
-from ..envs.base import TurnEnv
-from ..envs.registry import make
-from ..envs.tools import Tool
-from ..rollouts.options import Isolation, RunOptions
-from ..tasks.family import TaskFamily
-from ..tasks.rng import Rng
-from ..tasks.spec import Split
-from .learner import OptimizerConfig
+from ...agents.chat import ChatAgent
+from ...agents.context import context_strategy
+from ...agents.models import existing_device
+from ...agents.named import AgentSettings
+from ...agents.parsers import action_parser
+from ...agents.policy import Sampling
+from ...agents.transformers_policy import TransformersPolicy
+from ...config import Config
+from ...envs.base import TurnEnv
+from ...envs.registry import make
+from ...envs.tools import Tool
+from ...rollouts.options import Isolation, RunOptions
+from ...tasks.family import TaskFamily
+from ...tasks.rng import Rng
+from ...tasks.spec import Split
+from ..learning.learner import OptimizerConfig
 
 
 class EpisodeConfig(Config):

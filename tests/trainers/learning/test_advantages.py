@@ -7,10 +7,18 @@ from hypothesis import strategies as st
 
 from turnwise import Outcome
 from turnwise.errors import UnscoredEpisodeError, UsageError
-from turnwise.trainers.advantages import bootstraps, grpo, leave_one_out, loo, turn_gae, turn_returns, turn_rewards
-from turnwise.trainers.groups import Group, grouped, members
+from turnwise.trainers.learning.advantages import (
+    bootstraps,
+    grpo,
+    leave_one_out,
+    loo,
+    turn_gae,
+    turn_returns,
+    turn_rewards,
+)
+from turnwise.trainers.learning.groups import Group, grouped, members
 
-from .fakes import episode, returning, turn
+from ..fakes import episode, returning, turn
 
 reward = st.floats(-100, 100, allow_nan=False, width=32)
 rewards = st.lists(reward, min_size=2, max_size=8)

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.errors import UsageError
-from turnwise.trainers.normalisers import normaliser
-from turnwise.trainers.rows import pack
+from turnwise.trainers.learning.normalisers import normaliser
+from turnwise.trainers.learning.rows import pack
 
-from .fakes import Said, conversation
+from ..fakes import Said, conversation
 
 lengths = st.lists(st.integers(1, 5), min_size=1, max_size=6)
 

@@ -13,10 +13,10 @@ from turnwise import Completion, Finish, Sampling
 from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.agents.transformers_policy import TransformersPolicy
 from turnwise.errors import ContractError
-from turnwise.trainers.session import TOLERANCES
-from turnwise.trainers.weights import InProcess, Probe, logprobs_of
+from turnwise.trainers.runs.session import TOLERANCES
+from turnwise.trainers.runs.weights import InProcess, Probe, logprobs_of
 
-from .fakes import Bigram
+from ..fakes import Bigram
 
 
 class BigramPolicy:

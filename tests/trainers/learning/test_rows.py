@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from turnwise import Episode, Outcome
 from turnwise.errors import ContractError, UnscoredEpisodeError
-from turnwise.trainers.rows import CONTEXT, Rows, merge, pack
+from turnwise.trainers.learning.rows import CONTEXT, Rows, merge, pack
 
-from .fakes import Said, conversation, episode, turn
+from ..fakes import Said, conversation, episode, turn
 
 tokens = st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple)
 says = st.builds(Said, context=tokens, action=tokens, rewrites=st.booleans())

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ..errors import UsageError
+from ...errors import UsageError
 from .kl import kl_estimate
 
 Level = Literal["token", "turn", "trajectory"]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ..errors import UsageError
-from ..rollouts.episode import Episode, Outcome
+from ...errors import UsageError
+from ...rollouts.episode import Episode, Outcome
 from .groups import Group
 
 

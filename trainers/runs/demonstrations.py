@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pydantic
 
-from ..agents.chat import ChatAgent
-from ..agents.parsers import action_parser
-from ..agents.scripted import MixedAgent
-from ..config import Config
-from ..envs.tools import Tool
-from ..errors import StoreError, UsageError
-from ..rollouts.episode import Episode
-from ..rollouts.options import RunOptions
-from ..rollouts.pool import EnvPool
-from ..rollouts.recording import record_episodes
-from ..rollouts.store import EpisodeStore, load_episodes
-from ..tasks.rng import stable_hash
-from ..tasks.spec import Split, TaskSpec
+from ...agents.chat import ChatAgent
+from ...agents.parsers import action_parser
+from ...agents.scripted import MixedAgent
+from ...config import Config
+from ...envs.tools import Tool
+from ...errors import StoreError, UsageError
+from ...rollouts.episode import Episode
+from ...rollouts.options import RunOptions
+from ...rollouts.pool import EnvPool
+from ...rollouts.recording import record_episodes
+from ...rollouts.store import EpisodeStore, load_episodes
+from ...tasks.rng import stable_hash
+from ...tasks.spec import Split, TaskSpec
 from .setup import AgentConfig
 
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from turnwise.errors import CheckpointError
-from turnwise.trainers.checkpoint import Checkpoints
-from turnwise.trainers.generators import capture_generators, restore_generators
+from turnwise.trainers.runs.checkpoint import Checkpoints
+from turnwise.trainers.runs.generators import capture_generators, restore_generators
 
 
 def write_model(folder: Path) -> None:

@@ -12,8 +12,8 @@ import pydantic
 import torch
 from torch import Tensor
 
-from ..config import Config
-from ..errors import DivergedError
+from ...config import Config
+from ...errors import DivergedError
 from .kl import kl_estimate
 from .loss import Correction, Diagnostics, Kind, Level, policy_loss
 from .rows import Rows, Unit

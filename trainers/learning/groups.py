@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..errors import UnscoredEpisodeError, UsageError
-from ..rollouts.episode import Episode
+from ...errors import UnscoredEpisodeError, UsageError
+from ...rollouts.episode import Episode
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import UsageError
-from ..tasks.family import TaskFamily
-from ..tasks.rng import Rng
-from ..tasks.spec import Split, TaskSpec
+from ...errors import UsageError
+from ...tasks.family import TaskFamily
+from ...tasks.rng import Rng
+from ...tasks.spec import Split, TaskSpec
 
 
 class TaskSampler:

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from ..errors import UsageError
+from ...errors import UsageError
 from .rows import Rows
 
 Normaliser = Literal["traj_mean", "token_mean", "group_mean", "const"]

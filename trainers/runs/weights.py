@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import torch
 
-from ..agents.policy import Policy, Sampling
-from ..errors import ContractError
+from ...agents.policy import Policy, Sampling
+from ...errors import ContractError
 
 
 class WeightTransfer(Protocol):

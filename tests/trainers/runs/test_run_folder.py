@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from turnwise.config import Config
 from turnwise.errors import CheckpointError, UsageError
-from turnwise.trainers.run_folder import RunFolder, differences
+from turnwise.trainers.runs.run_folder import RunFolder, differences
 
 
 class Inner(Config):

@@ -12,7 +12,7 @@ from turnwise.agents.scripted import FunctionAgent
 from turnwise.errors import PromptTooLongError
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.pool import EnvPool
-from turnwise.trainers.collect import collect
+from turnwise.trainers.runs.collect import collect
 
 
 class Fragile(tw.TurnEnv):

@@ -14,7 +14,7 @@ from typing import Any, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ..errors import UsageError
+from ...errors import UsageError
 
 
 class MetricsLog:

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from turnwise.errors import DivergedError
-from turnwise.trainers.learner import Learner, Objective, OptimizerConfig
-from turnwise.trainers.normalisers import normaliser
-from turnwise.trainers.rows import Rows, pack
+from turnwise.trainers.learning.learner import Learner, Objective, OptimizerConfig
+from turnwise.trainers.learning.normalisers import normaliser
+from turnwise.trainers.learning.rows import Rows, pack
 
-from .fakes import Bigram, Said, conversation
+from ..fakes import Bigram, Said, conversation
 
 
 def rows_of(pairs: list[tuple[int, float]]) -> Rows:
