@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ..envs.messages import Action, Observation
 from ..tasks.rng import Rng
@@ -66,6 +66,15 @@ class Session(Protocol):
 
     async def act(self, observation: Observation) -> Decision:
         """Decide on one turn, given the new messages."""
+        ...
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """A session whose agent reads token ids, and can tell what it would read next."""
+
+    def read(self, observation: Observation) -> tuple[int, ...]:
+        """The prompt that ``act`` would sample from; nothing is sampled, and the session is over after it."""
         ...
 
 

@@ -172,6 +172,10 @@ class ChatSession:
         ids, logprobs, versions = completion.token_ids, completion.logprobs, completion.versions
         return Decision(action, prompt, ids, logprobs, versions, completion.finish, seconds)
 
+    def read(self, observation: Observation) -> tuple[int, ...]:
+        """The ids that would be read before the next action; see ``Reader``."""
+        return self._conversation.hear(observation)
+
     def _seed(self) -> int:
         """A function of the episode's key and the turn alone, so that a turn can be sampled again by itself."""
         self._turn += 1

@@ -28,15 +28,15 @@ class AgentSettings(Config):
     """How a language model acts; saved beside it, so that it is evaluated as it was trained."""
 
     context: str = "full"
-    """How much of an episode it reads: full, last:K, summary."""
+    """What the model reads: ``full``, ``last:K``, ``last:K:bare`` (without system messages) or ``summary``."""
     parser: str = "text"
-    """How its text becomes an action: text, tagged, tools."""
+    """How what it says becomes an action: ``text``, ``tagged`` or ``tools``."""
     system: str | None = None
     """Text added to the system message."""
     show_tools: bool = True
     """Let the chat template describe the environment's tools."""
     temperature: float = pydantic.Field(default=1.0, ge=0)
-    """Sampling temperature; 0 is greedy."""
+    """Of sampling; 0 is greedy."""
     max_tokens: int = pydantic.Field(default=64, ge=1)
     """The longest action, in tokens."""
 

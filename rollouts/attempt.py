@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, TypeVar
 
-from ..agents.agent import Agent, Decision, EpisodeContext, Session
+from ..agents.agent import Agent, Decision, EpisodeContext, Reader, Session
 from ..envs.messages import Action, Observation
 from ..errors import (
     ContractError,
@@ -95,7 +95,14 @@ class Attempt:
             late = f"the episode was not over after {limit:g} s (episode_timeout), in turn {len(self._turns)}"
             return self.sealed(Outcome.CANCELLED, error=late)
 
-    def sealed(self, outcome: Outcome, *, score: Score | None = None, error: str | None = None) -> Episode:
+    def sealed(
+        self,
+        outcome: Outcome,
+        *,
+        score: Score | None = None,
+        error: str | None = None,
+        final_prompt_ids: tuple[int, ...] = (),
+    ) -> Episode:
         """The record of what happened so far, ended by ``outcome``."""
         return Episode(
             episode_id=self._job.episode_id,
@@ -110,6 +117,7 @@ class Attempt:
             attempts=self._number,
             seconds=perf_counter() - self._started,
             fingerprints={**self._job.fingerprints, "task": self._job.task.digest},
+            final_prompt_ids=final_prompt_ids,
         )
 
     async def _turn_by_turn(self, host: Host) -> Episode:
@@ -144,9 +152,12 @@ class Attempt:
             )
             self._seconds_env = 0.0
             self._observation, observation, obs_key = after, after, info.get("obs_key")
-            if terminated or truncated:
-                outcome = Outcome.COMPLETED if terminated else Outcome.TRUNCATED
-                return self.sealed(outcome, score=judgement(info))
+            if terminated:
+                return self.sealed(Outcome.COMPLETED, score=judgement(info))
+            if truncated:
+                # What would have been read next: the state that a critic bootstraps from.
+                unread = session.read(observation) if isinstance(session, Reader) else ()
+                return self.sealed(Outcome.TRUNCATED, score=judgement(info), final_prompt_ids=unread)
             if not others_ran:  # a scripted agent on a quick environment never waits: let the others have their turn
                 await asyncio.sleep(0)
             others_ran.clear()

@@ -85,6 +85,7 @@ SCHEMA = pa.schema(
         "attempts": pa.int64(),
         "seconds": pa.float64(),
         "fingerprints": pa.map_(pa.string(), pa.string()),
+        "final_prompt_ids": pa.list_(pa.int64()),
     }
 )
 DERIVED = ("success", "total_reward")
@@ -160,6 +161,7 @@ def _row(episode: Episode) -> dict[str, Any]:
         "attempts": episode.attempts,
         "seconds": episode.seconds,
         "fingerprints": [(_out(name), _out(value)) for name, value in episode.fingerprints.items()],
+        "final_prompt_ids": episode.final_prompt_ids,
     }
 
 
@@ -239,6 +241,7 @@ def _episode(row: dict[str, Any]) -> Episode:
         attempts=row["attempts"],
         seconds=row["seconds"],
         fingerprints={text_in(name): text_in(value) for name, value in row["fingerprints"]},
+        final_prompt_ids=tuple(row["final_prompt_ids"]),
     )
 
 

@@ -96,6 +96,8 @@ class Episode:
         attempts: how many tries it took (infrastructure failures are retried).
         seconds: wall time of the last attempt.
         fingerprints: versions and hashes needed to reproduce it (task digest, environment kwargs, code version, …).
+        final_prompt_ids: what a language model would have read next, where a limit ended the episode and the last
+            state still has a value; empty otherwise, and for scripted agents.
     """
 
     episode_id: str
@@ -110,6 +112,7 @@ class Episode:
     attempts: int = 1
     seconds: float = 0.0
     fingerprints: Mapping[str, str] = field(default_factory=dict)
+    final_prompt_ids: tuple[int, ...] = ()
 
     @property
     def scored(self) -> bool:

@@ -32,7 +32,7 @@ from .columns import SCHEMA, contradictions, from_table, text_in, to_table
 from .episode import Episode
 
 KIND = "turnwise.episodes"
-VERSION = 1
+VERSION = 2
 MANIFEST = "_manifest.json"
 LOCK = "_lock"
 UNFINISHED = "_writing.parquet"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 import pydantic
 import torch
@@ -18,9 +19,10 @@ from torch import Tensor
 from ..tasks.rng import Rng
 from .learning.advantages import leave_one_out
 from .learning.groups import Group, members
-from .learning.learner import Learner, Objective, OptimizerConfig, Update
+from .learning.learner import Learner, OptimizerConfig, Update
 from .learning.loss import Level, loop_bounds
 from .learning.normalisers import normaliser
+from .learning.objective import Objective
 from .learning.rows import Rows, pack
 from .runs.metrics import Stopwatch
 from .runs.script import script
@@ -77,7 +79,7 @@ async def _train(config: LoopConfig, run: TrainingRun) -> RunResult:
             with clock("collect"):
                 collected = await run.collect(config.tasks, config.k)
             with clock("learn"):
-                learnt = iterate(config, run.learner, collected.groups, version=run.step)
+                learnt = await run.learn(partial(iterate, config, run.learner, collected.groups, version=run.step))
             run.finish_step(config.tasks)
             metrics = collected.metrics() | learnt
             run.report(metrics | clock.metrics(metrics.get("action_tokens", 0.0)), advance=True)

@@ -330,7 +330,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
         ("{", "is damaged: cannot read _manifest.json"),
         ("[]", "of another kind"),
         ('{"kind": "pictures", "version": 1, "run": {}}', "of another kind"),
-        ('{"kind": "turnwise.episodes", "version": 99, "run": {}}', "has version 99; this Turnwise reads 1"),
+        ('{"kind": "turnwise.episodes", "version": 99, "run": {}}', "has version 99; this Turnwise reads 2"),
     ],
 )
 def test_a_wrong_manifest_is_told(tmp_path: Path, text: str, told: str) -> None:
@@ -419,4 +419,4 @@ def test_a_store_whose_making_was_interrupted_can_be_made_again(tmp_path: Path) 
     (tmp_path / "s" / "_lock").touch()
     (tmp_path / "s" / "_manifest.json.new").write_text("{")
     write(tmp_path / "s", sample(1))
-    assert json.loads((tmp_path / "s" / "_manifest.json").read_text())["version"] == 1
+    assert json.loads((tmp_path / "s" / "_manifest.json").read_text())["version"] == 2

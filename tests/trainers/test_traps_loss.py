@@ -16,9 +16,10 @@ from turnwise import Episode
 from turnwise.trainers.learning.advantages import leave_one_out
 from turnwise.trainers.learning.groups import grouped, members
 from turnwise.trainers.learning.kl import Estimator, kl_estimate
-from turnwise.trainers.learning.learner import Learner, Objective, OptimizerConfig
+from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.loss import Level, policy_loss
 from turnwise.trainers.learning.normalisers import Normaliser, normaliser
+from turnwise.trainers.learning.objective import Objective
 from turnwise.trainers.learning.rows import Rows, merge, pack
 from turnwise.trainers.learning.scoring import score
 from turnwise.trainers.loop import LoopConfig, iterate

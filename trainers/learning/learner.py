@@ -15,9 +15,10 @@ from torch import Tensor
 from ...config import Config
 from ...errors import DivergedError
 from .kl import kl_estimate
-from .loss import Correction, Diagnostics, Kind, Level, policy_loss
+from .loss import Diagnostics
+from .objective import Objective, objective_loss
 from .rows import Rows, Unit
-from .scoring import score
+from .scoring import Scores, score
 
 
 class OptimizerConfig(Config):
@@ -47,27 +48,6 @@ class OptimizerConfig(Config):
         if self.schedule == "linear" and self.total is not None:
             return self.lr * max(0.0, 1 - (update - self.warmup) / max(1, self.total - self.warmup))
         return self.lr
-
-
-@dataclass(frozen=True, slots=True)
-class Objective:
-    """The settings of ``policy_loss`` that stay the same over a run, and when an update is refused.
-
-    Args:
-        level: what a ratio is taken over.
-        clip: bounds of the ratio.
-        kind: the surrogate.
-        is_mode: correction for a sampler that differs from the trainer.
-        is_cap: its cap.
-        max_kl: refuse an update, and report it, when the summed KL(old ‖ new) per episode exceeds this.
-    """
-
-    level: Level = "token"
-    clip: tuple[float, float] = (0.8, 1.2)
-    kind: Kind = "ppo"
-    is_mode: Correction = "none"
-    is_cap: float = 2.0
-    max_kl: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +92,25 @@ class Learner:
             self._parameters, lr=options.lr, betas=options.betas, weight_decay=options.weight_decay
         )
 
-    @torch.no_grad()
     def logprobs(self, rows: Rows, *, whole: Unit = "row") -> Tensor:
         """Log-probability of each sampled token under the present weights, 0 on context, ``[T]`` on the CPU."""
-        logp = torch.zeros(len(rows))
-        for part, place in rows.numbered_microbatches(self.options.microbatch_tokens, whole=whole):
-            logp[place] = score(self.model, part, temperature=self.temperature).logp.cpu()
-        return logp
+        return self._scores(rows, whole)[0]
 
     def recompute_old(self, rows: Rows) -> Rows:
-        """Replace the sampler's log-probabilities by the trainer's own: the ratio is then exactly 1 at first."""
-        return rows.with_logp_old(self.logprobs(rows))
+        """Replace the sampler's log-probabilities by the trainer's own: the ratio is then exactly 1 at first.
+
+        The entropies of the distributions that were sampled from come with them.
+        """
+        logp, entropy = self._scores(rows, "row")
+        return rows.with_logp_old(logp, entropy)
+
+    @torch.no_grad()
+    def _scores(self, rows: Rows, whole: Unit) -> tuple[Tensor, Tensor]:
+        logp, entropy = torch.zeros(len(rows)), torch.zeros(len(rows))
+        for part, place in rows.numbered_microbatches(self.options.microbatch_tokens, whole=whole):
+            scores = score(self.model, part, temperature=self.temperature)
+            logp[place], entropy[place] = scores.logp.cpu(), scores.entropy.cpu()
+        return logp, entropy
 
     def step(self, rows: Rows, objective: Objective, *, version: int = 0) -> Update:
         """One optimizer step on the sum of the losses of ``rows``, in micro-batches.
@@ -138,13 +126,14 @@ class Learner:
         Raises:
             DivergedError: the loss or the gradient is not finite; weights and optimizer are as before.
         """
-        useful = rows.select(torch.unique(rows.episode[(rows.advantage * rows.weight) != 0]))
+        matters = rows.weight if objective.beyond_advantage else rows.advantage * rows.weight
+        useful = rows.select(torch.unique(rows.episode[matters != 0]))
         self._optimizer.zero_grad(set_to_none=True)
         if not useful.tokens:
             self.skipped += 1
             return Update(stepped=False, metrics={"loss": 0.0, "grad_norm": 0.0, "tokens": 0.0})
         loss, seen, metrics = self._accumulate(
-            useful, objective, lambda logp, part: _loss(logp, part.to(logp.device), objective)
+            useful, objective, lambda scores, part: objective_loss(scores, part.to(scores.logp.device), objective)
         )
         assert seen is not None
         metrics |= seen.metrics() | _staleness(useful, version)
@@ -168,7 +157,7 @@ class Learner:
             self.skipped += 1
             return Update(stepped=False, metrics={"loss": 0.0, "grad_norm": 0.0, "tokens": 0.0})
         loss, _, metrics = self._accumulate(
-            rows, None, lambda logp, part: (-(part.to(logp.device).weight * logp).sum(), None)
+            rows, None, lambda scores, part: (-(part.to(scores.logp.device).weight * scores.logp).sum(), None)
         )
         return self._apply(rows, metrics | {"loss": loss, "tokens": float(rows.tokens)})
 
@@ -187,19 +176,20 @@ class Learner:
         self,
         rows: Rows,
         objective: Objective | None,
-        loss_of: Callable[[Tensor, Rows], tuple[Tensor, Diagnostics | None]],
+        loss_of: Callable[[Scores, Rows], tuple[Tensor, Diagnostics | None]],
     ) -> tuple[float, Diagnostics | None, dict[str, float]]:
         """Sum losses and gradients over micro-batches."""
         whole: Unit = "episode" if objective and objective.level == "trajectory" else "row"
         total, seen, entropy = 0.0, [], 0.0
         for part in rows.microbatches(self.options.microbatch_tokens, whole=whole):
-            scores = score(self.model, part, temperature=self.temperature)
-            loss, diagnostics = loss_of(scores.logp, part)
+            differentiable = objective is not None and objective.needs_entropy_gradient
+            scores = score(self.model, part, temperature=self.temperature, entropy_gradient=differentiable)
+            loss, diagnostics = loss_of(scores, part)
             if not torch.isfinite(loss):
                 self._diverged(part, f"the loss is {float(loss.detach())}")
             loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
-            entropy += float(scores.entropy.sum())
+            entropy += float(scores.entropy.detach().sum())
             if diagnostics is not None:
                 seen.append(diagnostics)
         turns = torch.unique(rows.turn[rows.mask]).numel()
@@ -232,24 +222,6 @@ class Learner:
             f"after {self.updates} updates {what}; the batch of {rows.tokens} tokens is {saved}. "
             "The weights are as before the update: resume from the last checkpoint with a lower optimizer.lr"
         )
-
-
-def _loss(logp: Tensor, part: Rows, objective: Objective) -> tuple[Tensor, Diagnostics]:
-    index = {"token": None, "turn": part.turn, "trajectory": part.episode}[objective.level]
-    return policy_loss(
-        logp,
-        part.logp_old,
-        part.logp_behave,
-        part.advantage,
-        part.weight,
-        part.mask,
-        index,
-        level=objective.level,
-        clip=objective.clip,
-        kind=objective.kind,
-        is_mode=objective.is_mode,
-        is_cap=objective.is_cap,
-    )
 
 
 def _staleness(rows: Rows, version: int) -> dict[str, float]:

@@ -137,6 +137,9 @@ class Rows:
         logp_behave: log-probability under the policy that sampled.
         logp_old: log-probability under the policy before this update (the proximal one); the trainer's own
             evaluation of it replaces the behaviour's, which is what stands here at first.
+        logp_ref: log-probability under a frozen reference policy; 0 until one has scored the rows.
+        entropy: entropy in nats of the distribution that each sampled token was drawn from; 0 until the trainer has
+            computed it with ``logp_old``.
         version: policy version, ``CONTEXT`` outside actions.
         turn: index of the turn among all turns of the batch, ``CONTEXT`` outside actions.
         row: index of the row.
@@ -150,6 +153,8 @@ class Rows:
     mask: Tensor
     logp_behave: Tensor
     logp_old: Tensor
+    logp_ref: Tensor
+    entropy: Tensor
     version: Tensor
     turn: Tensor
     row: Tensor
@@ -178,9 +183,18 @@ class Rows:
         """The same rows, weighted by what a normaliser computed."""
         return replace(self, weight=weight_T)
 
-    def with_logp_old(self, logp_T: Tensor) -> Rows:
-        """The same rows with the trainer's own log-probabilities of the policy before the update."""
-        return replace(self, logp_old=torch.where(self.mask, logp_T, 0.0))
+    def with_token_advantage(self, advantage_T: Tensor) -> Rows:
+        """The same rows with an advantage of its own for every token; what is not sampled gets none."""
+        return replace(self, advantage=torch.where(self.mask, advantage_T.float(), 0.0))
+
+    def with_logp_old(self, logp_T: Tensor, entropy_T: Tensor | None = None) -> Rows:
+        """The same rows with the trainer's own log-probabilities, and entropies, of the policy before the update."""
+        entropy = self.entropy if entropy_T is None else torch.where(self.mask, entropy_T, 0.0)
+        return replace(self, logp_old=torch.where(self.mask, logp_T, 0.0), entropy=entropy)
+
+    def with_logp_ref(self, logp_T: Tensor) -> Rows:
+        """The same rows with log-probabilities under a reference policy."""
+        return replace(self, logp_ref=torch.where(self.mask, logp_T, 0.0))
 
     def select(self, wanted: Iterable[int] | Tensor, *, unit: Unit = "episode") -> Rows:
         """Some episodes or rows, by index; everything else, weights included, stays as it was."""
@@ -275,6 +289,8 @@ def pack(episodes: Sequence[Episode]) -> Rows:
         mask=torch.tensor(mask, dtype=torch.bool),
         logp_behave=logp,
         logp_old=logp.clone(),
+        logp_ref=torch.zeros_like(logp),
+        entropy=torch.zeros_like(logp),
         version=torch.tensor(version, dtype=torch.long),
         turn=torch.tensor(turn, dtype=torch.long),
         row=place_T3[:, 0].clone(),

@@ -18,14 +18,14 @@ class Scores:
 
     Args:
         logp: log-probability of each sampled token, 0 on context, ``[T]``; with gradient if it was recorded.
-        entropy: entropy in nats of the distribution each sampled token was drawn from, 0 on context; detached.
+        entropy: entropy in nats of the distribution each sampled token was drawn from, 0 on context.
     """
 
     logp: Tensor
     entropy: Tensor
 
 
-def score(model: Any, rows: Rows, *, temperature: float = 1.0) -> Scores:
+def score(model: Any, rows: Rows, *, temperature: float = 1.0, entropy_gradient: bool = False) -> Scores:
     """Score the sampled tokens of ``rows`` in one padded forward pass.
 
     The attention mask covers every real token: what an environment said is never trained on, but always read
@@ -36,6 +36,7 @@ def score(model: Any, rows: Rows, *, temperature: float = 1.0) -> Scores:
         model: a causal language model, ``model(input_ids=, attention_mask=).logits``.
         rows: at most as many as fit in memory; see ``Rows.microbatches``.
         temperature: of sampling; 0 (greedy) counts as 1.
+        entropy_gradient: keep the entropies' graph; without it they are detached.
     """
     device = next(model.parameters()).device
     padded = rows.padded()
@@ -54,7 +55,7 @@ def score(model: Any, rows: Rows, *, temperature: float = 1.0) -> Scores:
     logp_NV = logits_NV.log_softmax(-1)
     mask = rows.mask.to(device)
     logp_N = logp_NV.gather(-1, rows.ids[rows.mask].to(device)[:, None])[:, 0]
-    with torch.no_grad():
+    with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
         entropy_N = -(logp_NV.exp() * logp_NV).sum(-1)
     blank = torch.zeros(len(rows), device=device)
     return Scores(blank.masked_scatter(mask, logp_N), blank.masked_scatter(mask, entropy_N))

@@ -23,6 +23,7 @@ from ...rollouts.recording import record_episodes
 from ...rollouts.store import EpisodeStore, load_episodes
 from ...tasks.rng import stable_hash
 from ...tasks.spec import Split, TaskSpec
+from ..learning.advantages import bootstraps
 from .setup import AgentConfig
 
 
@@ -112,7 +113,13 @@ def encoded(episodes: Iterable[Episode], agent: ChatAgent, tools: Sequence[Tool]
 
 
 def _encoded(episode: Episode, agent: ChatAgent, tools: Sequence[Tool]) -> Episode:
-    decisions = agent.encode_demonstration([(turn.observation, turn.action) for turn in episode.turns], tools=tools)
+    said = [(turn.observation, turn.action) for turn in episode.turns]
+    unread = bootstraps(episode) and episode.final_observation is not None and bool(said)
+    if unread:  # the state that a limit cut off is read as if one more action followed
+        assert episode.final_observation is not None
+        said.append((episode.final_observation, said[-1][1]))
+    decisions = agent.encode_demonstration(said, tools=tools)
+    final_prompt = decisions.pop().prompt_ids if unread else ()
     turns = (
         replace(
             turn,
@@ -124,7 +131,7 @@ def _encoded(episode: Episode, agent: ChatAgent, tools: Sequence[Tool]) -> Episo
         )
         for turn, decision in zip(episode.turns, decisions, strict=True)
     )
-    return replace(episode, turns=tuple(turns))
+    return replace(episode, turns=tuple(turns), final_prompt_ids=final_prompt)
 
 
 def texts(episodes: Iterable[Episode], agent: AgentConfig, tools: Sequence[Tool]) -> Iterator[str]:

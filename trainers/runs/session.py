@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import torch
 
 from ...agents.models import load_model, save_model
 from ...envs.registry import find
+from ...errors import CheckpointError
 from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...rollouts.store import EpisodeStore, load_episodes
@@ -27,10 +28,19 @@ from .sampler import TaskSampler
 from .setup import MAY_CHANGE, RunResult, TrainConfig, family_and_tools, round_seed, with_temperature
 from .weights import InProcess, Probe, Updatable
 
+T = TypeVar("T")
 CANARY = "What is the answer?"
 """What the canary asks: any text does, since only log-probabilities are compared."""
 TOLERANCES = {"float32": 1e-3, "bfloat16": 0.1}
 """How far the two sides of the canary may differ. Measured on random nano models: 1e-6, and 0.02 to 0.05."""
+
+
+class Stateful(Protocol):
+    """What a checkpoint can hold."""
+
+    def state_dict(self) -> Mapping[str, Any]: ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
 class TrainingRun:
@@ -62,8 +72,10 @@ class TrainingRun:
         self.metrics: dict[str, float] = {}
         self.folder = RunFolder(config.out, algorithm, keep=config.keep_checkpoints)
         self._may_change = (*MAY_CHANGE, *may_change)
+        self._kept: dict[str, Stateful] = {}
         self.pending: list[Episode] = []
         """Episodes of the present step that are over and not yet trained on."""
+        self._resumed: Checkpoint | None = None
         self._saved: tuple[int, int] | None = None
         self._stack = ExitStack()
 
@@ -107,6 +119,7 @@ class TrainingRun:
         self._held_out = TaskSampler(family, split=config.eval.split, levels=levels).peek(config.eval.episodes)
         self.learner = Learner(model, optimizer, temperature=config.agent.temperature, dump=self.folder.dump)
         seed_generators(config.seed)
+        self._resumed = checkpoint
         if checkpoint is not None:
             self._restore(checkpoint)
         self.agent = config.agent.agent(model, tokenizer, version=self.step)
@@ -129,6 +142,27 @@ class TrainingRun:
         await self.pool.close()
         if isinstance(error, asyncio.CancelledError):
             self.checkpoint()
+
+    def keep(self, name: str, part: Stateful) -> None:
+        """Let checkpoints hold a part of the algorithm (a critic, a replay), and give it back its state on resume.
+
+        Args:
+            name: of the part, unique in the run.
+            part: its state is plain types and tensors.
+
+        Raises:
+            CheckpointError: the run is resumed from a checkpoint without such a part.
+        """
+        self._kept[name] = part
+        if self._resumed is not None:
+            states = self._resumed.tensors.get("kept", {})
+            if name not in states:
+                raise CheckpointError(f"checkpoint {self._resumed.path} holds no {name}; start a new run")
+            part.load_state_dict(states[name])
+
+    async def learn(self, learning: Callable[[], T]) -> T:
+        """Do the step's learning: all that changes the model and does not wait for anything."""
+        return learning()
 
     async def collect(self, tasks: int, group_size: int) -> Collected:
         """Groups for the present step. The data cursor stays: it moves when they have been trained on."""
@@ -180,7 +214,11 @@ class TrainingRun:
             self.step,
             write_model=lambda path: save_model(self.model, self.tokenizer, path),
             progress={"cursor": self.sampler.cursor, "version": self.step},
-            tensors={"learner": self.learner.state_dict(), "generators": capture_generators()},
+            tensors={
+                "learner": self.learner.state_dict(),
+                "generators": capture_generators(),
+                "kept": {name: part.state_dict() for name, part in self._kept.items()},
+            },
             write_pending=self._write_pending if self.pending else None,
         )
         self._saved = state

@@ -10,10 +10,8 @@ from typing import Any, Literal, cast
 import pydantic
 
 from ...agents.chat import ChatAgent
-from ...agents.context import context_strategy
 from ...agents.models import existing_device
 from ...agents.named import AgentSettings
-from ...agents.parsers import action_parser
 from ...agents.policy import Sampling
 from ...agents.transformers_policy import TransformersPolicy
 from ...config import Config
@@ -50,37 +48,15 @@ class EpisodeConfig(Config):
         return RunOptions(seed=seed, group_size=group_size, **self.model_dump())
 
 
-class AgentConfig(Config):
-    """How a language model acts."""
+class AgentConfig(AgentSettings):
+    """How a language model acts while it is trained; the trainer divides its logits by the same temperature."""
 
-    context: str = "full"
-    """What the model reads: ``full``, ``last:K``, ``last:K:bare`` (without system messages) or ``summary``."""
-    parser: str = "text"
-    """How what it says becomes an action: ``text``, ``tagged`` or ``tools``."""
-    system: str | None = None
-    """Text added to the system message."""
-    show_tools: bool = True
-    """Let the chat template describe the environment's tools."""
     max_tokens: int = pydantic.Field(default=32, ge=1)
     """The longest action, in tokens."""
-    temperature: float = pydantic.Field(default=1.0, ge=0)
-    """Of sampling while training; the trainer divides its logits by the same number."""
     max_batch: int = pydantic.Field(default=64, ge=1)
     """The most requests in one forward pass."""
     threaded: bool = False
     """Sample on a thread of its own: for slow environments. Off, a run is reproducible bit by bit on a CPU."""
-
-    @pydantic.field_validator("context")
-    @classmethod
-    def _context(cls, name: str) -> str:
-        context_strategy(name)
-        return name
-
-    @pydantic.field_validator("parser")
-    @classmethod
-    def _parser(cls, name: str) -> str:
-        action_parser(name)
-        return name
 
     @property
     def settings(self) -> AgentSettings:

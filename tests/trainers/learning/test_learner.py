@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from turnwise.errors import DivergedError
-from turnwise.trainers.learning.learner import Learner, Objective, OptimizerConfig
+from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.normalisers import normaliser
+from turnwise.trainers.learning.objective import Objective
 from turnwise.trainers.learning.rows import Rows, pack
 
 from ..fakes import Bigram, Said, conversation

@@ -1,0 +1,55 @@
+"""What makes one on-policy learner differ from another: how it gives credit, and the settings of its paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from ...config import Config
+from ..critics.values import Values
+from ..learning.batch import Batch
+from ..learning.rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """What an algorithm answers.
+
+    Args:
+        rows: those of the batch, with an advantage on every sampled token.
+        target_T: what a critic's value of the state before each sampled token should have been; ``None`` without one.
+    """
+
+    rows: Rows
+    target_T: Tensor | None = None
+
+
+class Algorithm(Config):
+    """An algorithm is a small frozen configuration with one verb: it turns a batch into per-token advantages.
+
+    It is stateless; what learns (model, critic) is handed to it. ``trainers/on_policy.py`` does the rest: sampling,
+    minibatches, the loss, checkpoints.
+    """
+
+    paper: ClassVar[Mapping[str, Any]] = {}
+    """Settings of the script that make the loss the paper's, e.g. ``{"epochs": 1, "loss": {"level": "trajectory"}}``;
+    whatever a user sets wins."""
+    needs_values: ClassVar[bool] = False
+    """Whether ``credit`` needs a critic."""
+    smallest_group: ClassVar[int] = 1
+    """The fewest attempts per task with which the baseline exists."""
+
+    name: str
+    """Which algorithm."""
+
+    def credit(self, batch: Batch, values: Values | None) -> Credit:
+        """Advantages for every sampled token of a batch.
+
+        Args:
+            batch: with ``logp_old`` and ``entropy`` of the trainer's own.
+            values: the critic, if ``needs_values``.
+        """
+        raise NotImplementedError

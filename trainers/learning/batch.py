@@ -1,0 +1,81 @@
+"""A batch: what credit is given for. Groups of episodes, their packed rows, and a reward for every turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from ...errors import UsageError
+from ...rollouts.episode import Episode
+from .groups import Group, members
+from .rows import Rows, pack
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Everything that an algorithm may look at when it gives credit.
+
+    Args:
+        groups: scored episodes, by task.
+        episodes: the E members of all groups in order; what rows call an episode index is a place in here.
+        rows: their tokens, with the trainer's own ``logp_old`` and ``entropy``.
+        reward_U: the reward of each of the U turns of the batch, in the order of episodes and turns; at first what the
+            environment gave, 32-bit.
+        episode_U: which episode each turn is of.
+    """
+
+    groups: tuple[Group, ...]
+    episodes: tuple[Episode, ...]
+    rows: Rows
+    reward_U: Tensor
+    episode_U: Tensor
+
+    @classmethod
+    def of(cls, groups: Sequence[Group]) -> Batch:
+        """The batch of these groups, with rows as they were sampled.
+
+        Raises:
+            UsageError: a reward is not finite.
+        """
+        episodes = members(groups)
+        rewards = [turn.reward for episode in episodes for turn in episode.turns]
+        reward_U = torch.tensor(rewards, dtype=torch.float32)
+        counts_E = torch.tensor([len(episode.turns) for episode in episodes], dtype=torch.long)
+        episode_U = torch.repeat_interleave(torch.arange(len(episodes)), counts_E)
+        wrong_U = (~torch.isfinite(reward_U)).nonzero()[:, 0]
+        if wrong_U.numel():
+            turn = int(wrong_U[0])
+            episode = episodes[int(episode_U[turn])]
+            raise UsageError(
+                f"episode {episode.episode_id} of {episode.env_id} has a reward of {rewards[turn]}: nothing can be "
+                "learnt from it; mend the environment (turnwise certify names such faults), or leave the episode out"
+            )
+        return cls(tuple(groups), tuple(episodes), pack(episodes), reward_U, episode_U)
+
+    @property
+    def group_E(self) -> Tensor:
+        """Which group each episode is of, ``[E]``."""
+        sizes = torch.tensor([len(group.members) for group in self.groups], dtype=torch.long)
+        return torch.repeat_interleave(torch.arange(len(self.groups)), sizes)
+
+    @property
+    def return_E(self) -> Tensor:
+        """The undiscounted return of each episode, ``[E]``, from ``reward_U``; summed in 64 bits."""
+        sums = torch.zeros(len(self.episodes), dtype=torch.float64)
+        return sums.index_add_(0, self.episode_U, self.reward_U.double()).float()
+
+    def turns(self, episode: int) -> slice:
+        """Where the turns of an episode stand among the U turns."""
+        first = sum(len(each.turns) for each in self.episodes[:episode])
+        return slice(first, first + len(self.episodes[episode].turns))
+
+    def with_rows(self, rows: Rows) -> Batch:
+        """The same batch with rows that say more: log-probabilities, advantages, weights."""
+        return replace(self, rows=rows)
+
+    def with_reward(self, reward_U: Tensor) -> Batch:
+        """The same batch with other rewards: penalised, or shaped."""
+        return replace(self, reward_U=reward_U)
