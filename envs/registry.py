@@ -62,10 +62,12 @@ def register(
         extra: the optional extra that it needs.
 
     Raises:
-        UsageError: the id has no version, or is taken by another class.
+        UsageError: the id has no version, or is taken by another class; or what is registered cannot be called.
     """
-    if not ID.match(id):
+    if not isinstance(id, str) or not ID.match(id):
         raise UsageError(f"environment id {id!r} must look like 'namespace/Name-v0'")
+    if not (callable(entry_point) or (isinstance(entry_point, str) and ":" in entry_point)):
+        raise UsageError(f"{id} cannot be {entry_point!r}: register a class, a factory, or 'module:Class'")
     entry = Entry(id, entry_point, dict(kwargs or {}), source, extra)
     known = _entries.get(id)
     if known is not None and known != entry and not _same_class(known, entry):
@@ -124,6 +126,8 @@ def find(id: str) -> Entry:
         UnknownEnvironmentError: no such id; the message names the nearest.
     """
     load_plugins()
+    if not isinstance(id, str):
+        raise UnknownEnvironmentError(f"an environment is named by an id such as 'turnwise/Maze-v0', not by {id!r:.60}")
     if id in _entries:
         return _entries[id]
     near = nearest(id, list(_entries))

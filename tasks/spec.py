@@ -83,6 +83,8 @@ class TaskSpec:
         Raises:
             TaskError: a field is missing, unknown or of the wrong kind.
         """
+        if not isinstance(data, Mapping):
+            raise TaskError(f"not a task spec: {data!r:.60}; a TaskSpec or its JSON object is needed")
         unknown = set(data) - set(cls.__dataclass_fields__)
         if unknown or "family" not in data:
             raise TaskError(

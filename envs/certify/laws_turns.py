@@ -16,8 +16,8 @@ from .trace import plain, player
 HUGE = "A" * 100_000
 
 
-def answers_in_time(lab: Lab) -> None:
-    """Play some episodes; whoever waits for this law gives up at the declared time."""
+def episodes_play(lab: Lab) -> None:
+    """Play some episodes; whoever waits for this law gives up in time, and whatever is raised breaks it."""
     for spec in lab.few:
         for who in lab.players:
             lab.play(who, spec)
@@ -202,7 +202,12 @@ def answers_keep_still(lab: Lab) -> None:
 
 
 TURN_LAWS = (
-    Law("answers_in_time", "reset and step answer within max_seconds", answers_in_time, gate=True),
+    Law(
+        "episodes_play",
+        "playing raises nothing, and no call takes more than max_seconds",
+        episodes_play,
+        gate=True,
+    ),
     Law("turns_counted", "turns count 1, 2, 3, … and end at the limit", turns_counted),
     Law("limits_truncate", "a turn limit truncates and an end of the task terminates, never both", limits_truncate),
     Law("over_means_over", "no step is accepted before reset or after the end", over_means_over),

@@ -105,6 +105,18 @@ def test_an_id_has_a_version(id: str) -> None:
         tw.register(id, Password)
 
 
+@pytest.mark.parametrize("thing", [5, None, "Password"])
+def test_only_what_can_be_called_is_registered(thing: Any) -> None:
+    with pytest.raises(UsageError, match="register a class, a factory, or 'module:Class'"):
+        tw.register("demo/Nothing-v0", thing)
+
+
+def test_an_id_is_a_text() -> None:
+    wrong: Any = 5
+    with pytest.raises(UnknownEnvironmentError, match="not by 5"):
+        tw.make(wrong)
+
+
 def test_an_id_belongs_to_one_class() -> None:
     tw.register("demo/Thing-v0", Password)
     with pytest.raises(UsageError, match=r"is taken by .*Password.*; register a new version"):

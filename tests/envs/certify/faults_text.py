@@ -217,7 +217,7 @@ class Unjudged(Password):
 # -- turns -------------------------------------------------------------------------------------------------------
 
 
-@fault("answers_in_time", "step.. has not answered within max_seconds = 0.2")
+@fault("episodes_play", "step.. has not answered within max_seconds = 0.2")
 class HangingStep(Password):
     max_seconds = 0.2
 
@@ -226,7 +226,7 @@ class HangingStep(Password):
         return super().act(action)
 
 
-@fault("answers_in_time", "step.. has not answered")
+@fault("episodes_play", "step.. has not answered")
 class HangingCoroutine(Password):
     max_seconds = 0.2
 
