@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -117,6 +118,15 @@ def test_bad_input_is_named_before_anything_is_written(tmp_path: Path, cloned: P
         small.run(small.looping(tmp_path / "a", cloned / "model", steps=1))
     with pytest.raises(CheckpointError, match="k was 3, now 4"):
         small.run(small.looping(tmp_path / "a", cloned / "model", steps=1, k=4, resume=True))
+
+
+def test_a_resumed_run_goes_forward(tmp_path: Path, cloned: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small.run(small.looping(tmp_path / "a", cloned / "model", steps=2))
+    with pytest.raises(UsageError, match="trained for 2 steps already, more than steps=1"):
+        small.run(small.looping(tmp_path / "a", cloned / "model", steps=1, resume=True))
+    shutil.rmtree(tmp_path / "a" / "checkpoints")
+    small.run(small.looping(tmp_path / "a", cloned / "model", steps=1, resume=True))
+    assert "has no checkpoint yet: the run begins anew" in capsys.readouterr().err
 
 
 def test_an_interrupted_collection_keeps_what_was_played(tmp_path: Path, cloned: Path) -> None:

@@ -14,7 +14,7 @@ import torch
 
 from ...agents.models import load_model, save_model
 from ...envs.registry import find
-from ...errors import CheckpointError
+from ...errors import CheckpointError, UsageError
 from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...rollouts.store import EpisodeStore, load_episodes
@@ -102,6 +102,13 @@ class TrainingRun:
         checkpoint = self.folder.resume(self.config, may_change=self._may_change)
         for problem in checkpoint.passed_over if checkpoint else ():
             print(f"passed over a newer checkpoint: {problem}", file=sys.stderr)
+        if checkpoint is None:
+            print(f"{self.folder.path} has no checkpoint yet: the run begins anew", file=sys.stderr)
+        elif checkpoint.step > self.config.steps:
+            raise UsageError(
+                f"the run in {self.folder.path} has been trained for {checkpoint.step} steps already, more than "
+                f"steps={self.config.steps}; ask for as many or more, or start a new run"
+            )
         return checkpoint
 
     def load(self, path: Path | str) -> tuple[Any, Any]:
