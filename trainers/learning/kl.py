@@ -10,6 +10,9 @@ from ...errors import UsageError
 
 Estimator = Literal["k1", "k2", "k3"]
 
+LOG_RATIO_LIMIT = 20.0
+"""Log ratios are cut here before ``exp``: beyond it a ratio says only "far away", and inf · 0 would be NaN."""
+
 
 def kl_estimate(logp: Tensor, logp_ref: Tensor, kind: Estimator) -> Tensor:
     """Per-sample estimate of KL(π ‖ ref), for samples of π (Schulman, "Approximating KL divergence", 2020).
@@ -32,5 +35,7 @@ def kl_estimate(logp: Tensor, logp_ref: Tensor, kind: Estimator) -> Tensor:
     if kind == "k2":
         return log_r.square() / 2
     if kind == "k3":
-        return log_r.exp() - 1 - log_r
+        # Beyond the limit the exponential goes on as its tangent: finite, and with a gradient of the right sign.
+        near = log_r.clamp(max=LOG_RATIO_LIMIT)
+        return near.exp() * (1 + log_r - near) - 1 - log_r
     raise UsageError(f"KL estimator {kind!r} is unknown; choose one of {', '.join(get_args(Estimator))}")

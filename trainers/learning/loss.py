@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from ...errors import UsageError
-from .kl import kl_estimate
+from .kl import LOG_RATIO_LIMIT, kl_estimate
 
 Level = Literal["token", "turn", "trajectory"]
 Kind = Literal["ppo", "cispo", "reinforce"]
-Correction = Literal["none", "tis"]
-
-LOG_RATIO_LIMIT = 20.0
-"""Log ratios are cut here before ``exp``: beyond it a ratio says only "far away", and inf · 0 would be NaN."""
+Correction = Literal["none", "tis", "mis"]
 
 
 def loop_bounds(epsilon: float) -> tuple[float, float]:
@@ -40,6 +37,8 @@ class Diagnostics:
         clipped_low: the lower bound decided the loss, ``[N]``.
         clipped_high: the upper bound decided the loss, ``[N]``.
         log_mismatch: log π_old/π_behave: what trainer and sampler disagree on, ``[N]``.
+        means: more numbers of each token, by the name under which their mean is reported, ``[N]`` each.
+        sums: the same for what each token adds to a term of the loss, whose sum is reported.
     """
 
     log_ratio: Tensor
@@ -47,11 +46,25 @@ class Diagnostics:
     clipped_low: Tensor
     clipped_high: Tensor
     log_mismatch: Tensor
+    means: Mapping[str, Tensor] = field(default_factory=dict)
+    sums: Mapping[str, Tensor] = field(default_factory=dict)
 
     @classmethod
     def join(cls, parts: Sequence[Diagnostics]) -> Diagnostics:
-        """One record of several micro-batches."""
-        return cls(*(torch.cat([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
+        """One record of several micro-batches of one objective."""
+
+        def joined(values: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+            return {name: torch.cat([value[name] for value in values]) for name in values[0]}
+
+        return cls(
+            torch.cat([part.log_ratio for part in parts]),
+            torch.cat([part.ratio for part in parts]),
+            torch.cat([part.clipped_low for part in parts]),
+            torch.cat([part.clipped_high for part in parts]),
+            torch.cat([part.log_mismatch for part in parts]),
+            joined([part.means for part in parts]),
+            joined([part.sums for part in parts]),
+        )
 
     def metrics(self) -> dict[str, float]:
         """Numbers worth a curve; means hide a mismatch, so tails and effective sample sizes are among them."""
@@ -69,6 +82,8 @@ class Diagnostics:
             "mismatch_k3": float(kl_estimate(-self.log_mismatch, torch.zeros_like(mismatch), "k3").mean()),
             "mismatch_p99": float(torch.quantile(self.log_mismatch.abs().double(), 0.99)),
             "mismatch_ess": _effective(mismatch),
+            **{name: float(value.double().mean()) for name, value in self.means.items()},
+            **{name: float(value.double().sum()) for name, value in self.sums.items()},
         }
 
 
@@ -82,19 +97,31 @@ def policy_loss(
     index: Tensor | None = None,
     *,
     level: Level = "token",
+    length_normalised: bool = False,
     clip: tuple[float, float] = (0.8, 1.2),
     kind: Kind = "ppo",
+    dual_clip: float | None = None,
     is_mode: Correction = "none",
     is_cap: float = 2.0,
+    is_floor: float = 0.0,
+    is_index: Tensor | None = None,
 ) -> tuple[Tensor, Diagnostics]:
     """The *sum* over sampled tokens of ``weight · loss``; whoever calls it divides by nothing.
 
-    With ρ = π/π_old of the token, or of the turn or trajectory that it is part of (the product over its tokens):
+    With ρ = π/π_old of the token, or of the turn or trajectory that it is part of (the product over its tokens, or
+    with ``length_normalised`` their geometric mean: GSPO's s_i(θ), arXiv 2507.18071, eq. 7):
 
-    - ``ppo``: ``−min(ρA, clip(ρ)A)``. At level ``trajectory`` with weights that sum to 1 over the trajectory this is
-      exactly one clipped term per trajectory.
-    - ``cispo``: ``−sg(clip(ρ)) · A · log π`` (arXiv 2506.13585): a clipped token still has a gradient.
+    - ``ppo``: ``−min(ρA, clip(ρ)A)`` (arXiv 1707.06347, eq. 7). At level ``trajectory`` with weights that sum to 1 over
+      the trajectory this is exactly one clipped term per trajectory (2507.18071, eq. 5).
+    - ``cispo``: ``−sg(clip(ρ)) · A · log π`` (arXiv 2506.13585, eq. 4): a clipped token still has a gradient. With a
+      lower bound of 0 this is ScaleRL's one-sided ``−sg(min(ρ, ε)) · A · log π`` (arXiv 2510.13786).
     - ``reinforce``: ``−A · log π``.
+
+    Where a sampler differed from the trainer each token's term is multiplied by f(w), w = π_old/π_behave: of the
+    token, or of the segments of ``is_index`` (the product). ``"tis"``: f = min(w, cap); ``"mis"``: f = w within
+    ``[floor, cap]`` and 0 beyond. No weight is scaled up for what this takes away: the denominator stays
+    (algorithms.md, trap 21). With ``logp_old`` of a *proximal* policy that is neither the sampler nor the present one,
+    ``"tis"`` without a cap is decoupled PPO (arXiv 2505.24298, eq. 5: clip θ/prox, weigh prox/behave).
 
     Args:
         logp: log π of each token, with gradient, ``[T]``. Where ``mask`` is false its value is never looked at.
@@ -106,28 +133,46 @@ def policy_loss(
         index: which turn or trajectory each token is part of; a segment must be here wholly. Not needed for
             ``level="token"``.
         level: what a ratio is taken over.
+        length_normalised: take the geometric mean over a segment's tokens, so that bounds mean the same for short and
+            long ones; they must be far narrower then (GSPO: 3e-4 below and 4e-4 above 1).
         clip: lower and upper bound of ρ; see ``loop_bounds`` and ``ppo_bounds``.
         kind: the surrogate.
-        is_mode: ``"tis"`` multiplies by ``min(π_old/π_behave, is_cap)``, truncated importance sampling per token.
+        dual_clip: c > 1: where A < 0 the surrogate is at least cA, so that a ratio without bound cannot make one bad
+            action the whole gradient (arXiv 1912.09729, eq. 5). Only for ``ppo``.
+        is_mode: correction for a sampler that differs from the trainer.
         is_cap: the cap of that factor.
+        is_floor: below it, ``"mis"`` masks.
+        is_index: segments over which the correction is one product; a segment must be here wholly. Omitted, per token.
 
     Raises:
-        UsageError: bounds that do not enclose 1, a cap below 1, or a level that needs ``index``.
+        UsageError: bounds that do not enclose 1, a cap below 1, or settings that contradict each other.
     """
-    _check(level, clip, kind, is_mode, is_cap, index)
+    _check(level, clip, kind, is_mode, index)
+    _check_options(level, length_normalised, kind, dual_clip, is_cap, is_floor)
     logp_N, old_N, behave_N = logp[mask], logp_old[mask], logp_behave[mask]
     advantage_N, weight_N = advantage[mask], weight[mask]
     log_ratio_N = logp_N - old_N
-    ratio_N = _over(level, log_ratio_N, index[mask] if index is not None else None)
+    segment_N = index[mask] if index is not None and level != "token" else None
+    ratio_N = _over(log_ratio_N, segment_N, mean=length_normalised)
     surrogate, clipped = _surrogate(kind, logp_N, ratio_N, advantage_N, clip)
-    log_mismatch_N = old_N - behave_N
-    if is_mode == "tis":
-        limited = log_mismatch_N.detach().clamp(max=LOG_RATIO_LIMIT).exp().clamp(max=is_cap)
-        surrogate = surrogate * limited
     ratio = ratio_N.detach()
-    diagnostics = Diagnostics(
-        log_ratio_N.detach(), ratio, clipped & (ratio < clip[0]), clipped & (ratio > clip[1]), log_mismatch_N.detach()
-    )
+    means: dict[str, Tensor] = {}
+    if dual_clip is not None:
+        floor_N = dual_clip * advantage_N
+        means["clip_dual"] = (advantage_N < 0) & (surrogate.detach() < floor_N)
+        surrogate = torch.where(advantage_N < 0, torch.maximum(surrogate, floor_N), surrogate)
+    log_mismatch_N = (old_N - behave_N).detach()
+    if is_mode != "none":
+        factor = _over(log_mismatch_N, is_index[mask] if is_index is not None else None)
+        if is_mode == "tis":
+            means["is_truncated"] = factor > is_cap
+            factor = factor.clamp(max=is_cap)
+        else:
+            means["is_masked"] = (factor > is_cap) | (factor < is_floor)
+            factor = torch.where(means["is_masked"], 0.0, factor)
+        surrogate = surrogate * factor
+    low, high = clipped & (ratio < clip[0]), clipped & (ratio > clip[1])
+    diagnostics = Diagnostics(log_ratio_N.detach(), ratio, low, high, log_mismatch_N, means)
     return -(weight_N * surrogate).sum(), diagnostics
 
 
@@ -143,13 +188,15 @@ def _surrogate(
     return torch.minimum(ratio_N * advantage_N, bounded * advantage_N), bounded * advantage_N < ratio_N * advantage_N
 
 
-def _over(level: Level, log_ratio_N: Tensor, index_N: Tensor | None) -> Tensor:
-    """The ratio of each token's segment, given to each of its tokens."""
-    if level != "token":
-        assert index_N is not None
+def _over(log_ratio_N: Tensor, index_N: Tensor | None, *, mean: bool = False) -> Tensor:
+    """The ratio of each token's segment (of the token itself without an index), given to each of its tokens."""
+    if index_N is not None:
         segments, inverse_N = torch.unique(index_N, return_inverse=True)
         sums = torch.zeros(segments.numel(), dtype=log_ratio_N.dtype, device=log_ratio_N.device)
-        log_ratio_N = sums.index_add(0, inverse_N, log_ratio_N)[inverse_N]
+        of_segment = sums.index_add(0, inverse_N, log_ratio_N)
+        if mean:
+            of_segment = of_segment / torch.bincount(inverse_N, minlength=segments.numel())
+        log_ratio_N = of_segment[inverse_N]
     return log_ratio_N.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
 
 
@@ -159,19 +206,28 @@ def _effective(weights: Tensor) -> float:
     return float(double.sum().square() / (double.numel() * double.square().sum()).clamp_min(1e-300))
 
 
-def _check(
-    level: Level, clip: tuple[float, float], kind: Kind, is_mode: Correction, is_cap: float, index: Tensor | None
-) -> None:
+def _check(level: Level, clip: tuple[float, float], kind: Kind, is_mode: Correction, index: Tensor | None) -> None:
     if not 0 <= clip[0] <= 1 <= clip[1]:
         raise UsageError(f"clip bounds {clip} do not enclose 1: they bound the ratio itself, as in (0.8, 1.2)")
-    if is_cap < 1:
-        raise UsageError(f"is_cap {is_cap} is below 1: it would scale down tokens that sampler and trainer agree on")
     for name, value, known in (
-        ("level", level, ("token", "turn", "trajectory")),
-        ("kind", kind, ("ppo", "cispo", "reinforce")),
-        ("is_mode", is_mode, ("none", "tis")),
+        ("level", level, get_args(Level)),
+        ("kind", kind, get_args(Kind)),
+        ("is_mode", is_mode, get_args(Correction)),
     ):
         if value not in known:
             raise UsageError(f"{name} {value!r} is unknown; choose one of {', '.join(known)}")
     if level != "token" and index is None:
         raise UsageError(f"level {level!r} needs the index of the {level} that each token is part of")
+
+
+def _check_options(
+    level: Level, length_normalised: bool, kind: Kind, dual_clip: float | None, is_cap: float, is_floor: float
+) -> None:
+    if length_normalised and level == "token":
+        raise UsageError("length_normalised is about the tokens of a turn or trajectory; level is token: choose one")
+    if dual_clip is not None and (kind != "ppo" or dual_clip <= 1):
+        raise UsageError(f"dual_clip {dual_clip} with kind {kind!r}: it must be above 1, and only ppo has a use for it")
+    if is_cap < 1:
+        raise UsageError(f"is_cap {is_cap} is below 1: it would scale down tokens that sampler and trainer agree on")
+    if not 0 <= is_floor <= 1:
+        raise UsageError(f"is_floor {is_floor} is not in [0, 1]: it would mask what sampler and trainer agree on")
