@@ -14,16 +14,16 @@ from functools import partial
 
 import pydantic
 import torch
-from torch import Tensor
 
 from ..tasks.rng import Rng
 from .learning.advantages import leave_one_out
-from .learning.groups import Group, members
+from .learning.batch import Batch
+from .learning.groups import Group
 from .learning.learner import Learner, OptimizerConfig, Update
 from .learning.loss import Level, loop_bounds
 from .learning.normalisers import normaliser
 from .learning.objective import Objective
-from .learning.rows import Rows, pack
+from .learning.updates import minibatches, parts_of, summary
 from .runs.metrics import Stopwatch
 from .runs.script import script
 from .runs.session import TrainingRun
@@ -95,7 +95,7 @@ def scheduled(config: LoopConfig) -> OptimizerConfig:
     """
     if config.optimizer.total is not None:
         return config.optimizer
-    per_step = config.epochs * -(-config.tasks * config.k // config.minibatch)
+    per_step = config.epochs * parts_of(config.tasks * config.k, config.minibatch)
     return config.optimizer.model_copy(update={"total": config.steps * per_step})
 
 
@@ -111,41 +111,20 @@ def iterate(config: LoopConfig, learner: Learner, groups: Sequence[Group], *, ve
     Returns:
         means over the updates (maxima of what ends in ``_max``), and counts.
     """
-    advantage_E = leave_one_out(groups)
-    rows = learner.recompute_old(pack(members(groups)).with_advantage(advantage_E))
+    batch = Batch.of(groups)
+    advantage_E = leave_one_out(batch.return_E, batch.group_E)
+    rows = learner.recompute_old(batch.rows.with_advantage(advantage_E))
     # A constant denominator: neither a filtered episode nor a lost one changes what the others weigh.
     rows = rows.with_weight(normaliser(rows, "traj_mean", denominator=config.minibatch))
     objective = Objective(level=config.level, clip=loop_bounds(config.epsilon), max_kl=config.max_kl)
     kept_E = advantage_E.abs() >= config.min_advantage
     updates: list[Update] = []
-    for epoch in range(config.epochs):
-        for part in minibatches(len(advantage_E), config.minibatch, Rng("loop", config.seed, version, epoch)):
-            batch = rows.select([episode for episode in part if kept_E[episode]])
-            updates.append(learner.step(batch, objective, version=version))
-            if updates[-1].aborted:
-                return _summary(updates, rows, kept_E)
-    return _summary(updates, rows, kept_E)
-
-
-def minibatches(count: int, size: int, rng: Rng) -> list[list[int]]:
-    """``range(count)``, shuffled and cut into as few parts of at most ``size`` as can be, of even length."""
-    order = list(range(count))
-    rng.shuffle(order)
-    parts = -(-count // size)
-    return [order[count * i // parts : count * (i + 1) // parts] for i in range(parts)]
-
-
-def _summary(updates: Sequence[Update], rows: Rows, kept_E: Tensor) -> dict[str, float]:
-    seen: dict[str, list[float]] = {}
-    for update in updates:
-        if update.stepped or update.aborted:
-            for name, value in update.metrics.items():
-                seen.setdefault(name, []).append(value)
-    means = {name: max(v) if name.endswith("_max") else sum(v) / len(v) for name, v in seen.items()}
-    return means | {
-        "updates": float(sum(update.stepped for update in updates)),
-        "updates_skipped": float(sum(not update.stepped for update in updates)),
-        "aborted": float(any(update.aborted for update in updates)),
+    shuffles = (Rng("loop", config.seed, version, epoch) for epoch in range(config.epochs))
+    for part in (part for rng in shuffles for part in minibatches(len(advantage_E), config.minibatch, rng)):
+        updates.append(learner.step(rows.select(i for i in part if kept_E[i]), objective, version=version))
+        if updates[-1].aborted:
+            break
+    return summary(updates) | {
         "filtered": float((~kept_E).float().mean()) if kept_E.numel() else 0.0,
         "rows": float(torch.unique(rows.row).numel()),
     }

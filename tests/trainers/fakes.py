@@ -10,6 +10,8 @@ from torch import Tensor
 
 from turnwise import Action, Episode, Outcome, Score, TaskSpec, Turn
 from turnwise.envs.messages import Observation
+from turnwise.trainers.learning.batch import Batch
+from turnwise.trainers.learning.groups import Group
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,12 @@ def conversation(
 def returning(reward: float, *, group: str = "g0", name: str = "e", outcome: Outcome = Outcome.COMPLETED) -> Episode:
     """A one-turn episode with a given return."""
     return episode([turn((1, 2), (3,), reward)], group=group, name=name, outcome=outcome)
+
+
+def comparing(groups: Sequence[Group]) -> tuple[Tensor, Tensor]:
+    """What a group baseline is told of episodes: their returns, and which group each is of."""
+    batch = Batch.of(groups)
+    return batch.return_E, batch.group_E
 
 
 class Bigram(torch.nn.Module):

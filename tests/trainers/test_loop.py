@@ -10,12 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from turnwise.agents.models import load_model
 from turnwise.errors import CheckpointError, ModelError, UnknownEnvironmentError, UsageError
-from turnwise.tasks.rng import Rng
 from turnwise.trainers import loop
 from turnwise.trainers.learning.groups import grouped
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
@@ -25,16 +22,6 @@ from turnwise.trainers.runs.session import TrainingRun
 
 from . import small
 from .fakes import Bigram, Said, conversation
-
-
-@given(st.integers(1, 100), st.integers(1, 40), st.integers(0, 3))
-def test_minibatches_take_every_episode_once(count: int, size: int, seed: int) -> None:
-    parts = loop.minibatches(count, size, Rng("test", seed))
-    assert sorted(index for part in parts for index in part) == list(range(count))
-    lengths = [len(part) for part in parts]
-    assert max(lengths) <= size
-    assert max(lengths) - min(lengths) <= 1
-    assert len(parts) == -(-count // size)
 
 
 def test_a_run_leaves_everything_a_person_needs(tmp_path: Path, cloned: Path) -> None:

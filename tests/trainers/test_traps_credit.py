@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from turnwise import Outcome
 from turnwise.errors import UnscoredEpisodeError
-from turnwise.trainers.learning.advantages import bootstraps, grpo, leave_one_out, turn_gae, turn_rewards
+from turnwise.trainers.learning.advantages import bootstraps, centred, leave_one_out, turn_gae, turn_rewards
 from turnwise.trainers.learning.groups import grouped, members
 from turnwise.trainers.learning.loss import policy_loss
 from turnwise.trainers.learning.normalisers import normaliser
 from turnwise.trainers.learning.rows import Rows, pack
 from turnwise.trainers.runs.staleness import StalenessGate
 
-from .fakes import Said, conversation, episode, returning, turn
+from .fakes import Said, comparing, conversation, episode, returning, turn
 
 reward = st.floats(-10, 10, width=32)
 
@@ -30,8 +30,8 @@ def test_trap_03_a_forked_episode_counts_once_in_the_baseline(returns: list[floa
         conversation([Said((1,), (2,), r), Said((3,), (4,), rewrites=fork)], name=f"e{i}")
         for i, (r, fork) in enumerate(zip(returns, forks, strict=True))
     ]
-    advantage = leave_one_out(grouped(plain))
-    assert torch.equal(leave_one_out(grouped(forked)), advantage)
+    advantage = leave_one_out(*comparing(grouped(plain)))
+    assert torch.equal(leave_one_out(*comparing(grouped(forked))), advantage)
     rows = pack(forked).with_advantage(advantage)
     rows = rows.with_weight(normaliser(rows, "traj_mean"))
     assert int(rows.row.max()) + 1 == len(returns) + sum(forks), "forks did make more rows"
@@ -58,18 +58,18 @@ def test_trap_09_a_standard_deviation_inflates_easy_and_hard_tasks_and_is_off_by
     rare = [returning(float(i == 0), group="rare", name=f"r{i}") for i in range(8)]
     even = [returning(float(i < 4), group="even", name=f"e{i}") for i in range(8)]
     groups = grouped([*rare, *even])
-    plain, scaled = grpo(groups), grpo(groups, std=True)
+    plain, scaled = centred(*comparing(groups)), centred(*comparing(groups), scale="group")
     assert plain[:8].abs().sum() < plain[8:].abs().sum()
     assert scaled[0] / scaled[8] > plain[0] / plain[8] * 1.3
-    assert torch.equal(plain, grpo(groups, std=False)), "off unless asked for"
+    assert torch.equal(plain, centred(*comparing(groups), scale="none")), "off unless asked for"
 
 
-@pytest.mark.parametrize("estimator", [leave_one_out, grpo])
+@pytest.mark.parametrize("estimator", [leave_one_out, centred])
 def test_trap_10_a_group_of_one_has_no_advantage(estimator: object) -> None:
     """Trap 10: some libraries set the mean to 0 there, which makes the advantage the raw reward."""
     assert callable(estimator)
     groups = grouped([returning(7.0, group="lonely"), *(returning(r, group="pair", name=str(r)) for r in (1.0, 3.0))])
-    advantage = estimator(groups)
+    advantage = estimator(*comparing(groups))
     assert advantage[0] == 0.0
     assert advantage[1] == -advantage[2] != 0.0
     assert [group.comparable for group in groups] == [False, True]
@@ -84,7 +84,7 @@ def test_failures_of_the_machinery_never_reach_a_baseline(outcomes: list[Outcome
     groups = grouped(everything)
     assert members(groups) == survivors
     assert groups[0].excluded + groups[0].policy_failed == len(everything) - len(survivors)
-    assert torch.equal(leave_one_out(groups), leave_one_out(grouped(survivors)))
+    assert torch.equal(leave_one_out(*comparing(groups)), leave_one_out(*comparing(grouped(survivors))))
 
 
 def test_failing_early_is_not_cheap() -> None:
@@ -93,13 +93,13 @@ def test_failing_early_is_not_cheap() -> None:
     groups = grouped([*played, returning(0.0, name="late", outcome=Outcome.POLICY_FAILED)])
     assert members(groups) == played
     assert (groups[0].policy_failed, groups[0].excluded) == (1, 0), "counted, apart from what the machinery lost"
-    assert leave_one_out(groups).tolist() == [2.0, -2.0]
+    assert leave_one_out(*comparing(groups)).tolist() == [2.0, -2.0]
 
 
 def test_a_group_where_all_but_one_failed_teaches_nothing() -> None:
     lost = [returning(-50.0, name=f"e{i}", outcome=Outcome.INFRA_FAILED) for i in range(5)]
     groups = grouped([*lost, returning(9.0, name="e5")])
-    assert leave_one_out(groups).tolist() == [0.0]
+    assert leave_one_out(*comparing(groups)).tolist() == [0.0]
     assert (groups[0].excluded, groups[0].comparable) == (5, False)
     with pytest.raises(UnscoredEpisodeError):
         pack([*members(groups), lost[0]])

@@ -24,7 +24,7 @@ from turnwise.trainers.learning.rows import Rows, merge, pack
 from turnwise.trainers.learning.scoring import score
 from turnwise.trainers.loop import LoopConfig, iterate
 
-from .fakes import Bigram, Said, conversation, episode, turn
+from .fakes import Bigram, Said, comparing, conversation, episode, turn
 
 VOCABULARY = 7
 tokens = st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=3).map(tuple)
@@ -71,7 +71,7 @@ def loss_and_gradient(
 
 
 def credited(episodes: list[Episode], mode: Normaliser = "traj_mean") -> Rows:
-    rows = pack(episodes).with_advantage(leave_one_out(grouped(episodes)))
+    rows = pack(episodes).with_advantage(leave_one_out(*comparing(grouped(episodes))))
     return rows.with_weight(normaliser(rows, mode, denominator=4.0))
 
 
@@ -336,7 +336,7 @@ def test_loop_with_one_epoch_and_one_minibatch_is_rloo() -> None:
     rows = pack(members(groups))
     logp = score(reference, rows).logp
     trajectory = torch.zeros(6).index_add(0, rows.episode, logp)
-    (-(leave_one_out(groups) * trajectory).sum() / 6).backward()  # type: ignore[no-untyped-call]
+    (-(leave_one_out(*comparing(groups)) * trajectory).sum() / 6).backward()  # type: ignore[no-untyped-call]
     model = Bigram(VOCABULARY)
     learner = Learner(model, OptimizerConfig(lr=0.1, max_grad_norm=1e9))
     config = LoopConfig(
@@ -357,5 +357,5 @@ def test_the_token_level_on_policy_is_rloo_divided_by_length() -> None:
     reference = Bigram(VOCABULARY)
     logp = score(reference, rows).logp
     mean = torch.zeros(3).index_add(0, rows.episode, logp) / torch.tensor([1.0, 2.0, 3.0])
-    (-(leave_one_out(grouped(talks)) * mean).sum() / 4).backward()  # type: ignore[no-untyped-call]
+    (-(leave_one_out(*comparing(grouped(talks))) * mean).sum() / 4).backward()  # type: ignore[no-untyped-call]
     assert torch.allclose(grad, gradient(reference), atol=1e-6)

@@ -2,58 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ...errors import UsageError
 from ...rollouts.episode import Episode, Outcome
-from .groups import Group
+
+Scale = Literal["none", "group", "batch"]
+"""What an advantage is divided by: nothing, or the deviation in its group or in the whole batch."""
 
 
-def leave_one_out(groups: Sequence[Group]) -> Tensor:
-    """``A_i = R_i − mean_{j≠i} R_j = K/(K−1) · (R_i − R̄)`` per member, without division by a deviation.
+def leave_one_out(value_N: Tensor, group_N: Tensor) -> Tensor:
+    """``A_i = R_i − mean_{j≠i} R_j = K/(K−1) · (R_i − R̄)`` within each group, without division by a deviation.
 
-    LOOP (arXiv 2502.01600) and RLOO (arXiv 2402.14740). A group of fewer than two scored members has no baseline, and
-    its advantage is 0: never the raw reward.
-
-    Args:
-        groups: groups of scored episodes.
-
-    Returns:
-        ``[E]``, in the order of ``members(groups)``.
-    """
-    return _per_group(groups, loo)
-
-
-def grpo(groups: Sequence[Group], *, std: bool = False, epsilon: float = 1e-6) -> Tensor:
-    """``A_i = R_i − R̄``, divided by the group's sample deviation if asked (GRPO, arXiv 2402.03300).
+    LOOP (arXiv 2502.01600) and RLOO (arXiv 2402.14740). What is alone in its group has no baseline, and its advantage
+    is 0: never the raw value.
 
     Args:
-        groups: groups of scored episodes; one of fewer than two members gets 0.
-        std: divide by the deviation. Off by default: it weights tasks by how *little* their returns differ.
-        epsilon: added to the deviation.
+        value_N: what is compared: returns of episodes, or of turns.
+        group_N: with which others, by the index of a group.
 
     Returns:
-        ``[E]``, in the order of ``members(groups)``.
+        ``[N]``, computed in 64 bits.
     """
-
-    def centred(returns_K: Tensor) -> Tensor:
-        if returns_K.numel() < 2:
-            return torch.zeros_like(returns_K)
-        advantage_K = returns_K - returns_K.mean()
-        return advantage_K / (returns_K.std() + epsilon) if std else advantage_K
-
-    return _per_group(groups, centred)
+    size_N = _sum_in_group(torch.ones_like(value_N, dtype=torch.float64), group_N)
+    others_N = (size_N - 1).clamp_min(1)  # where it is 1 because nobody else is there, the difference is 0 anyway
+    return (_centred(value_N, group_N) * size_N / others_N).to(value_N.dtype)
 
 
-def loo(returns_K: Tensor) -> Tensor:
-    """The leave-one-out advantage of K returns; zeros where K < 2."""
-    count = returns_K.numel()
-    if count < 2:
-        return torch.zeros_like(returns_K)
-    return (returns_K - returns_K.mean()) * (count / (count - 1))
+def centred(value_N: Tensor, group_N: Tensor, *, scale: Scale = "none", epsilon: float = 1e-6) -> Tensor:
+    """``A_i = R_i − R̄`` within each group, divided by a sample deviation if asked (GRPO, arXiv 2402.03300).
+
+    Args:
+        value_N: what is compared.
+        group_N: with which others; what is alone in its group gets 0.
+        scale: ``"none"``; ``"group"``: by the group's deviation, which weights tasks by how *little* their returns
+            differ (Dr. GRPO, arXiv 2503.20783); ``"batch"``: by the deviation of all advantages that have a baseline
+            (REINFORCE++, arXiv 2501.03262; ScaleRL, arXiv 2510.13786), which weights all tasks alike.
+        epsilon: added to a deviation.
+
+    Returns:
+        ``[N]``.
+    """
+    advantage_N = _centred(value_N, group_N)
+    if scale == "none":
+        return advantage_N.to(value_N.dtype)
+    size_N = _sum_in_group(torch.ones_like(advantage_N), group_N)
+    if scale == "group":
+        variance_N = _sum_in_group(advantage_N.square(), group_N) / (size_N - 1).clamp_min(1)
+        return (advantage_N / (variance_N.sqrt() + epsilon)).to(value_N.dtype)
+    compared = advantage_N[size_N > 1]
+    deviation = compared.std() if compared.numel() > 1 else torch.tensor(0.0)
+    return (advantage_N / (deviation + epsilon)).to(value_N.dtype)
+
+
+def _centred(value_N: Tensor, group_N: Tensor) -> Tensor:
+    value_N = value_N.double()
+    size_N = _sum_in_group(torch.ones_like(value_N), group_N)
+    return value_N - _sum_in_group(value_N, group_N) / size_N
+
+
+def _sum_in_group(value_N: Tensor, group_N: Tensor) -> Tensor:
+    """The sum over each one's group, ``[N]``."""
+    if not group_N.numel():
+        return value_N
+    sums = torch.zeros(int(group_N.max()) + 1, dtype=value_N.dtype)
+    return sums.index_add_(0, group_N, value_N)[group_N]
 
 
 def turn_returns(rewards_U: Tensor, gamma: float) -> Tensor:
@@ -107,8 +123,3 @@ def turn_rewards(episode: Episode) -> Tensor:
 def bootstraps(episode: Episode) -> bool:
     """Whether the state after the last turn has a value: only a limit ended the episode, not the task itself."""
     return episode.outcome is Outcome.TRUNCATED and not (episode.turns and episode.turns[-1].terminated)
-
-
-def _per_group(groups: Sequence[Group], estimate: Callable[[Tensor], Tensor]) -> Tensor:
-    parts = [estimate(torch.tensor(group.returns, dtype=torch.float64)) for group in groups]
-    return torch.cat(parts).float() if parts else torch.zeros(0)

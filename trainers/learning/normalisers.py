@@ -10,7 +10,7 @@ from torch import Tensor
 from ...errors import UsageError
 from .rows import Rows
 
-Normaliser = Literal["traj_mean", "token_mean", "group_mean", "const"]
+Normaliser = Literal["traj_mean", "traj_sum", "turn_mean", "token_mean", "group_mean", "const"]
 
 
 def normaliser(rows: Rows, mode: Normaliser, *, denominator: float | None = None) -> Tensor:
@@ -22,8 +22,11 @@ def normaliser(rows: Rows, mode: Normaliser, *, denominator: float | None = None
     Args:
         rows: the whole batch.
         mode: ``"traj_mean"``: a mean over each trajectory's tokens, then over trajectories (LOOP, arXiv 2502.01600);
-            ``"token_mean"``: over all tokens; ``"group_mean"``: over each group's tokens, then over groups;
-            ``"const"``: every token counts ``1 / denominator``, so longer actions count for more.
+            ``"traj_sum"``: the sum over each trajectory's tokens, a mean over trajectories (REINFORCE as derived, with
+            the log-probability of whole trajectories); ``"turn_mean"``: a mean over each turn's tokens, over each
+            trajectory's turns, and over trajectories (M-GRPO, arXiv 2505.16421); ``"token_mean"``: over all tokens;
+            ``"group_mean"``: over each group's tokens, then over groups; ``"const"``: every token counts
+            ``1 / denominator``, so longer actions count for more.
         denominator: replaces the number of trajectories, tokens or groups by a constant.
 
     Raises:
@@ -39,12 +42,22 @@ def normaliser(rows: Rows, mode: Normaliser, *, denominator: float | None = None
         return _spread(rows, torch.full_like(rows.weight, 1.0 / denominator))
     if mode == "token_mean":
         return _spread(rows, torch.full_like(rows.weight, 1.0 / (denominator or max(rows.tokens, 1))))
-    units = rows.episode if mode == "traj_mean" else rows.group
-    if not units.numel():
-        return rows.weight
-    sizes = torch.zeros(int(units.max()) + 1).index_add_(0, units, rows.mask.float())
-    count = denominator or max(int((sizes > 0).sum()), 1)
-    return _spread(rows, 1.0 / (sizes[units].clamp_min(1.0) * count))
+    units = rows.group if mode == "group_mean" else rows.episode
+    count = denominator or max(int(torch.unique(units[rows.mask]).numel()), 1)
+    if mode == "traj_sum":
+        return _spread(rows, torch.full_like(rows.weight, 1.0 / count))
+    if mode == "turn_mean":
+        turns = torch.unique(torch.stack([rows.episode, rows.turn])[:, rows.mask], dim=1)  # those with a token
+        sizes = _tally(rows.turn[rows.mask], rows.turn.clamp_min(0)) * _tally(turns[0], rows.episode)
+    else:
+        sizes = _tally(units[rows.mask], units)
+    return _spread(rows, 1.0 / (sizes.clamp_min(1.0) * count))
+
+
+def _tally(seen: Tensor, wanted: Tensor) -> Tensor:
+    """How often each of ``wanted`` is among ``seen``; both are indices."""
+    length = int(wanted.max()) + 1 if wanted.numel() else 0
+    return torch.bincount(seen, minlength=length).float()[wanted]
 
 
 def _spread(rows: Rows, weight_T: Tensor) -> Tensor:

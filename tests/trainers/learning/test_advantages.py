@@ -9,24 +9,28 @@ from turnwise import Outcome
 from turnwise.errors import UnscoredEpisodeError, UsageError
 from turnwise.trainers.learning.advantages import (
     bootstraps,
-    grpo,
+    centred,
     leave_one_out,
-    loo,
     turn_gae,
     turn_returns,
     turn_rewards,
 )
 from turnwise.trainers.learning.groups import Group, grouped, members
 
-from ..fakes import episode, returning, turn
+from ..fakes import comparing, episode, returning, turn
 
 reward = st.floats(-100, 100, allow_nan=False, width=32)
 rewards = st.lists(reward, min_size=2, max_size=8)
 
 
+def together(values: list[float]) -> torch.Tensor:
+    """All in one group."""
+    return torch.zeros(len(values), dtype=torch.long)
+
+
 @given(rewards)
 def test_leave_one_out_is_the_return_minus_the_mean_of_the_others(values: list[float]) -> None:
-    advantage = loo(torch.tensor(values, dtype=torch.float64))
+    advantage = leave_one_out(torch.tensor(values, dtype=torch.float64), together(values))
     for i, value in enumerate(values):
         others = [v for j, v in enumerate(values) if j != i]
         assert float(advantage[i]) == pytest.approx(value - sum(others) / len(others), abs=1e-9)
@@ -34,8 +38,8 @@ def test_leave_one_out_is_the_return_minus_the_mean_of_the_others(values: list[f
 
 @given(rewards, reward)
 def test_group_advantages_ignore_a_constant_and_sum_to_zero(values: list[float], shift: float) -> None:
-    here = loo(torch.tensor(values, dtype=torch.float64))
-    there = loo(torch.tensor(values, dtype=torch.float64) + shift)
+    here = leave_one_out(torch.tensor(values, dtype=torch.float64), together(values))
+    there = leave_one_out(torch.tensor(values, dtype=torch.float64) + shift, together(values))
     assert torch.allclose(here, there, atol=1e-9)
     assert abs(float(here.sum())) < 1e-8
 
@@ -44,20 +48,20 @@ def test_group_advantages_ignore_a_constant_and_sum_to_zero(values: list[float],
 def test_leave_one_out_is_mean_centring_times_k_over_k_minus_one(values: list[float]) -> None:
     group = Group("g0", tuple(returning(value) for value in values))
     k = len(values)
-    assert torch.allclose(leave_one_out([group]), grpo([group]) * k / (k - 1), atol=1e-4)
+    assert torch.allclose(leave_one_out(*comparing([group])), centred(*comparing([group])) * k / (k - 1), atol=1e-4)
 
 
 def test_standard_deviation_is_off_unless_asked_for() -> None:
     group = Group("g0", (returning(0.0), returning(4.0)))
-    assert grpo([group]).tolist() == [-2.0, 2.0]
-    assert grpo([group], std=True).tolist() == pytest.approx([-(0.5**0.5), 0.5**0.5], abs=1e-5)
+    assert centred(*comparing([group])).tolist() == [-2.0, 2.0]
+    assert centred(*comparing([group]), scale="group").tolist() == pytest.approx([-(0.5**0.5), 0.5**0.5], abs=1e-5)
 
 
 @given(st.lists(rewards, min_size=1, max_size=4))
 def test_groups_do_not_influence_one_another(many: list[list[float]]) -> None:
     groups = [Group(f"g{i}", tuple(returning(v, group=f"g{i}") for v in vs)) for i, vs in enumerate(many)]
-    alone = torch.cat([leave_one_out([group]) for group in groups])
-    assert torch.equal(leave_one_out(groups), alone)
+    alone = torch.cat([leave_one_out(*comparing([group])) for group in groups])
+    assert torch.equal(leave_one_out(*comparing(groups)), alone)
 
 
 def test_grouping_sets_unscored_episodes_apart_and_keeps_order() -> None:

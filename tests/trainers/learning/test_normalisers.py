@@ -70,3 +70,19 @@ def test_bad_settings_are_named() -> None:
 
 def test_no_rows_have_no_weights() -> None:
     assert normaliser(pack([]), "traj_mean").numel() == 0
+
+
+@given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=4), min_size=1, max_size=4))
+def test_turn_mean_is_a_mean_over_tokens_then_turns_then_trajectories(sizes: list[list[int]]) -> None:
+    """Brute force, with turns and whole trajectories in which nothing was sampled: those are no terms of a mean."""
+    rows = pack([conversation([Said((1,), (2,) * tokens) for tokens in turns]) for turns in sizes])
+    acting = [[tokens for tokens in turns if tokens] for turns in sizes]
+    trajectories = sum(bool(turns) for turns in acting)
+    wanted = [1 / (tokens * len(turns) * trajectories) for turns in acting for tokens in turns for _ in range(tokens)]
+    assert normaliser(rows, "turn_mean")[rows.mask].tolist() == pytest.approx(wanted)
+
+
+@given(lengths)
+def test_traj_sum_counts_every_token_of_a_trajectory_wholly(sizes: list[int]) -> None:
+    rows = pack([conversation([Said((1,), (2,) * size)]) for size in sizes])
+    assert normaliser(rows, "traj_sum")[rows.mask].tolist() == pytest.approx([1 / len(sizes)] * sum(sizes))
