@@ -21,8 +21,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.metadata
+import itertools
 import json
-from collections.abc import AsyncGenerator, Collection, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ..agents.agent import Agent
@@ -38,10 +40,27 @@ from .stats import RunStats
 LONGEST_BACKOFF = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A task with its place in the run, for a source that does not hand tasks out in order: ids follow from the place.
+
+    Args:
+        index: the place; what a plain task gets by counting.
+        task: what is asked.
+    """
+
+    index: int
+    task: TaskSpec
+
+
+Tasks = Iterable[TaskSpec | Placed] | AsyncIterable[TaskSpec | Placed]
+"""Where tasks come from. An asynchronous source may hold the next one back for as long as it likes."""
+
+
 async def run_episodes(
     env: EnvSource | EnvPool,
     agent: Agent,
-    tasks: Iterable[TaskSpec],
+    tasks: Tasks,
     *,
     options: RunOptions | None = None,
     skip: Collection[str] = (),
@@ -55,7 +74,8 @@ async def run_episodes(
     Args:
         env: a registered id, a class, a factory, or a pool of yours to keep environments between runs.
         agent: who acts.
-        tasks: may be lazy and infinite: at most ``concurrency`` episodes are ahead of the consumer.
+        tasks: may be lazy and infinite: at most ``concurrency`` episodes are ahead of the consumer. An asynchronous
+            source is asked for a task when an episode may begin, and is closed with the run.
         options: how to run.
         skip: episode ids that are there already, as from ``EpisodeStore.ids()``.
         stats: counted into, if given.
@@ -69,7 +89,8 @@ async def run_episodes(
         pool = env
     else:
         pool = EnvPool.of(env, isolation=options.isolation, env_kwargs=options.env_kwargs)
-    run = _Run(pool, agent, _jobs(pool, tasks, options, skip), options, stats or RunStats())
+    jobs = _Jobs(pool, tasks, options, skip)
+    run = _Run(pool, agent, jobs, options, stats or RunStats())
     try:
         run.start()
         while (finished := await run.finished.get()) is not None:
@@ -137,25 +158,57 @@ def _member(episode: Episode) -> int:
     return int(episode.episode_id.rpartition("-")[2])
 
 
-def _jobs(pool: EnvPool, tasks: Iterable[TaskSpec], options: RunOptions, skip: Collection[str]) -> Iterator[Job]:
-    skipped = frozenset(skip)
-    fingerprints = {
-        "env_kwargs": json.dumps(dict(pool.env_kwargs), sort_keys=True, default=repr),
-        "run_seed": str(options.seed),
-        "turnwise": importlib.metadata.version("turnwise"),
-    }
-    for index, task in enumerate(tasks):
-        group = group_id(pool.env_id, task, index, options.seed)
-        for member in range(options.group_size):
+class _Jobs:
+    """What is to be played, one episode at a time, for any number of workers.
+
+    Tasks of a plain iterable are taken without waiting, so that the order of everything is that of the iterable.
+    """
+
+    def __init__(self, pool: EnvPool, tasks: Tasks, options: RunOptions, skip: Collection[str]) -> None:
+        self._pool, self._options, self._skipped = pool, options, frozenset(skip)
+        self._fingerprints = {
+            "env_kwargs": json.dumps(dict(pool.env_kwargs), sort_keys=True, default=repr),
+            "run_seed": str(options.seed),
+            "turnwise": importlib.metadata.version("turnwise"),
+        }
+        self._count = itertools.count()
+        self._group: Iterator[Job] = iter(())
+        self._tasks = aiter(tasks) if isinstance(tasks, AsyncIterable) else iter(tasks)
+        self._asking = asyncio.Lock()
+
+    async def take(self) -> Job | None:
+        """The next one; ``None`` when there is no more."""
+        while (job := next(self._group, None)) is None:
+            if isinstance(self._tasks, Iterator):
+                given = next(self._tasks, None)
+            else:
+                async with self._asking:  # one worker asks, and those that waited share what it got
+                    if (job := next(self._group, None)) is not None:
+                        return job
+                    given = await anext(self._tasks, None)
+            if given is None:
+                return None
+            self._group = self._jobs(given)
+        return job
+
+    async def close(self) -> None:
+        """Close the source, if it can be."""
+        if isinstance(self._tasks, AsyncGenerator):
+            await self._tasks.aclose()
+
+    def _jobs(self, given: TaskSpec | Placed) -> Iterator[Job]:
+        place = given if isinstance(given, Placed) else Placed(next(self._count), given)
+        group = group_id(self._pool.env_id, place.task, place.index, self._options.seed)
+        for member in range(self._options.group_size):
             episode_id = f"{group}-{member}"
-            if episode_id not in skipped:
-                yield Job(task, index, member, episode_id, group, pool.env_id, fingerprints)
+            if episode_id not in self._skipped:
+                yield Job(place.task, place.index, member, episode_id, group, self._pool.env_id, self._fingerprints)
 
 
 class _Run:
     """The workers of one run and the queue that they answer into: episodes, an error, ``None`` at the end."""
 
-    def __init__(self, pool: EnvPool, agent: Agent, jobs: Iterator[Job], options: RunOptions, stats: RunStats) -> None:
+    def __init__(self, pool: EnvPool, agent: Agent, jobs: _Jobs, options: RunOptions, stats: RunStats) -> None:
         self.finished: asyncio.Queue[Episode | BaseException | None] = asyncio.Queue(options.concurrency)
         self._pool = pool
         self._agent = agent
@@ -175,10 +228,11 @@ class _Run:
         for worker in workers:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
+        await self._jobs.close()
 
     async def _work(self) -> None:
         try:
-            for job in self._jobs:
+            while (job := await self._jobs.take()) is not None:
                 episode = await self._episode(job)
                 self._stats.add(episode)
                 await self.finished.put(episode)
