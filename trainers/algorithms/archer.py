@@ -1,0 +1,95 @@
+"""ArCHer's formulas: what its critic over utterances learns, and what its actor over tokens is paid.
+
+Zhou et al., "ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL" (arXiv 2402.19446), with the
+implicit Q-learning of Kostrikov et al. (arXiv 2110.06169) for its offline form. A turn is one step; γ is per turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ...errors import UsageError
+from ..critics.utterance import Known
+from ..critics.values import Values
+from ..learning.rows import Rows
+
+CriticKind = Literal["td", "mc", "iql"]
+ActorKind = Literal["reinforce", "ppo", "awr"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArcherRule:
+    """The losses of the critic; Q̄ and V̄ are the slow copies, i = 1, 2 the heads.
+
+    - ``td`` (2402.19446, eqs. 2 and 3): ``Q_i(s,a) → r + γ(1−d)·V̄_i(s′)`` and ``V_i(s) → Q̄_i(s,ã)`` with a fresh
+      ``ã ~ π(·|s)``, each head by its own, squared errors.
+    - ``mc``: both are regressed on the discounted return that followed, ``Σ_k γ^k r_{t+k}``.
+    - ``iql`` (2110.06169, eqs. 5 and 6): Q as in ``td``; V by expectile regression on ``min_i Q̄_i(s,a)`` of the
+      utterance in the data, so that no utterance outside it is ever judged.
+
+    Args:
+        kind: which.
+        gamma: discount per turn.
+        min_target: in ``td``, both heads learn from the smaller slow one (clipped double Q-learning, 1802.09477).
+        expectile: of ``iql``; 0.5 is the mean, towards 1 it becomes the best utterance in the data.
+    """
+
+    kind: CriticKind = "td"
+    gamma: float = 0.95
+    min_target: bool = False
+    expectile: float = 0.8
+
+    @property
+    def needs_fresh(self) -> bool:
+        """Whether utterances must be sampled for it."""
+        return self.kind == "td"
+
+    def losses(self, q_2B: Tensor, v_2B: Tensor, known: Known) -> tuple[Tensor, Tensor]:
+        """The loss of Q and of V for each transition, summed over heads, ``[B]`` each."""
+        if self.kind == "mc":
+            return squared(q_2B, known.return_B), squared(v_2B, known.return_B)
+        next_v_2B = self._smaller(known.next_v_2B)
+        target_2B = known.reward_B + self.gamma * torch.where(known.done_B, 0.0, next_v_2B)
+        if self.kind == "iql":
+            lowest_B = known.taken_q_2B.amin(0)
+            return squared(q_2B, target_2B), expectile_loss(lowest_B - v_2B, self.expectile).sum(0)
+        if known.fresh_q_2B is None:
+            raise UsageError("the critic 'td' learns V from fresh utterances, and none were sampled")
+        return squared(q_2B, target_2B), squared(v_2B, self._smaller(known.fresh_q_2B))
+
+    def _smaller(self, heads_2B: Tensor) -> Tensor:
+        return heads_2B.amin(0, keepdim=True).expand_as(heads_2B) if self.min_target else heads_2B
+
+
+def squared(heads_2B: Tensor, target: Tensor) -> Tensor:
+    """``Σ_i (x_i − y_i)²``, ``[B]``."""
+    return (heads_2B - target).square().sum(0)
+
+
+def expectile_loss(difference: Tensor, expectile: float) -> Tensor:
+    """``|τ − 1(u < 0)|·u²`` with ``u = target − value`` (arXiv 2110.06169, eq. 3)."""
+    return torch.where(difference < 0, 1 - expectile, expectile) * difference.square()
+
+
+def awr_weight(advantage_B: Tensor, *, beta: float, cap: float) -> Tensor:
+    """``min(exp(A/β), cap)``: advantage-weighted regression (arXiv 1910.00177, eq. 5; 2110.06169, eq. 7)."""
+    return (advantage_B / beta).clamp(max=torch.tensor(cap).log().item()).exp()
+
+
+def token_credit(rows: Rows, advantage_B: Tensor, baseline: Values | None = None) -> Rows:
+    """Every token of utterance b is paid ``A_b``, less the baseline ``b_t`` of its prefix if there is one.
+
+    Section 3.4 of the paper: the baseline depends on state and prefix alone, so that no expectation changes; it is
+    itself fitted to A (``Values.fit``), and helps where utterances are long.
+
+    Args:
+        rows: one episode per utterance, as ``learning.utterances`` packs them.
+        advantage_B: of each utterance.
+        baseline: a critic over tokens.
+    """
+    paid = rows.with_advantage(advantage_B)
+    return paid if baseline is None else rows.with_token_advantage(paid.advantage - baseline.values(rows))

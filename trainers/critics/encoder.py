@@ -1,0 +1,125 @@
+"""Encoders: token sequences become vectors that a critic's heads read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+import pydantic
+import torch
+from torch import Tensor, nn
+from transformers import BertConfig, BertModel
+
+from ...config import Config
+from ...errors import UsageError
+
+
+class Encoder(Protocol):
+    """A module that reads token sequences of the policy's vocabulary. It is also a ``torch.nn.Module``.
+
+    What it says of a sequence does not depend on what else is in the batch (algorithms.md, trap 26), and it never
+    reads only a part of one: what is too long is an error.
+    """
+
+    width: int
+    """H, the size of what it answers."""
+
+    def __call__(self, sequences: Sequence[tuple[int, ...]]) -> Tensor:
+        """One vector for each of B sequences, ``[B, H]``, with gradient if that is recorded.
+
+        Raises:
+            UsageError: a sequence is longer than what the encoder can read.
+        """
+        ...
+
+
+class EncoderConfig(Config):
+    """An encoder built from scratch over the policy's own vocabulary; the paper's is RoBERTa-base, 768 wide."""
+
+    hidden: int = pydantic.Field(default=64, ge=2)
+    """Its width."""
+    layers: int = pydantic.Field(default=2, ge=1)
+    """Transformer blocks."""
+    heads: int = pydantic.Field(default=2, ge=1)
+    """Attention heads."""
+    intermediate: int = pydantic.Field(default=192, ge=1)
+    """Width inside the MLP of a block."""
+    initializer_range: float = pydantic.Field(default=0.05, gt=0)
+    """Standard deviation of the initial weights; 0.02, the usual one, is too small at these widths."""
+
+
+class NanoEncoder(nn.Module):
+    """A bidirectional transformer built from a configuration: BERT's blocks, read at a token of its own in front.
+
+    It reads the ids that the policy read, so no text is decoded and encoded again on the way. It has no dropout:
+    a critic's targets should not be noise.
+
+    Args:
+        config: its shape.
+        vocabulary: how many ids the policy knows.
+        context: the longest sequence, in tokens.
+        seed: the weights are a pure function of it; the global generator is left as it was.
+    """
+
+    def __init__(self, config: EncoderConfig, *, vocabulary: int, context: int, seed: int = 0) -> None:
+        super().__init__()
+        self.width = config.hidden
+        self.vocabulary = vocabulary
+        self.context = context
+        shape = BertConfig(
+            vocab_size=vocabulary + 1,  # the last id is the token in front
+            hidden_size=config.hidden,
+            num_hidden_layers=config.layers,
+            num_attention_heads=config.heads,
+            intermediate_size=config.intermediate,
+            max_position_embeddings=context + 1,
+            type_vocab_size=1,
+            initializer_range=config.initializer_range,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            pad_token_id=None,
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.body = BertModel(shape)
+
+    def forward(self, sequences: Sequence[tuple[int, ...]]) -> Tensor:
+        """See ``Encoder``."""
+        longest = max((len(sequence) for sequence in sequences), default=0)
+        if longest > self.context:
+            raise UsageError(
+                f"the critic is to read {longest} tokens, and its encoder holds {self.context}: it would judge what it "
+                "has not read; use a shorter agent.context (last:K), or an encoder with a longer context"
+            )
+        ids = torch.zeros(len(sequences), longest + 1, dtype=torch.long)
+        real = torch.zeros(len(sequences), longest + 1, dtype=torch.long)
+        ids[:, 0] = self.vocabulary
+        for row, sequence in enumerate(sequences):
+            ids[row, 1 : len(sequence) + 1] = torch.tensor(sequence, dtype=torch.long)
+            real[row, : len(sequence) + 1] = 1
+        device = next(self.body.parameters()).device
+        return cast(Tensor, self.body(ids.to(device), attention_mask=real.to(device)).pooler_output)
+
+
+def encode(encoder: Encoder, sequences: Sequence[tuple[int, ...]], *, tokens: int = 16384) -> Tensor:
+    """Encode any number of sequences: each different one once, alike lengths together.
+
+    Args:
+        encoder: reads them.
+        sequences: B of them, in any order, repeated as they may be.
+        tokens: padded tokens in one forward pass; a single sequence may exceed it.
+
+    Returns:
+        ``[B, H]``.
+    """
+    if not sequences:
+        raise UsageError("there is no sequence to encode")
+    different = sorted(set(sequences), key=lambda sequence: (len(sequence), sequence))
+    place = {sequence: index for index, sequence in enumerate(different)}
+    parts: list[list[tuple[int, ...]]] = []
+    for sequence in different:  # ever longer, so the newest is what a part is padded to
+        if not parts or (len(parts[-1]) + 1) * len(sequence) > tokens:
+            parts.append([])
+        parts[-1].append(sequence)
+    vectors = torch.cat([encoder(part) for part in parts])
+    return vectors[torch.tensor([place[sequence] for sequence in sequences], device=vectors.device)]

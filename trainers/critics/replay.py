@@ -1,0 +1,126 @@
+"""Replay: the newest transitions, to sample from; a ring that counts what it lets go."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import UsageError
+from ...tasks.rng import Rng
+from .transitions import Transition
+
+
+class Replay:
+    """The newest ``capacity`` transitions, in the order in which they came.
+
+    What is drawn is a pure function of what is held and of the generator, so a resumed run draws the same.
+
+    Args:
+        capacity: how many are held; beyond it the oldest go, and are counted.
+
+    Raises:
+        UsageError: a capacity below 1.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        if capacity < 1:
+            raise UsageError(f"a replay of capacity {capacity} can hold nothing; set replay to 1 or more")
+        self.capacity = capacity
+        self.added = 0
+        """How many were ever added."""
+        self.dropped = 0
+        """How many of them had to go."""
+        self._held: deque[Transition] = deque()
+        self._view: list[Transition] | None = None  # a deque is slow to index
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def add(self, transitions: Iterable[Transition]) -> None:
+        """Hold these too; where there is no room, the oldest go."""
+        for transition in transitions:
+            self._held.append(transition)
+            self.added += 1
+            if len(self._held) > self.capacity:
+                self._held.popleft()
+                self.dropped += 1
+        self._view = None
+
+    def sample(self, count: int, rng: Rng) -> list[Transition]:
+        """``count`` transitions, drawn uniformly and with replacement.
+
+        Raises:
+            UsageError: the replay is empty.
+        """
+        if not self._held:
+            raise UsageError(
+                "the replay is empty, so there is nothing to sample: no episode was played to an end yet; look at "
+                "the counts of unscored and policy_failed episodes in the log"
+            )
+        if self._view is None:
+            self._view = list(self._held)
+        return [rng.pick(self._view) for _ in range(count)]
+
+    def metrics(self) -> dict[str, float]:
+        """How full it is, and how many transitions it has let go."""
+        return {"replay/size": float(len(self)), "replay/dropped": float(self.dropped)}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it holds, as a handful of tensors; loading them runs no code."""
+        return {"transitions": packed(self._held), "added": self.added, "dropped": self.dropped}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``; of more than ``capacity`` transitions the oldest go."""
+        self._held, self.added, self.dropped = deque(), 0, 0
+        self.add(unpacked(state["transitions"]))
+        self.added, self.dropped = int(state["added"]), int(state["dropped"]) + self.dropped
+
+
+def packed(transitions: Iterable[Transition]) -> dict[str, Any]:
+    """Transitions as flat tensors with the lengths beside them, and a list of strings."""
+    held = list(transitions)
+    return {
+        "ids": {name: _flat([getattr(t, name) for t in held], torch.int32) for name in ("state_ids", "action_ids")}
+        | {"next_ids": _flat([t.next_ids for t in held], torch.int32)},
+        "logprobs": _flat([t.logprobs for t in held], torch.float64),
+        "reward": torch.tensor([t.reward for t in held], dtype=torch.float64),
+        "done": torch.tensor([t.done for t in held], dtype=torch.bool),
+        "mc_return": torch.tensor([t.mc_return for t in held], dtype=torch.float64),
+        "version": torch.tensor([t.version for t in held], dtype=torch.int64),
+        "episode_id": [t.episode_id for t in held],
+        "turn": torch.tensor([t.turn for t in held], dtype=torch.int64),
+    }
+
+
+def unpacked(state: Mapping[str, Any]) -> list[Transition]:
+    """The transitions that ``packed`` packed, to the last bit."""
+    columns = (
+        _cut(state["ids"]["state_ids"]),
+        _cut(state["ids"]["action_ids"]),
+        _cut(state["logprobs"]),
+        state["reward"].tolist(),
+        _cut(state["ids"]["next_ids"]),
+        state["done"].tolist(),
+        state["mc_return"].tolist(),
+        state["version"].tolist(),
+        state["episode_id"],
+        state["turn"].tolist(),
+    )
+    return [Transition(*fields) for fields in zip(*columns, strict=True)]
+
+
+def _flat(sequences: Sequence[Sequence[float]], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    values = torch.tensor([value for sequence in sequences for value in sequence], dtype=dtype)
+    return values, torch.tensor([len(sequence) for sequence in sequences], dtype=torch.int64)
+
+
+def _cut(flat: tuple[Tensor, Tensor]) -> list[tuple[Any, ...]]:
+    values, place, found = flat[0].tolist(), 0, []
+    for size in flat[1].tolist():
+        found.append(tuple(values[place : place + size]))
+        place += size
+    return found

@@ -1,0 +1,110 @@
+"""Transitions: the turns of an episode as a critic over utterances learns from them, with the ids the policy read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from ...errors import ContractError, UnscoredEpisodeError, UsageError
+from ...rollouts.episode import Episode, Turn
+from ..learning.advantages import bootstraps, turn_returns
+
+NOBODY = -1
+"""The version of an action that no policy sampled: a demonstration's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One turn: the state it was taken in, the utterance, its reward, and the state that followed.
+
+    Args:
+        state_ids: the prompt, exactly as the policy read it.
+        action_ids: the utterance, exactly as it was sampled, stop id included.
+        logprobs: behaviour log-probability of each action id.
+        reward: what the environment gave for the turn.
+        next_ids: the prompt of the next turn, or what would have been read where a limit cut the episode off; empty
+            if the task ended here.
+        done: the task ended here, so nothing follows; a limit does not end a task (algorithms.md, trap 14).
+        mc_return: the discounted sum of the episode's rewards from this turn on, γ per turn; nothing is added for
+            what a limit cut off.
+        version: the policy version that sampled the first action id; −1 for a demonstration.
+        episode_id: which episode it is of.
+        turn: its place there.
+    """
+
+    state_ids: tuple[int, ...]
+    action_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    reward: float
+    next_ids: tuple[int, ...]
+    done: bool
+    mc_return: float
+    version: int
+    episode_id: str
+    turn: int
+
+
+def transitions(episode: Episode, gamma: float) -> list[Transition]:
+    """The transitions of an episode, in order.
+
+    Args:
+        episode: played to an end by a policy that leaves token ids.
+        gamma: discount per turn.
+
+    Raises:
+        UnscoredEpisodeError: the episode was not played to an end.
+        ContractError: a turn has no token ids, or not one log-probability per action id, or a limit cut the episode
+            off and what would have been read next is not there.
+        UsageError: a reward is not finite.
+    """
+    if not episode.trainable:
+        raise UnscoredEpisodeError(
+            f"episode {episode.episode_id} is {episode.outcome} ({episode.error}): nothing can be learnt from it"
+        )
+    for index, turn in enumerate(episode.turns):
+        _check(episode, index, turn)
+    cut_off = bootstraps(episode)
+    if cut_off and episode.turns and not episode.final_prompt_ids:
+        raise ContractError(
+            f"episode {episode.episode_id} was cut off by a limit and holds no final_prompt_ids: its last state has a "
+            "value, and nothing says what it is; its agent's sessions must be able to read without acting"
+        )
+    following = [turn.prompt_ids for turn in episode.turns[1:]] + [episode.final_prompt_ids if cut_off else ()]
+    returns_U = turn_returns(torch.tensor([turn.reward for turn in episode.turns], dtype=torch.float64), gamma)
+    last = len(episode.turns) - 1
+    return [
+        Transition(
+            state_ids=turn.prompt_ids,
+            action_ids=turn.action_ids,
+            logprobs=turn.logprobs,
+            reward=turn.reward,
+            next_ids=following[index],
+            done=index == last and not cut_off,
+            mc_return=float(returns_U[index]),
+            version=turn.versions[0] if turn.versions else NOBODY,
+            episode_id=episode.episode_id,
+            turn=index,
+        )
+        for index, turn in enumerate(episode.turns)
+    ]
+
+
+def _check(episode: Episode, index: int, turn: Turn) -> None:
+    where = f"turn {index} of episode {episode.episode_id}"
+    if not turn.prompt_ids or not turn.action_ids:
+        raise ContractError(
+            f"{where} has {len(turn.prompt_ids)} prompt ids and {len(turn.action_ids)} action ids: a critic over "
+            "utterances needs both; scripted agents leave none, so encode their episodes first"
+        )
+    if len(turn.logprobs) != len(turn.action_ids):
+        raise ContractError(
+            f"{where} has {len(turn.action_ids)} action ids and {len(turn.logprobs)} log-probabilities: "
+            "one is needed per token"
+        )
+    if not math.isfinite(turn.reward):
+        raise UsageError(
+            f"{where} of {episode.env_id} has a reward of {turn.reward}: nothing can be learnt from it; mend the "
+            "environment (turnwise certify names such faults), or leave the episode out"
+        )

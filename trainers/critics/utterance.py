@@ -1,0 +1,268 @@
+"""The critic over utterances: double Q of a state and an utterance, double V of a state, and a slow copy of both."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn, Protocol, cast
+
+import pydantic
+import torch
+from torch import Tensor, nn
+
+from ...config import Config
+from ...errors import DivergedError, UsageError
+from ..learning.learner import OptimizerConfig
+from .encoder import Encoder, EncoderConfig, encode
+from .replay import packed
+from .transitions import Transition
+
+Ids = tuple[int, ...]
+
+
+class CriticConfig(Config):
+    """The networks of a critic over utterances, and how they learn. Its optimizer is not the actor's."""
+
+    encoder: EncoderConfig = EncoderConfig()
+    """What reads states and utterances (paper: RoBERTa-base)."""
+    head: int = pydantic.Field(default=64, ge=1)
+    """Width of the heads' hidden layers (released code: 768)."""
+    tau: float = pydantic.Field(default=0.1, gt=0, le=1)
+    """Polyak: how far the slow copy moves towards the critic after every update (released code: 0.1)."""
+    optimizer: OptimizerConfig = OptimizerConfig()
+    """Its optimizer (released code: learning rate 2e-5 for RoBERTa-base)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the targets of a batch of B transitions may be made of; all of it is without gradient.
+
+    Args:
+        reward_B: reward of the turn.
+        done_B: whether the task ended with it.
+        return_B: the discounted return from the turn on, as it was.
+        next_v_2B: V̄ of the next state by each slow head, 0 where nothing follows.
+        taken_q_2B: Q̄ of the utterance that was taken.
+        fresh_q_2B: Q̄ of an utterance sampled afresh in the same state; ``None`` if none was.
+    """
+
+    reward_B: Tensor
+    done_B: Tensor
+    return_B: Tensor
+    next_v_2B: Tensor
+    taken_q_2B: Tensor
+    fresh_q_2B: Tensor | None = None
+
+    def part(self, place: Tensor) -> Known:
+        """The same for some of the transitions."""
+        fresh = None if self.fresh_q_2B is None else self.fresh_q_2B[:, place]
+        one = (self.reward_B[place], self.done_B[place], self.return_B[place])
+        return Known(*one, self.next_v_2B[:, place], self.taken_q_2B[:, place], fresh)
+
+
+class CriticRule(Protocol):
+    """What the critic learns: an algorithm gives it."""
+
+    def losses(self, q_2B: Tensor, v_2B: Tensor, known: Known) -> tuple[Tensor, Tensor]:
+        """The loss of Q and of V for each transition, ``[B]`` each; the critic takes their means."""
+        ...
+
+
+class Networks(nn.Module):
+    """An encoder with two heads for Q and two for V, each an MLP of three layers."""
+
+    def __init__(self, encoder: nn.Module, width: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        read = cast(Encoder, encoder).width
+        self.q_heads = nn.ModuleList(_head(2 * read, width) for _ in range(2))
+        self.v_heads = nn.ModuleList(_head(read, width) for _ in range(2))
+
+    def q(self, state_BH: Tensor, action_BH: Tensor) -> Tensor:
+        """Q by each head, ``[2, B]``."""
+        both = torch.cat([state_BH, action_BH], dim=-1)
+        return torch.stack([head(both)[:, 0] for head in self.q_heads])
+
+    def v(self, state_BH: Tensor) -> Tensor:
+        """V by each head, ``[2, B]``."""
+        return torch.stack([head(state_BH)[:, 0] for head in self.v_heads])
+
+
+class UtteranceCritic:
+    """ArCHer's critic (Zhou et al., arXiv 2402.19446): state and utterance are encoded apart, and judged together.
+
+    Args:
+        encoder: an ``Encoder`` and a module; the slow copy is made with ``copy.deepcopy``, so an encoder that shares
+            a frozen backbone says in ``__deepcopy__`` what is copied.
+        config: heads, Polyak averaging and optimizer; ``config.encoder`` is not looked at.
+        seed: of the heads' weights; the global generator is left as it was.
+        dump: where a batch with a non-finite loss is saved.
+    """
+
+    def __init__(self, encoder: nn.Module, config: CriticConfig, *, seed: int = 0, dump: Path | None = None) -> None:
+        self.config = config
+        self.dump = dump
+        self.updates = 0
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            online = Networks(encoder, config.head)
+        device = next(encoder.parameters()).device
+        self.online = online.to(device).eval()
+        self.slow = copy.deepcopy(self.online).requires_grad_(False)
+        options = config.optimizer
+        self._trained = [parameter for parameter in self.online.parameters() if parameter.requires_grad]
+        self._optimizer = torch.optim.AdamW(
+            self._trained, lr=options.lr, betas=options.betas, weight_decay=options.weight_decay
+        )
+
+    @torch.no_grad()
+    def q(self, states: Sequence[Ids], actions: Sequence[Ids], *, slow: bool = False) -> Tensor:
+        """Q of each pair by each head, ``[2, B]`` on the CPU, without gradient; by the slow copy if asked."""
+        networks = self.slow if slow else self.online
+        return networks.q(self._encoded(networks, states), self._encoded(networks, actions)).cpu()
+
+    @torch.no_grad()
+    def v(self, states: Sequence[Ids], *, slow: bool = False) -> Tensor:
+        """V of each state by each head, ``[2, B]`` on the CPU, without gradient; by the slow copy if asked."""
+        networks = self.slow if slow else self.online
+        return networks.v(self._encoded(networks, states)).cpu()
+
+    @torch.no_grad()
+    def advantage(self, states: Sequence[Ids], actions: Sequence[Ids]) -> Tensor:
+        """``A = min(Q1, Q2) − min(V1, V2)``, ``[B]`` on the CPU (released code; section 3.3 of the paper has one)."""
+        state_BH = self._encoded(self.online, states)
+        action_BH = self._encoded(self.online, actions)
+        q_2B, v_2B = self.online.q(state_BH, action_BH), self.online.v(state_BH)
+        return (q_2B.amin(0) - v_2B.amin(0)).cpu()
+
+    def update(
+        self, batch: Sequence[Transition], rule: CriticRule, fresh_actions: Sequence[Ids] | None = None
+    ) -> dict[str, float]:
+        """One optimizer step towards the targets of ``rule``, then one Polyak step of the slow copy.
+
+        The loss is the mean over the batch, however it is divided into micro-batches.
+
+        Args:
+            batch: B transitions.
+            rule: makes a loss of predictions and what is known.
+            fresh_actions: an utterance of the present policy for the state of each transition, where the rule wants.
+
+        Returns:
+            numbers worth a curve.
+
+        Raises:
+            UsageError: an empty batch, or not one fresh utterance per transition.
+            DivergedError: the loss or the gradient is not finite; weights and optimizer are as before.
+        """
+        if not batch or (fresh_actions is not None and len(fresh_actions) != len(batch)):
+            count = "no" if fresh_actions is None else len(fresh_actions)
+            raise UsageError(f"{len(batch)} transitions with {count} fresh utterances: a critic cannot learn from it")
+        known = self.known(batch, fresh_actions)
+        self._optimizer.zero_grad(set_to_none=True)
+        sums = torch.zeros(4, dtype=torch.float64)
+        for place in self._parts(batch):
+            some = [batch[index] for index in place.tolist()]
+            state_BH = self._encoded(self.online, [t.state_ids for t in some])
+            action_BH = self._encoded(self.online, [t.action_ids for t in some])
+            q_2B, v_2B = self.online.q(state_BH, action_BH), self.online.v(state_BH)
+            q_loss_B, v_loss_B = rule.losses(q_2B, v_2B, known.part(place.to(q_2B.device)))
+            loss = (q_loss_B.sum() + v_loss_B.sum()) / len(batch)
+            if not torch.isfinite(loss):
+                self._diverged(batch, fresh_actions, f"the critic's loss is {float(loss.detach())}")
+            loss.backward()  # type: ignore[no-untyped-call]
+            parts = (q_loss_B.sum(), v_loss_B.sum(), q_2B.mean(0).sum(), v_2B.mean(0).sum())
+            sums += torch.stack([part.detach().double().cpu() for part in parts])
+        norm = self._step(batch, fresh_actions)
+        means = dict(zip(("q_loss", "v_loss", "q", "v"), (sums / len(batch)).tolist(), strict=True))
+        means |= {"loss": means["q_loss"] + means["v_loss"], "grad_norm": norm}
+        return {f"critic/{name}": value for name, value in means.items()}
+
+    @torch.no_grad()
+    def known(self, batch: Sequence[Transition], fresh_actions: Sequence[Ids] | None = None) -> Known:
+        """What the slow copy, and the transitions themselves, say of a batch; on the critic's device."""
+        state_BH = self._encoded(self.slow, [t.state_ids for t in batch])
+        taken_BH = self._encoded(self.slow, [t.action_ids for t in batch])
+        device = state_BH.device
+        done_B = torch.tensor([t.done for t in batch], device=device)
+        next_v_2B = torch.zeros(2, len(batch), device=device, dtype=state_BH.dtype)
+        following = [t.next_ids for t in batch if not t.done]
+        if following:
+            next_v_2B[:, ~done_B] = self.slow.v(self._encoded(self.slow, following))
+        fresh = None
+        if fresh_actions is not None:
+            fresh = self.slow.q(state_BH, self._encoded(self.slow, fresh_actions))
+        reward_B = torch.tensor([t.reward for t in batch], dtype=torch.float32, device=device)
+        return_B = torch.tensor([t.mc_return for t in batch], dtype=torch.float32, device=device)
+        return Known(reward_B, done_B, return_B, next_v_2B, self.slow.q(state_BH, taken_BH), fresh)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next update depends on."""
+        return {
+            "online": self.online.state_dict(),
+            "slow": self.slow.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "updates": self.updates,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.online.load_state_dict(state["online"])
+        self.slow.load_state_dict(state["slow"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.updates = int(state["updates"])
+
+    # -- the inside ---------------------------------------------------------------------------------------------
+
+    def _encoded(self, networks: Networks, sequences: Sequence[Ids]) -> Tensor:
+        return encode(cast(Encoder, networks.encoder), sequences, tokens=self.config.optimizer.microbatch_tokens)
+
+    def _parts(self, batch: Sequence[Transition]) -> list[Tensor]:
+        """Places of the transitions of each micro-batch: those of one state together, since it is then read once."""
+        order = sorted(range(len(batch)), key=lambda i: (len(batch[i].state_ids), batch[i].state_ids))
+        parts: list[list[int]] = [[]]
+        different: set[Ids] = set()
+        longest = 0
+        for index in order:
+            more = different | {batch[index].state_ids, batch[index].action_ids}
+            longest = max(longest, *(len(ids) for ids in (batch[index].state_ids, batch[index].action_ids)))
+            if parts[-1] and len(more) * longest > self.config.optimizer.microbatch_tokens:
+                parts.append([])
+                more = {batch[index].state_ids, batch[index].action_ids}
+                longest = max(len(ids) for ids in more)
+            parts[-1].append(index)
+            different = more
+        return [torch.tensor(part) for part in parts]
+
+    def _step(self, batch: Sequence[Transition], fresh_actions: Sequence[Ids] | None) -> float:
+        options = self.config.optimizer
+        norm = float(torch.nn.utils.clip_grad_norm_(self._trained, options.max_grad_norm))
+        if not math.isfinite(norm):
+            self._diverged(batch, fresh_actions, f"the critic's gradient norm is {norm}")
+        for group in self._optimizer.param_groups:
+            group["lr"] = options.rate(self.updates)
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        self.updates += 1
+        with torch.no_grad():
+            for slow, online in zip(self.slow.parameters(), self.online.parameters(), strict=True):
+                slow.lerp_(online, self.config.tau)
+        return norm
+
+    def _diverged(self, batch: Sequence[Transition], fresh_actions: Sequence[Ids] | None, what: str) -> NoReturn:
+        self._optimizer.zero_grad(set_to_none=True)
+        saved = "not saved: the critic has no dump path"
+        if self.dump is not None:
+            self.dump.parent.mkdir(parents=True, exist_ok=True)
+            torch.save({"transitions": packed(batch), "fresh_actions": list(fresh_actions or ())}, self.dump)
+            saved = f"saved as {self.dump}"
+        raise DivergedError(
+            f"after {self.updates} updates {what}; the batch of {len(batch)} transitions is {saved}. The weights are as "
+            "before the update: resume from the last checkpoint with a lower critic_model.optimizer.lr"
+        )
+
+
+def _head(size: int, width: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(size, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))

@@ -1,0 +1,66 @@
+"""Rows of single utterances: a prompt and what was said to it, without an episode around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ...errors import ContractError
+from .rows import CONTEXT, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """One utterance.
+
+    Args:
+        prompt_ids: exactly what the policy read.
+        action_ids: exactly what it sampled, stop id included.
+        logprobs: behaviour log-probability of each action id.
+        version: the policy version that sampled it.
+    """
+
+    prompt_ids: tuple[int, ...]
+    action_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    version: int = 0
+
+
+def pack_utterances(utterances: Sequence[Utterance]) -> Rows:
+    """Rows in which every utterance is an episode, a turn and a group of its own, in the order given.
+
+    Raises:
+        ContractError: an utterance without prompt or action ids, or without one log-probability per action id.
+    """
+    for number, said in enumerate(utterances):
+        if not said.prompt_ids or not said.action_ids or len(said.logprobs) != len(said.action_ids):
+            raise ContractError(
+                f"utterance {number} has {len(said.prompt_ids)} prompt ids, {len(said.action_ids)} action ids and "
+                f"{len(said.logprobs)} log-probabilities: it needs some ids of both, and one of the last per action id"
+            )
+    sizes = torch.tensor([len(u.prompt_ids) + len(u.action_ids) for u in utterances], dtype=torch.long)
+    ids = torch.tensor([i for u in utterances for i in (*u.prompt_ids, *u.action_ids)], dtype=torch.long)
+    logp = torch.tensor(
+        [p for u in utterances for p in (*(0.0,) * len(u.prompt_ids), *u.logprobs)], dtype=torch.float32
+    )
+    said_T = [s for u in utterances for s in (*(False,) * len(u.prompt_ids), *(True,) * len(u.action_ids))]
+    mask = torch.tensor(said_T, dtype=torch.bool)
+    number = torch.arange(len(utterances)).repeat_interleave(sizes)
+    version = torch.tensor([u.version for u in utterances], dtype=torch.long).repeat_interleave(sizes)
+    return Rows(
+        ids=ids,
+        mask=mask,
+        logp_behave=logp,
+        logp_old=logp.clone(),
+        logp_ref=torch.zeros_like(logp),
+        entropy=torch.zeros_like(logp),
+        version=torch.where(mask, version, CONTEXT),
+        turn=torch.where(mask, number, CONTEXT),
+        row=number,
+        episode=number.clone(),
+        group=number.clone(),
+        advantage=torch.zeros_like(logp),
+        weight=torch.zeros_like(logp),
+    )
