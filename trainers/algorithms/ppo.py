@@ -1,0 +1,85 @@
+"""PPO: advantages against a learnt value of states, over turns or over tokens.
+
+Schulman et al., "Proximal Policy Optimization Algorithms" (arXiv 1707.06347), with generalised advantage estimation
+(arXiv 1506.02438, eq. 16) whose λ may differ for the policy and the critic ("decoupled GAE", VAPO, arXiv 2504.05118).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self
+
+import pydantic
+import torch
+from torch import Tensor
+
+from ...errors import UsageError
+from ..critics.values import Values
+from ..learning.advantages import bootstraps
+from ..learning.batch import Batch
+from ..learning.gae import DecisionLevel, Decisions
+from .algorithm import Algorithm, Credit
+
+
+class PPO(Algorithm):
+    """Generalised advantages, and λ-returns for the critic to learn."""
+
+    paper: ClassVar[Mapping[str, Any]] = {}
+    needs_values: ClassVar[bool] = True
+
+    name: Literal["ppo"] = "ppo"
+    """Which algorithm."""
+    level: DecisionLevel = "turn"
+    """What a decision is: a ``turn``, whose tokens share one advantage, or a ``token``."""
+    gamma: float = pydantic.Field(default=1.0, ge=0, le=1)
+    """Discount per turn, at either level."""
+    lam: float = pydantic.Field(default=0.95, ge=0, le=1)
+    """λ of the policy's advantages, per decision: 1 trusts the returns, 0 the critic."""
+    lam_critic: float = pydantic.Field(default=1.0, ge=0, le=1)
+    """λ of the critic's targets: at 1 they are Monte-Carlo returns (VAPO's choice)."""
+    whiten: bool = True
+    """Centre the advantages of a batch's decisions, and divide them by their deviation."""
+
+    def credit(self, batch: Batch, values: Values | None) -> Credit:
+        """The advantage of each decision on all of its tokens; the critic's target likewise.
+
+        Raises:
+            UsageError: there is no critic, or a truncated episode does not say what the agent would have read next.
+        """
+        if values is None:
+            raise UsageError("ppo measures advantages against a critic: pass values")
+        decisions = Decisions.of(batch, self.level, gamma=self.gamma)
+        value_S = decisions.gather(values.values(batch.rows))
+        final_E = final_values(batch, values)
+        advantage_S = decisions.gae(value_S, final_E, lam=self.lam)
+        target_S = value_S + decisions.gae(value_S, final_E, lam=self.lam_critic)
+        if self.whiten and advantage_S.numel():
+            deviation = advantage_S.std(correction=0)
+            advantage_S = (advantage_S - advantage_S.mean()) / (deviation + 1e-8)
+        tokens = len(batch.rows)
+        rows = batch.rows.with_token_advantage(decisions.spread(advantage_S, tokens))
+        return Credit(rows, decisions.spread(target_S, tokens))
+
+    def warming(self) -> Self:
+        """The same with Monte-Carlo targets: a critic that knows nothing yet must not learn from itself."""
+        return self.model_copy(update={"lam_critic": 1.0})
+
+
+def final_values(batch: Batch, values: Values) -> Tensor:
+    """V of the state after each episode's last turn, ``[E]``: 0 unless only a limit ended it (algorithms.md, trap 14).
+
+    Raises:
+        UsageError: a truncated episode does not say what the agent would have read next.
+    """
+    cut = [number for number, episode in enumerate(batch.episodes) if bootstraps(episode)]
+    for number in cut:
+        episode = batch.episodes[number]
+        if not episode.final_prompt_ids:
+            raise UsageError(
+                f"episode {episode.episode_id} was cut off by a limit and has no final_prompt_ids, so the value of its "
+                "last state is unknown; have it played by an agent that can read() without acting"
+            )
+    final_E = torch.zeros(len(batch.episodes))
+    if cut:
+        final_E[cut] = values.final([batch.episodes[number].final_prompt_ids for number in cut]).float()
+    return final_E

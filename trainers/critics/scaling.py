@@ -1,0 +1,74 @@
+"""The units that a value head works in: returns of −70 are learnt as easily as returns of 0."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+SMALLEST = 1e-3
+"""The least spread, in units of reward: targets that are all alike must not make every error infinite."""
+
+
+class TargetScale:
+    """``V = centre + spread · head``, where centre and spread may follow the targets without moving a single value.
+
+    PopArt (van Hasselt et al., arXiv 1602.07714, eq. 3 to 8): when the scale moves, the last layer is rewritten,
+    ``w ← w σ/σ′`` and ``b ← (σ b + μ − μ′)/σ′``, so that its outputs are preserved precisely. Only the very first scale
+    is adopted without that: before any target was seen, there is nothing worth preserving, and every value becomes the
+    mean of the targets at once.
+
+    Args:
+        head: the last layer, whose outputs are in units of the scale.
+        centre: at first.
+        spread: at first.
+        memory: how much of the running moments is kept at each ``follow``.
+    """
+
+    def __init__(self, head: nn.Linear, centre: float = 0.0, spread: float = 1.0, *, memory: float = 0.8) -> None:
+        self.head = head
+        self.centre, self.spread = centre, spread
+        self.memory = memory
+        self._seen = self._first = self._second = 0.0
+
+    def value(self, output: Tensor) -> Tensor:
+        """The head's outputs in units of reward."""
+        return self.centre + self.spread * output
+
+    def inside(self, value: Tensor) -> Tensor:
+        """Values, or targets, in units of the scale."""
+        return (value - self.centre) / self.spread
+
+    @torch.no_grad()
+    def follow(self, target_N: Tensor, weight_N: Tensor) -> None:
+        """Let the running mean and deviation follow these targets; every value stays what it was.
+
+        Args:
+            target_N: in units of reward.
+            weight_N: what each counts for.
+        """
+        share_N = weight_N.double() / weight_N.double().sum()
+        target_N = target_N.double()
+        started, keep = self._seen > 0, self.memory
+        self._seen = keep * self._seen + (1 - keep)
+        self._first = keep * self._first + (1 - keep) * float((share_N * target_N).sum())
+        self._second = keep * self._second + (1 - keep) * float((share_N * target_N.square()).sum())
+        centre = self._first / self._seen
+        spread = max(math.sqrt(max(self._second / self._seen - centre**2, 0.0)), SMALLEST)
+        if started:
+            self.head.weight.mul_(self.spread / spread)
+            self.head.bias.mul_(self.spread).add_(self.centre - centre).div_(spread)
+        self.centre, self.spread = centre, spread
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scale and its running moments; the head is kept by whoever owns it."""
+        names = ("centre", "spread", "_seen", "_first", "_second")
+        return {name.lstrip("_"): getattr(self, name) for name in names}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.centre, self.spread = float(state["centre"]), float(state["spread"])
+        self._seen, self._first, self._second = (float(state[name]) for name in ("seen", "first", "second"))

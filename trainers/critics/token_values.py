@@ -1,0 +1,311 @@
+"""A value model: a causal transformer of its own with a scalar head, V before every sampled token in one pass."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+import torch
+from torch import Tensor, nn
+
+from ...agents.nano import NanoConfig, build_model
+from ...config import Config
+from ...errors import DivergedError, UsageError
+from ...tasks.rng import Rng
+from ..learning.rows import Rows
+from .scaling import TargetScale
+
+
+class ValuesConfig(Config):
+    """The value model and how it is trained."""
+
+    init: Literal["policy", "nano"] = "policy"
+    """What the backbone is at first: a copy of the policy's, or a nano one that knows nothing."""
+    nano: NanoConfig = NanoConfig()
+    """The shape of a nano backbone."""
+    lr: float = pydantic.Field(default=1e-3, gt=0)
+    """Learning rate of its own AdamW; constant. 1e-3 suits nano models, 1e-5 large ones."""
+    epochs: int = pydantic.Field(default=2, ge=1)
+    """Passes over each step's rows."""
+    minibatches: int = pydantic.Field(default=4, ge=1)
+    """Optimizer steps per pass, or as many as there are rows."""
+    warmup: int = pydantic.Field(default=5, ge=0)
+    """Steps in which only the critic learns, from Monte-Carlo returns (LOOP's PPO: 10; VAPO: value pre-training)."""
+    loss: Literal["huber", "squared"] = "huber"
+    """Of the error in units of the targets' deviation; Huber's is linear beyond 1."""
+    clip: float | None = pydantic.Field(default=None, gt=0)
+    """Move a value no further than this from what it was before the step, in units of the targets' deviation."""
+    scale: Literal["running", "fixed", "none"] = "running"
+    """Units the head works in: the targets' running mean and deviation, ``centre`` and ``spread``, or plain reward."""
+    centre: float = 0.0
+    """Centre of the ``fixed`` scale, in reward."""
+    spread: float = pydantic.Field(default=1.0, gt=0)
+    """Spread of the ``fixed`` scale, in reward."""
+    memory: float = pydantic.Field(default=0.8, ge=0, lt=1)
+    """How much of the ``running`` scale is kept from one step to the next."""
+    max_grad_norm: float = pydantic.Field(default=1.0, gt=0)
+    """Gradients are scaled down to this norm."""
+    weight_decay: float = pydantic.Field(default=0.0, ge=0)
+    """Decoupled weight decay."""
+    betas: tuple[float, float] = (0.9, 0.95)
+    """AdamW's β₁ and β₂."""
+    microbatch_tokens: int = pydantic.Field(default=16384, ge=1)
+    """Padded tokens in one forward pass; changes memory and speed, and no result but in the last digits."""
+
+
+class TokenValues:
+    """V of the state before every sampled token: the first implementation of ``Values``.
+
+    The position that predicts a token values the state it was drawn in, as in ``scoring.score``. One causal pass over a
+    row serves all turns in it; padding stands on the right, where nothing that counts can see it (algorithms.md, trap
+    26). No weight is shared with the policy, so no gradient of a value reaches it (LOOP, arXiv 2502.01600, appendix).
+
+    Values go in and out in units of reward. Inside, the head works in units of the targets' mean and deviation, and is
+    rewritten whenever these move so that every value stays what it was: advantages are exact (see ``TargetScale``).
+
+    Args:
+        backbone: ``backbone(input_ids=, attention_mask=).last_hidden_state``, causal; it is trained in place, wholly.
+        width: of its last hidden state.
+        options: settings.
+        seed: of the order of minibatches.
+        dump: where a batch with a non-finite loss is saved.
+    """
+
+    def __init__(
+        self, backbone: nn.Module, width: int, options: ValuesConfig, *, seed: int = 0, dump: Path | None = None
+    ) -> None:
+        self.backbone = backbone.eval().requires_grad_(True)
+        self.options = options
+        self.seed = seed
+        self.dump = dump
+        self.fits = 0
+        self._device = next(backbone.parameters()).device
+        self._context = getattr(getattr(backbone, "config", None), "max_position_embeddings", None)
+        self.head = nn.Linear(width, 1).to(self._device)
+        nn.init.zeros_(self.head.weight)  # the first value of every state is the centre of the scale
+        nn.init.zeros_(self.head.bias)
+        centre, spread = (options.centre, options.spread) if options.scale == "fixed" else (0.0, 1.0)
+        self.scale = TargetScale(self.head, centre, spread, memory=options.memory)
+        self._parameters = [*self.backbone.parameters(), *self.head.parameters()]
+        self._optimizer = torch.optim.AdamW(
+            self._parameters, lr=options.lr, betas=options.betas, weight_decay=options.weight_decay
+        )
+
+    @torch.no_grad()
+    def values(self, rows: Rows) -> Tensor:
+        """V of the state in which each sampled token was drawn, 0 on context, ``[T]`` on the CPU, without gradient.
+
+        Raises:
+            UsageError: a row is longer than the critic's context.
+        """
+        value_T = torch.zeros(len(rows))
+        for part, place in rows.numbered_microbatches(self.options.microbatch_tokens):
+            value_T[place[part.mask]] = self.scale.value(self._outputs(part)).cpu()
+        return value_T
+
+    @torch.no_grad()
+    def final(self, prompts: Sequence[tuple[int, ...]]) -> Tensor:
+        """V of the state that each prompt shows, ``[len(prompts)]``.
+
+        Raises:
+            UsageError: a prompt is empty, or longer than the critic's context.
+        """
+        if not all(prompts):
+            raise UsageError("an empty prompt shows no state, so it has no value")
+        value_B = torch.zeros(len(prompts))
+        for part in _batches(prompts, self.options.microbatch_tokens):
+            longest = max(len(prompts[number]) for number in part)
+            ids_BL = torch.zeros(len(part), longest, dtype=torch.long)
+            attention_BL = torch.zeros_like(ids_BL)
+            for place, number in enumerate(part):
+                ids_BL[place, : len(prompts[number])] = torch.tensor(prompts[number])
+                attention_BL[place, : len(prompts[number])] = 1
+            last_B = torch.arange(len(part)) * longest + attention_BL.sum(-1) - 1
+            value_B[part] = self.scale.value(self._read(ids_BL, attention_BL, last_B)).cpu()
+        return value_B
+
+    def fit(self, rows: Rows, target_T: Tensor) -> dict[str, float]:
+        """Regress the values of the sampled tokens on targets.
+
+        The loss is the *sum* of ``weight · loss`` over a minibatch. Weights count against one another, not absolutely:
+        they are divided once by what they sum to in an average minibatch, so that the gradient's norm means the same
+        whatever normaliser made them.
+
+        Args:
+            rows: with ``weight``; tokens that weigh 0 are not looked at.
+            target_T: in units of reward.
+
+        Raises:
+            DivergedError: a target, the loss or the gradient is not finite; the weights are as before that update.
+            UsageError: a row is longer than the critic's context.
+        """
+        used_T = rows.mask & (rows.weight != 0)
+        if not used_T.any():
+            return {}
+        if not torch.isfinite(target_T[used_T]).all():
+            self._diverged(rows, target_T, "a target is not finite")
+        if self.options.scale == "running":
+            self.scale.follow(target_T[used_T], rows.weight[used_T])
+        before_T = self.values(rows)
+        numbers = torch.unique(rows.row[used_T]).tolist()
+        parts = min(self.options.minibatches, len(numbers))
+        unit = float(rows.weight[used_T].double().sum()) / parts
+        losses, norms = [], []
+        for epoch in range(self.options.epochs):
+            order = list(numbers)
+            Rng("values", self.seed, self.fits, epoch).shuffle(order)
+            for part in range(parts):
+                chosen = order[len(order) * part // parts : len(order) * (part + 1) // parts]
+                loss, norm = self._step(rows, target_T, before_T, torch.isin(rows.row, torch.tensor(chosen)), unit)
+                losses.append(loss)
+                norms.append(norm)
+        self.fits += 1
+        return self._metrics(before_T[used_T], target_T[used_T], rows.weight[used_T]) | {
+            "value_loss": sum(losses) / len(losses),
+            "value_grad_norm": sum(norms) / len(norms),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next ``fit`` depends on."""
+        return {
+            "backbone": self.backbone.state_dict(),
+            "head": self.head.state_dict(),
+            "scale": self.scale.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "fits": self.fits,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.backbone.load_state_dict(state["backbone"])
+        self.head.load_state_dict(state["head"])
+        self.scale.load_state_dict(state["scale"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.fits = int(state["fits"])
+
+    # -- the inside ---------------------------------------------------------------------------------------------
+
+    def _step(
+        self, rows: Rows, target_T: Tensor, before_T: Tensor, chosen_T: Tensor, unit: float
+    ) -> tuple[float, float]:
+        """One optimizer step on a minibatch, in micro-batches: its loss and the gradient's norm."""
+        place_M = chosen_T.nonzero()[:, 0]
+        rows, target_T, before_T = rows.select(rows.row[chosen_T], unit="row"), target_T[place_M], before_T[place_M]
+        self._optimizer.zero_grad(set_to_none=True)
+        total = 0.0
+        for part, place in rows.numbered_microbatches(self.options.microbatch_tokens):
+            place_N = place[part.mask]
+            target_N, before_N = (self.scale.inside(x[place_N]).to(self._device) for x in (target_T, before_T))
+            weight_N = (part.weight[part.mask] / unit).to(self._device)
+            loss = (weight_N * self._loss(self._outputs(part), target_N, before_N)).sum()
+            if not torch.isfinite(loss):
+                self._diverged(rows, target_T, f"the loss is {float(loss.detach())}")
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += float(loss.detach())
+        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.options.max_grad_norm))
+        if not math.isfinite(norm):
+            self._diverged(rows, target_T, f"the gradient norm is {norm}")
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        return total, norm
+
+    def _loss(self, output_N: Tensor, target_N: Tensor, before_N: Tensor) -> Tensor:
+        loss_N = self._error(output_N, target_N)
+        if self.options.clip is None:
+            return loss_N
+        near_N = before_N + (output_N - before_N).clamp(-self.options.clip, self.options.clip)
+        return torch.maximum(loss_N, self._error(near_N, target_N))
+
+    def _error(self, output_N: Tensor, target_N: Tensor) -> Tensor:
+        if self.options.loss == "squared":
+            return 0.5 * (output_N - target_N).square()
+        return nn.functional.huber_loss(output_N, target_N, reduction="none")
+
+    def _outputs(self, rows: Rows) -> Tensor:
+        """The head's output where each sampled token is predicted, ``[N]``, in units of the scale."""
+        padded = rows.padded()
+        return self._read(padded.ids_BL, padded.attention_BL, padded.flat_T[rows.mask] - 1)
+
+    def _read(self, ids_BL: Tensor, attention_BL: Tensor, place_N: Tensor) -> Tensor:
+        """The head's output at places of the flattened batch."""
+        if self._context is not None and ids_BL.shape[1] > self._context:
+            raise UsageError(
+                f"a row of {ids_BL.shape[1]} tokens does not fit the critic's context of {self._context}: nothing is "
+                "cut off silently; use a shorter agent.context (last:K), or a critic that reads as far as the policy"
+            )
+        ids_BL, attention_BL = ids_BL.to(self._device), attention_BL.to(self._device)
+        hidden_BLH = self.backbone(input_ids=ids_BL, attention_mask=attention_BL, use_cache=False).last_hidden_state
+        output: Tensor = self.head(hidden_BLH.flatten(0, 1)[place_N.to(self._device)].float())[:, 0]
+        return output
+
+    def _metrics(self, value_N: Tensor, target_N: Tensor, weight_N: Tensor) -> dict[str, float]:
+        """What the values were worth before this fit: means, and the share of the targets' variance they explain."""
+        share_N = weight_N.double() / weight_N.double().sum()
+
+        def variance(x_N: Tensor) -> float:
+            mean = (share_N * x_N.double()).sum()
+            return float((share_N * (x_N.double() - mean).square()).sum())
+
+        spread = variance(target_N)
+        return {
+            "value_mean": float((share_N * value_N).sum()),
+            "value_target": float((share_N * target_N).sum()),
+            "value_explained": 1 - variance(target_N - value_N) / spread if spread > 0 else 0.0,
+        }
+
+    def _diverged(self, rows: Rows, target_T: Tensor, what: str) -> None:
+        self._optimizer.zero_grad(set_to_none=True)
+        saved = "not saved: the critic has no dump path"
+        if self.dump is not None:
+            self.dump.parent.mkdir(parents=True, exist_ok=True)
+            batch = {name: getattr(rows, name) for name in rows.__dataclass_fields__}
+            torch.save(batch | {"target": target_T}, self.dump)
+            saved = f"saved as {self.dump}"
+        raise DivergedError(
+            f"after {self.fits} fits of the critic {what}; the batch of {rows.tokens} tokens is {saved}. "
+            "The weights are as before the update: resume from the last checkpoint with a lower values.lr"
+        )
+
+
+def token_values(
+    options: ValuesConfig, model: Any, tokenizer: Any, *, seed: int = 0, dump: Path | None = None
+) -> TokenValues:
+    """The value model that a configuration names.
+
+    Args:
+        options: settings.
+        model: the policy, a transformers causal language model; with adapters, the copy has them merged.
+        tokenizer: the policy's; a nano critic reads the same ids.
+        seed: of a nano critic's first weights, and of minibatches.
+        dump: where a batch with a non-finite loss is saved.
+    """
+    if options.init == "nano":
+        device, dtype = next(model.parameters()).device, next(model.parameters()).dtype
+        fresh: Any = build_model(options.nano, tokenizer, seed=seed)
+        backbone = fresh.base_model.to(device, dtype)
+    else:
+        backbone = backbone_copy(model)
+    return TokenValues(backbone, int(backbone.config.hidden_size), options, seed=seed, dump=dump)
+
+
+def backbone_copy(model: Any) -> Any:
+    """An independent copy of a causal language model without its output layer; adapters are merged into it."""
+    if hasattr(model, "merge_and_unload"):
+        return copy.deepcopy(model).merge_and_unload().base_model
+    return copy.deepcopy(model.base_model)
+
+
+def _batches(prompts: Sequence[tuple[int, ...]], budget: int) -> Iterable[list[int]]:
+    """Numbers of prompts, longest first, in parts of at most ``budget`` padded tokens (one prompt may exceed it)."""
+    part: list[int] = []
+    for number in sorted(range(len(prompts)), key=lambda number: -len(prompts[number])):
+        if part and (len(part) + 1) * len(prompts[part[0]]) > budget:
+            yield part
+            part = []
+        part.append(number)
+    if part:
+        yield part
