@@ -13,7 +13,7 @@ import pydantic
 import torch
 from torch import Tensor
 
-from ...errors import UsageError
+from ...errors import ContractError, UsageError
 from ..critics.values import Values
 from ..learning.advantages import bootstraps
 from ..learning.batch import Batch
@@ -44,7 +44,8 @@ class PPO(Algorithm):
         """The advantage of each decision on all of its tokens; the critic's target likewise.
 
         Raises:
-            UsageError: there is no critic, or a truncated episode does not say what the agent would have read next.
+            UsageError: there is no critic.
+            ContractError: a truncated episode does not say what the agent would have read next.
         """
         if values is None:
             raise UsageError("ppo measures advantages against a critic: pass values")
@@ -69,15 +70,15 @@ def final_values(batch: Batch, values: Values) -> Tensor:
     """V of the state after each episode's last turn, ``[E]``: 0 unless only a limit ended it (algorithms.md, trap 14).
 
     Raises:
-        UsageError: a truncated episode does not say what the agent would have read next.
+        ContractError: a truncated episode does not say what the agent would have read next.
     """
     cut = [number for number, episode in enumerate(batch.episodes) if bootstraps(episode)]
     for number in cut:
         episode = batch.episodes[number]
         if not episode.final_prompt_ids:
-            raise UsageError(
+            raise ContractError(
                 f"episode {episode.episode_id} was cut off by a limit and has no final_prompt_ids, so the value of its "
-                "last state is unknown; have it played by an agent that can read() without acting"
+                "last state is unknown; its agent's sessions must be able to read without acting"
             )
     final_E = torch.zeros(len(batch.episodes))
     if cut:

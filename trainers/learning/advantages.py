@@ -72,14 +72,17 @@ def _sum_in_group(value_N: Tensor, group_N: Tensor) -> Tensor:
     return sums.index_add_(0, group_N, value_N)[group_N]
 
 
+def backward_sums(value_S: Tensor, decay_S: Tensor) -> Tensor:
+    """``x_t = value_t + decay_t · x_{t+1}`` from the last to the first, ``[S]``: returns, and λ-weighted sums."""
+    sums, decays, following = value_S.tolist(), decay_S.tolist(), 0.0
+    for step in reversed(range(len(sums))):
+        sums[step] = following = sums[step] + decays[step] * following
+    return torch.tensor(sums, dtype=value_S.dtype)
+
+
 def turn_returns(rewards_U: Tensor, gamma: float) -> Tensor:
     """Discounted return from each turn of one episode on, ``[U]``; γ is per *turn*, whatever the turns' lengths."""
-    returns_U = torch.zeros_like(rewards_U)
-    following = 0.0
-    for turn in reversed(range(rewards_U.numel())):
-        following = float(rewards_U[turn]) + gamma * following
-        returns_U[turn] = following
-    return returns_U
+    return backward_sums(rewards_U, torch.full_like(rewards_U, gamma))
 
 
 def turn_gae(
@@ -105,13 +108,9 @@ def turn_gae(
     """
     if rewards_U.shape != values_U.shape:
         raise UsageError(f"{rewards_U.numel()} rewards and {values_U.numel()} values: one of each is needed per turn")
-    advantage_U = torch.zeros_like(rewards_U)
-    following_value, following_advantage = bootstrap or 0.0, 0.0
-    for turn in reversed(range(rewards_U.numel())):
-        delta = float(rewards_U[turn]) + gamma * following_value - float(values_U[turn])
-        following_advantage = delta + gamma * lam * following_advantage
-        following_value = float(values_U[turn])
-        advantage_U[turn] = following_advantage
+    next_U = torch.cat([values_U, torch.tensor([bootstrap or 0.0], dtype=values_U.dtype)])[1:]
+    delta_U = rewards_U + gamma * next_U - values_U
+    advantage_U = backward_sums(delta_U, torch.full_like(delta_U, gamma * lam))
     return advantage_U, advantage_U + values_U
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from .advantages import backward_sums
 from .batch import Batch
 
 DecisionLevel = Literal["turn", "token"]
@@ -87,13 +88,8 @@ class Decisions:
         last_S = torch.ones_like(self.episode_S, dtype=torch.bool)
         last_S[:-1] = self.episode_S[1:] != self.episode_S[:-1]
         next_S = torch.where(last_S, final_E.double()[self.episode_S], torch.roll(value_S.double(), -1))
-        delta = (self.reward_S + self.discount_S * next_S - value_S.double()).tolist()
-        decay = torch.where(last_S, 0.0, self.discount_S * lam).tolist()
-        following = 0.0
-        for decision in reversed(range(len(delta))):
-            following = delta[decision] + decay[decision] * following
-            delta[decision] = following
-        return torch.tensor(delta, dtype=torch.float64)
+        delta_S = self.reward_S + self.discount_S * next_S - value_S.double()
+        return backward_sums(delta_S, torch.where(last_S, 0.0, self.discount_S * lam))
 
 
 def _paid(batch: Batch, turn_N: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
