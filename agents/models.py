@@ -16,6 +16,7 @@ from transformers.utils import logging
 
 from ..errors import ModelError
 from .template import ChatTemplate
+from .value_guided import guided
 
 
 def load_model(
@@ -23,7 +24,8 @@ def load_model(
 ) -> tuple[Any, Any]:
     """A model in evaluation mode, and its tokenizer, from a folder or from the local Hugging Face cache.
 
-    Nothing is ever fetched: a name that is not on this machine is an error, not a download.
+    Nothing is ever fetched: a name that is not on this machine is an error, not a download. A folder that holds values
+    beside the weights gives a ``ValueGuidedModel``.
 
     Args:
         path: a folder written by ``save_model`` or ``save_pretrained``, or the hub name of a cached model.
@@ -40,7 +42,7 @@ def load_model(
             model: Any = AutoModelForCausalLM.from_pretrained(source, config=config, dtype=dtype, local_files_only=True)
     except Exception as error:
         raise ModelError(f"{path} holds no language model that transformers can load: {_line(error)}") from error
-    return model.to(existing_device(device)).eval(), load_tokenizer(path)
+    return guided(model, source).to(existing_device(device)).eval(), load_tokenizer(path)
 
 
 def existing_device(name: str | torch.device) -> torch.device:
