@@ -1,4 +1,21 @@
-"""The loss kernel: every policy-gradient algorithm here is this one sum with other advantages, weights and ratios."""
+"""The loss kernel: every policy-gradient algorithm here is this one sum with other advantages, weights and ratios.
+
+With ρ = π/π_old of the token, or of the turn or trajectory that it is part of (the product over its tokens, or their
+geometric mean: GSPO's s_i(θ), arXiv 2507.18071, eq. 7) and A the advantage, each token's loss is
+
+- ``ppo``: ``−min(ρA, clip(ρ)A)`` (arXiv 1707.06347, eq. 7). At level ``trajectory`` with weights that sum to 1 over the
+  trajectory this is exactly one clipped term per trajectory (2507.18071, eq. 5). ``dual_clip`` c > 1 bounds what is
+  made large by cA from below where A < 0 (arXiv 1912.09729, eq. 5);
+- ``cispo``: ``−sg(clip(ρ)) · A · log π`` (arXiv 2506.13585, eq. 4): a clipped token still has a gradient. With a lower
+  bound of 0 this is ScaleRL's one-sided ``−sg(min(ρ, ε)) · A · log π`` (arXiv 2510.13786);
+- ``reinforce``: ``−A · log π``.
+
+Where sampler and trainer differ it is multiplied by f(w), w = π_old/π_behave of the token, or of a segment (the
+product): ``tis``, f = min(w, cap), truncates; ``mis``, f = w within [floor, cap] and 0 beyond, masks. No weight is
+scaled up for what this takes away: the denominator stays (algorithms.md, trap 21). With ``logp_old`` of a *proximal*
+policy that is neither the sampler's nor the present one, ``tis`` with a cap that never binds is decoupled PPO
+(arXiv 2505.24298, eq. 5: clip θ/prox, weigh prox/behave).
+"""
 
 from __future__ import annotations
 
@@ -106,22 +123,7 @@ def policy_loss(
     is_floor: float = 0.0,
     is_index: Tensor | None = None,
 ) -> tuple[Tensor, Diagnostics]:
-    """The *sum* over sampled tokens of ``weight · loss``; whoever calls it divides by nothing.
-
-    With ρ = π/π_old of the token, or of the turn or trajectory that it is part of (the product over its tokens, or
-    with ``length_normalised`` their geometric mean: GSPO's s_i(θ), arXiv 2507.18071, eq. 7):
-
-    - ``ppo``: ``−min(ρA, clip(ρ)A)`` (arXiv 1707.06347, eq. 7). At level ``trajectory`` with weights that sum to 1 over
-      the trajectory this is exactly one clipped term per trajectory (2507.18071, eq. 5).
-    - ``cispo``: ``−sg(clip(ρ)) · A · log π`` (arXiv 2506.13585, eq. 4): a clipped token still has a gradient. With a
-      lower bound of 0 this is ScaleRL's one-sided ``−sg(min(ρ, ε)) · A · log π`` (arXiv 2510.13786).
-    - ``reinforce``: ``−A · log π``.
-
-    Where a sampler differed from the trainer each token's term is multiplied by f(w), w = π_old/π_behave: of the
-    token, or of the segments of ``is_index`` (the product). ``"tis"``: f = min(w, cap); ``"mis"``: f = w within
-    ``[floor, cap]`` and 0 beyond. No weight is scaled up for what this takes away: the denominator stays
-    (algorithms.md, trap 21). With ``logp_old`` of a *proximal* policy that is neither the sampler nor the present one,
-    ``"tis"`` without a cap is decoupled PPO (arXiv 2505.24298, eq. 5: clip θ/prox, weigh prox/behave).
+    """The *sum* over sampled tokens of ``weight · loss`` (see the module's head); whoever calls it divides by nothing.
 
     Args:
         logp: log π of each token, with gradient, ``[T]``. Where ``mask`` is false its value is never looked at.
@@ -130,50 +132,46 @@ def policy_loss(
         advantage: credit of each token.
         weight: from ``normaliser``; the only normalisation there is.
         mask: true on sampled tokens.
-        index: which turn or trajectory each token is part of; a segment must be here wholly. Not needed for
-            ``level="token"``.
+        index: which turn or trajectory each token is part of; a segment must be here wholly.
         level: what a ratio is taken over.
-        length_normalised: take the geometric mean over a segment's tokens, so that bounds mean the same for short and
-            long ones; they must be far narrower then (GSPO: 3e-4 below and 4e-4 above 1).
+        length_normalised: a segment's ratio is the geometric mean over its tokens, not the product.
         clip: lower and upper bound of ρ; see ``loop_bounds`` and ``ppo_bounds``.
         kind: the surrogate.
-        dual_clip: c > 1: where A < 0 the surrogate is at least cA, so that a ratio without bound cannot make one bad
-            action the whole gradient (arXiv 1912.09729, eq. 5). Only for ``ppo``.
+        dual_clip: c, only for ``ppo``.
         is_mode: correction for a sampler that differs from the trainer.
-        is_cap: the cap of that factor.
+        is_cap: its cap.
         is_floor: below it, ``"mis"`` masks.
-        is_index: segments over which the correction is one product; a segment must be here wholly. Omitted, per token.
+        is_index: segments over which the correction is one product, likewise whole. Omitted, it is per token.
 
     Raises:
         UsageError: bounds that do not enclose 1, a cap below 1, or settings that contradict each other.
     """
     _check(level, clip, kind, is_mode, index)
     _check_options(level, length_normalised, kind, dual_clip, is_cap, is_floor)
-    logp_N, old_N, behave_N = logp[mask], logp_old[mask], logp_behave[mask]
-    advantage_N, weight_N = advantage[mask], weight[mask]
-    log_ratio_N = logp_N - old_N
+    logp_N, old_N, advantage_N = logp[mask], logp_old[mask], advantage[mask]
+    log_ratio_N, log_mismatch_N = logp_N - old_N, (old_N - logp_behave[mask]).detach()
     segment_N = index[mask] if index is not None and level != "token" else None
     ratio_N = _over(log_ratio_N, segment_N, mean=length_normalised)
-    surrogate, clipped = _surrogate(kind, logp_N, ratio_N, advantage_N, clip)
-    ratio = ratio_N.detach()
+    surrogate_N, clipped_N = _surrogate(kind, logp_N, ratio_N, advantage_N, clip)
     means: dict[str, Tensor] = {}
     if dual_clip is not None:
-        floor_N = dual_clip * advantage_N
-        means["clip_dual"] = (advantage_N < 0) & (surrogate.detach() < floor_N)
-        surrogate = torch.where(advantage_N < 0, torch.maximum(surrogate, floor_N), surrogate)
-    log_mismatch_N = (old_N - behave_N).detach()
+        means["clip_dual"] = (advantage_N < 0) & (surrogate_N.detach() < dual_clip * advantage_N)
+        surrogate_N = torch.where(means["clip_dual"], dual_clip * advantage_N, surrogate_N)
     if is_mode != "none":
-        factor = _over(log_mismatch_N, is_index[mask] if is_index is not None else None)
-        if is_mode == "tis":
-            means["is_truncated"] = factor > is_cap
-            factor = factor.clamp(max=is_cap)
-        else:
-            means["is_masked"] = (factor > is_cap) | (factor < is_floor)
-            factor = torch.where(means["is_masked"], 0.0, factor)
-        surrogate = surrogate * factor
-    low, high = clipped & (ratio < clip[0]), clipped & (ratio > clip[1])
-    diagnostics = Diagnostics(log_ratio_N.detach(), ratio, low, high, log_mismatch_N, means)
-    return -(weight_N * surrogate).sum(), diagnostics
+        mismatch_N = _over(log_mismatch_N, is_index[mask] if is_index is not None else None)
+        factor_N, means[f"{is_mode}_share"] = _correction(mismatch_N, is_mode, is_cap, is_floor)
+        surrogate_N = surrogate_N * factor_N
+    low_N, high_N = clipped_N & (ratio_N < clip[0]), clipped_N & (ratio_N > clip[1])
+    diagnostics = Diagnostics(log_ratio_N.detach(), ratio_N.detach(), low_N, high_N, log_mismatch_N, means)
+    return -(weight[mask] * surrogate_N).sum(), diagnostics
+
+
+def _correction(mismatch_N: Tensor, mode: Correction, cap: float, floor: float) -> tuple[Tensor, Tensor]:
+    """The factor f(w), and where it is not w itself: truncated, or masked."""
+    if mode == "tis":
+        return mismatch_N.clamp(max=cap), mismatch_N > cap
+    masked_N = (mismatch_N > cap) | (mismatch_N < floor)
+    return torch.where(masked_N, 0.0, mismatch_N), masked_N
 
 
 def _surrogate(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 import pydantic
 from torch import Tensor
 
 from ...config import Config
-from .loss import Correction, Diagnostics, Kind, Level, policy_loss, ppo_bounds
-from .rows import Rows
+from .entropy import EntropyBand, SmoothingConfig, outside
+from .kl import Estimator, KLConfig, kl_estimate
+from .loss import Correction, Diagnostics, Kind, Level, loop_bounds, policy_loss, ppo_bounds
+from .rows import Rows, Unit
 from .scoring import Scores
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """The settings of the loss that stay the same over a run, and when an update is refused.
+    """What one update minimises, and when it is refused.
 
     Args:
         level: what a ratio is taken over.
@@ -24,6 +27,14 @@ class Objective:
         is_mode: correction for a sampler that differs from the trainer.
         is_cap: its cap.
         max_kl: refuse an update, and report it, when the summed KL(old ‖ new) per episode exceeds this.
+        length_normalised: a segment's ratio is the geometric mean over its tokens, not the product.
+        dual_clip: bound of the surrogate where the advantage is negative.
+        is_level: what the correction is taken over.
+        is_floor: below it, masked importance sampling masks.
+        kl_coef: coefficient of the KL to the reference policy as a loss; the rows have ``logp_ref`` then.
+        kl_estimator: its estimator.
+        entropy_coef: coefficient of the entropy bonus.
+        band: penalty on entropies outside; of this step, since it follows the run's history.
     """
 
     level: Level = "token"
@@ -32,16 +43,35 @@ class Objective:
     is_mode: Correction = "none"
     is_cap: float = 2.0
     max_kl: float | None = None
+    length_normalised: bool = False
+    dual_clip: float | None = None
+    is_level: Level = "token"
+    is_floor: float = 0.0
+    kl_coef: float = 0.0
+    kl_estimator: Estimator = "k2"
+    entropy_coef: float = 0.0
+    band: EntropyBand | None = None
 
     @property
     def beyond_advantage(self) -> bool:
         """Whether tokens without advantage have a gradient too: penalties and bonuses are on all that is weighted."""
-        return False
+        return self.needs_reference or self.needs_entropy_gradient
 
     @property
     def needs_entropy_gradient(self) -> bool:
         """Whether the loss differentiates through the entropy."""
-        return False
+        return self.entropy_coef != 0 or self.band is not None
+
+    @property
+    def needs_reference(self) -> bool:
+        """Whether the loss reads ``logp_ref``."""
+        return self.kl_coef != 0
+
+    @property
+    def whole(self) -> Unit:
+        """What a micro-batch must not divide: a segment is in it wholly, or its ratio would be another."""
+        corrected = self.is_mode != "none" and self.is_level == "trajectory"
+        return "episode" if corrected or self.level == "trajectory" else "row"
 
 
 class LossConfig(Config):
@@ -49,39 +79,126 @@ class LossConfig(Config):
 
     level: Level = "token"
     """What an importance ratio is taken over: ``token``, ``turn`` or ``trajectory``."""
+    length_normalised: bool = False
+    """A turn's or trajectory's ratio is the geometric mean over its tokens (GSPO), not the product: bounds then mean the
+    same for long and short ones, and must be far narrower (GSPO: 3e-4 and 4e-4)."""
     kind: Kind = "ppo"
     """The surrogate: ``ppo``, ``cispo`` or ``reinforce``."""
-    clip_low: float = pydantic.Field(default=0.2, ge=0, le=1)
-    """Ratios below 1 − this are clipped."""
+    bounds: Literal["ppo", "loop"] = "ppo"
+    """``ppo``: ratios are clipped to [1 − low, 1 + high]; ``loop``: to [1/(1 + low), 1 + high]."""
+    clip_low: float = pydantic.Field(default=0.2, ge=0)
+    """How far below 1 a ratio is clipped; 1 with ppo bounds is no lower bound (one-sided CISPO)."""
     clip_high: float = pydantic.Field(default=0.2, ge=0)
-    """Ratios above 1 + this are clipped; larger than ``clip_low``, rare tokens can become likely (clip-higher)."""
+    """How far above 1 a ratio is clipped; larger than ``clip_low``, rare tokens can become likely (clip-higher)."""
+    dual_clip: float | None = pydantic.Field(default=None, gt=1)
+    """With ppo: where the advantage A is negative, the surrogate is never below this times A."""
     is_mode: Correction = "none"
-    """Correction for a sampler that differs from the trainer: ``none`` or ``tis``."""
+    """Correction for a sampler that differs from the trainer: ``none``, ``tis`` (truncated) or ``mis`` (masked)."""
+    is_level: Level = "token"
+    """What the correction's ratio is taken over."""
     is_cap: float = pydantic.Field(default=2.0, ge=1)
-    """Its cap."""
+    """The correction's cap: beyond it ``tis`` cuts, and ``mis`` masks."""
+    is_floor: float = pydantic.Field(default=0.0, ge=0, le=1)
+    """Below it, ``mis`` masks too."""
+    kl: KLConfig = KLConfig()
+    """What keeps the policy near a frozen reference."""
+    entropy_coef: float = 0.0
+    """Weight of an entropy bonus; every token's entropy counts as its action does (negative: a penalty)."""
+    smoothing: SmoothingConfig | None = None
+    """Hold the entropy of tokens near what the run had so far (EPO)."""
     max_kl: float | None = pydantic.Field(default=None, gt=0)
     """End a step early when the policy has moved this far (KL summed over an episode) from where the step began."""
 
-    def objective(self) -> Objective:
-        """What the learner is given."""
-        clip = ppo_bounds(self.clip_low, self.clip_high)
-        return Objective(self.level, clip, self.kind, self.is_mode, self.is_cap, self.max_kl)
+    @pydantic.model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.bounds == "ppo" and self.clip_low > 1:
+            raise ValueError(f"clip_low = {self.clip_low} makes the lower bound 1 - clip_low negative; use at most 1")
+        if self.length_normalised and self.level == "token":
+            raise ValueError("length_normalised needs level = turn or trajectory: a token has no length")
+        if self.dual_clip is not None and self.kind != "ppo":
+            raise ValueError(f"dual_clip bounds the ppo surrogate; kind = {self.kind} has no use for it")
+        if self.is_floor > 0 and self.is_mode != "mis":
+            raise ValueError(f"is_floor is for is_mode = mis; {self.is_mode} masks nothing")
+        return self
+
+    def objective(self, band: EntropyBand | None = None) -> Objective:
+        """What the learner is given.
+
+        Args:
+            band: of the step, by ``smoothing.band``.
+        """
+        return Objective(
+            level=self.level,
+            clip=(loop_bounds(self.clip_low)[0], loop_bounds(self.clip_high)[1])
+            if self.bounds == "loop"
+            else ppo_bounds(self.clip_low, self.clip_high),
+            kind=self.kind,
+            is_mode=self.is_mode,
+            is_cap=self.is_cap,
+            max_kl=self.max_kl,
+            length_normalised=self.length_normalised,
+            dual_clip=self.dual_clip,
+            is_level=self.is_level,
+            is_floor=self.is_floor,
+            kl_coef=self.kl.coef if self.kl.where == "loss" else 0.0,
+            kl_estimator=self.kl.used,
+            entropy_coef=self.entropy_coef,
+            band=band,
+        )
 
 
 def objective_loss(scores: Scores, part: Rows, objective: Objective) -> tuple[Tensor, Diagnostics]:
-    """The *sum* of the objective over the sampled tokens of ``part``, and what the kernel saw."""
-    index = {"token": None, "turn": part.turn, "trajectory": part.episode}[objective.level]
-    return policy_loss(
+    """The *sum* of the objective over the sampled tokens of ``part``, and what the kernel saw.
+
+    Per token, times its weight: the surrogate of ``policy_loss`` + kl_coef · KL(π ‖ ref) − entropy_coef · H
+    + band.coef · (distance of H from the band).
+    """
+    loss, seen = policy_loss(
         scores.logp,
         part.logp_old,
         part.logp_behave,
         part.advantage,
         part.weight,
         part.mask,
-        index,
+        _segments(part, objective.level),
         level=objective.level,
+        length_normalised=objective.length_normalised,
         clip=objective.clip,
         kind=objective.kind,
+        dual_clip=objective.dual_clip,
         is_mode=objective.is_mode,
         is_cap=objective.is_cap,
+        is_floor=objective.is_floor,
+        is_index=_segments(part, objective.is_level),
     )
+    if not objective.beyond_advantage:
+        return loss, seen
+    terms, means = _penalties(scores, part, objective)
+    sums = {name: (part.weight[part.mask] * term_N) for name, term_N in terms.items()}
+    for term_N in sums.values():
+        loss = loss + term_N.sum()
+    sums = {name: term_N.detach() for name, term_N in sums.items()}
+    return loss, replace(seen, means={**seen.means, **means}, sums=sums)
+
+
+def _penalties(scores: Scores, part: Rows, objective: Objective) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """What each sampled token pays beside its surrogate, by name, and what is to be reported of it; ``[N]`` each."""
+    terms: dict[str, Tensor] = {}
+    means: dict[str, Tensor] = {}
+    entropy_N = scores.entropy[part.mask]
+    if objective.needs_reference:
+        logp_N, ref_N = scores.logp[part.mask], part.logp_ref[part.mask]
+        terms["loss_kl"] = objective.kl_coef * kl_estimate(logp_N, ref_N, objective.kl_estimator)
+        means["kl_ref"] = (logp_N - ref_N).detach()
+        means["kl_ref_k3"] = kl_estimate(logp_N.detach(), ref_N, "k3")
+    if objective.entropy_coef:
+        terms["loss_entropy"] = -objective.entropy_coef * entropy_N
+    if objective.band is not None:
+        distance_N = outside(entropy_N, objective.band)
+        terms["loss_band"] = objective.band.coef * distance_N
+        means["entropy_outside"] = distance_N.detach() > 0
+    return terms, means
+
+
+def _segments(part: Rows, level: Level) -> Tensor | None:
+    return {"token": None, "turn": part.turn, "trajectory": part.episode}[level]

@@ -1,0 +1,137 @@
+"""Entropy as part of what is minimised: a bonus, and a band around its own history that it is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic
+import torch
+from torch import Tensor
+
+from ...config import Config
+from .rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class EntropyBand:
+    """Where the entropy of a token may be without a penalty.
+
+    Args:
+        low: lower edge in nats.
+        high: upper edge in nats.
+        coef: penalty per nat outside.
+    """
+
+    low: float
+    high: float
+    coef: float
+
+
+def outside(entropy: Tensor, band: EntropyBand) -> Tensor:
+    """How far each entropy is outside the band, in nats; 0 within. The gradient is ∓1 outside: it leads back.
+
+    EPO (arXiv 2509.22576, eq. 7) charges a flat price α for every token outside, which no gradient can see: the
+    released penalty is a constant where it is not zero. This is the price made proportional to the distance.
+    """
+    return (band.low - entropy).clamp_min(0) + (entropy - band.high).clamp_min(0)
+
+
+def phase_weight(progress: float) -> float:
+    """EPO's weight of the band over training: 1 at first, 0.8 halfway, 0 at the end, and lines in between.
+
+    (arXiv 2509.22576, §4.3, as released, where the pieces are exponentials between the same three points.)
+
+    Args:
+        progress: share of the run's steps that are done, from 0 to 1.
+    """
+    done = min(max(progress, 0.0), 1.0)
+    return 1 - 0.4 * done if done <= 0.5 else 1.6 * (1 - done)
+
+
+class SmoothingConfig(Config):
+    """EPO's entropy smoothing (arXiv 2509.22576): a token's entropy stays near what the run's steps had so far."""
+
+    coef: float = pydantic.Field(default=0.1, gt=0)
+    """Penalty per nat outside the band, at the start of the run; it fades to 0.8 of that halfway and 0 at the end."""
+    low: float = pydantic.Field(default=0.8, ge=0, le=1)
+    """The band's lower edge, as a share of the mean entropy of the steps so far."""
+    high: float = pydantic.Field(default=1.2, ge=1)
+    """The band's upper edge, likewise."""
+
+    def band(self, history: EntropyHistory, progress: float) -> EntropyBand | None:
+        """The band of a step; ``None`` where nothing is penalised: before there is a history, and at the very end.
+
+        Args:
+            history: of the steps before.
+            progress: share of the run's steps that are done.
+        """
+        weight = phase_weight(progress)
+        if history.mean is None or weight == 0:
+            return None
+        return EntropyBand(self.low * history.mean, self.high * history.mean, self.coef * weight)
+
+
+class EntropyHistory:
+    """The mean over steps of the mean entropy of their sampled tokens: state, which a checkpoint holds.
+
+    Every step counts the same, however many tokens it had.
+    """
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.total = 0.0
+
+    @property
+    def mean(self) -> float | None:
+        """Nats per token; ``None`` before the first step."""
+        return self.total / self.steps if self.steps else None
+
+    def record(self, rows: Rows) -> None:
+        """Add a step, by the entropies in its rows; one without sampled tokens is none."""
+        if rows.tokens:
+            self.total += float(rows.entropy[rows.mask].double().mean())
+            self.steps += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """The history."""
+        return {"steps": self.steps, "total": self.total}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.steps, self.total = int(state["steps"]), float(state["total"])
+
+
+def entropy_of(logp_NV: Tensor) -> Tensor:
+    """Entropy in nats of each of N normalised log-distributions, ``[N]``, differentiable with little memory.
+
+    Autograd's own ``−Σ p log p`` would keep two more arrays of N·V numbers until the backward pass; this keeps none
+    but its input, which the log-softmax keeps anyway.
+
+    Args:
+        logp_NV: log-probabilities, as ``log_softmax`` returns them; ``−inf`` counts as probability 0.
+    """
+    entropy: Tensor = _Entropy.apply(logp_NV)  # type: ignore[no-untyped-call]
+    return entropy
+
+
+class _Entropy(torch.autograd.Function):
+    """H = −Σ p l with p = eˡ, dH/dl = −p l − p; an impossible token adds nothing to either."""
+
+    @staticmethod
+    def forward(ctx: Any, logp_NV: Tensor) -> Tensor:
+        ctx.save_for_backward(logp_NV)
+        return _surprise(logp_NV.exp()).sum(-1)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (logp_NV,) = ctx.saved_tensors
+        p_NV: Tensor = logp_NV.exp()
+        return _surprise(p_NV).sub_(p_NV).mul_(grads[0][:, None])
+
+
+def _surprise(p_NV: Tensor) -> Tensor:
+    """−p log p, and 0 where p is 0."""
+    surprise: Tensor = torch.special.entr(p_NV)
+    return surprise

@@ -1,0 +1,91 @@
+"""A frozen reference policy: what a KL penalty measures the distance from."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Self
+
+import torch
+
+from ...agents.models import load_model
+from ...errors import CheckpointError
+from .rows import Rows
+from .scoring import score
+
+
+class Reference:
+    """A model that is never trained and says how likely it would have been to say the same.
+
+    It is a second model in memory: its weights, and while it scores the logits of one micro-batch, but neither
+    gradients nor optimizer state (weights in 32 bits are a quarter of what AdamW holds for the policy, or less). A KL
+    penalty of coefficient 0 needs none, and the script then makes none.
+
+    A checkpoint holds no copy of it, only a digest: a resumed run loads the reference again from where it came from,
+    and is refused if that has changed meanwhile.
+
+    Args:
+        model: a causal language model of its own: not the one that is trained.
+        temperature: of sampling, so that policy and reference are tempered alike.
+        microbatch_tokens: padded tokens in one forward pass.
+    """
+
+    def __init__(self, model: Any, *, temperature: float = 1.0, microbatch_tokens: int = 16384) -> None:
+        self.model = model.eval().requires_grad_(False)
+        self.temperature = temperature
+        self.microbatch_tokens = microbatch_tokens
+
+    @classmethod
+    def copy_of(cls, model: Any, *, temperature: float = 1.0, microbatch_tokens: int = 16384) -> Self:
+        """A reference that is what ``model`` is now, and stays so when it is trained."""
+        return cls(copy.deepcopy(model), temperature=temperature, microbatch_tokens=microbatch_tokens)
+
+    @classmethod
+    def load(
+        cls,
+        path: str,
+        *,
+        dtype: torch.dtype = torch.float32,
+        device: str = "cpu",
+        temperature: float = 1.0,
+        microbatch_tokens: int = 16384,
+    ) -> Self:
+        """A reference from a model folder.
+
+        Raises:
+            ModelError: there is no such model.
+        """
+        model, _ = load_model(path, dtype=dtype, device=device)
+        return cls(model, temperature=temperature, microbatch_tokens=microbatch_tokens)
+
+    @torch.no_grad()
+    def scored(self, rows: Rows) -> Rows:
+        """The same rows with ``logp_ref``."""
+        logp_T = torch.zeros(len(rows))
+        for part, place in rows.numbered_microbatches(self.microbatch_tokens):
+            logp_T[place] = score(self.model, part, temperature=self.temperature).logp.cpu()
+        return rows.with_logp_ref(logp_T)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What tells this reference from another."""
+        return {"digest": self._digest()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Check that a resumed run has the reference that it had.
+
+        Raises:
+            CheckpointError: the weights are not the same.
+        """
+        if state["digest"] != self._digest():
+            raise CheckpointError(
+                "the reference model is not the one that this run began with: its weights have changed since; "
+                "restore the folder that loss.kl.reference (or model) names, or start a new run"
+            )
+
+    def _digest(self) -> str:
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.model.state_dict().items()):
+            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        return digest.hexdigest()
