@@ -11,10 +11,10 @@ from turnwise import Episode, Outcome, Split, TaskSpec
 from turnwise.agents.models import load_model, load_tokenizer
 from turnwise.errors import StoreError, UsageError
 from turnwise.rollouts.store import EpisodeStore, load_episodes
-from turnwise.trainers.behaviour_cloning import minibatch
 from turnwise.trainers.learning.rows import pack
 from turnwise.trainers.runs.demonstrations import DemonstrationConfig, encoded, filtered
 from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.runs.offline import minibatch
 from turnwise.trainers.runs.setup import AgentConfig
 
 from . import small

@@ -1,0 +1,99 @@
+"""What scripts that learn from demonstrations share: their settings, the episodes, the first model and minibatches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pydantic
+import torch
+
+from ...agents.nano import NanoConfig, build_model, build_tokenizer
+from ...errors import UsageError
+from ...rollouts.episode import Episode
+from ...rollouts.pool import EnvPool
+from ...tasks.rng import Rng
+from ..learning.rows import Rows
+from .demonstrations import DemonstrationConfig, encoded, filtered, play, stored, texts
+from .sampler import TaskSampler
+from .session import TrainingRun
+from .setup import TrainConfig, family_and_tools, round_seed
+
+
+class OfflineConfig(TrainConfig):
+    """Settings of a script that learns from demonstrations."""
+
+    model: str | None = None
+    """The model folder to start from; omitted, a nano model is built."""
+    nano: NanoConfig = NanoConfig()
+    """The model that is built."""
+    demonstrations: DemonstrationConfig = DemonstrationConfig()
+    """What is learnt from."""
+    checkpoint_every: int = pydantic.Field(default=100, ge=1)
+    """Steps between checkpoints."""
+    batch: int = pydantic.Field(default=128, ge=1)
+    """Rows per step. A row is a whole episode under the context ``full`` and one turn under ``last:1``."""
+
+
+async def demonstrations(wanted: DemonstrationConfig, run: TrainingRun) -> list[Episode]:
+    """What a run learns from: from the store that is named, or from the run's own folder, played if need be.
+
+    Raises:
+        StoreError: the store is not there, or not of this environment or split.
+        UsageError: no episode is left.
+    """
+    config = run.config
+    if wanted.store is not None:
+        return filtered(stored(wanted.store, config.env, config.split), wanted)
+    family, _ = family_and_tools(config.env, config.episodes.env_kwargs)
+    sampler = TaskSampler(family, split=config.split, levels=config.levels, pool=config.pool, seed=config.seed)
+    options = config.episodes.options(seed=round_seed("demonstrations", config.seed))
+    async with EnvPool.of(config.env, isolation=options.isolation, env_kwargs=options.env_kwargs) as pool:
+        played = await play(pool, sampler.draw(wanted.count), wanted, options, run.folder.demonstrations)
+    return filtered(played, wanted)
+
+
+def first_model(config: OfflineConfig, run: TrainingRun, episodes: Sequence[Episode]) -> tuple[Any, Any]:
+    """The model to start from and its tokenizer: the one that is named, or a nano model of the episodes' own words."""
+    if config.model is not None:
+        return run.load(config.model)
+    _, tools = family_and_tools(config.env, config.episodes.env_kwargs)
+    corpus = list(texts(episodes, config.agent, tools))
+    tokenizer = build_tokenizer(config.nano.tokenizer, corpus, vocab_size=config.nano.vocab_size)
+    model: Any = build_model(config.nano, tokenizer, seed=config.seed)
+    return model.to(config.device, getattr(torch, config.dtype)), tokenizer
+
+
+def as_said(episodes: list[Episode], wanted: DemonstrationConfig, run: TrainingRun) -> list[Episode]:
+    """The episodes with ids of the run's own tokenizer: as they were sampled, or encoded as its agent says them."""
+    return episodes if wanted.sampled_ids else encoded(episodes, run.agent, run.tools)
+
+
+def fitting(rows: Rows, context: int) -> Rows:
+    """The rows, if there are any and the model can read each of them wholly.
+
+    Raises:
+        UsageError: nothing was sampled in the demonstrations, or a row is longer than the model's context.
+    """
+    if not rows.tokens:
+        raise UsageError(
+            "the demonstrations hold no sampled token ids: scripted agents leave none; set "
+            "demonstrations.sampled_ids=false to write and encode their actions"
+        )
+    longest = int(torch.unique_consecutive(rows.row, return_counts=True)[1].max())
+    if longest > context:
+        raise UsageError(
+            f"a demonstration makes a row of {longest} tokens, and the model's context holds {context}: it would be "
+            "trained where it can never act; use a shorter agent.context (last:K), or a larger nano.context_length"
+        )
+    return rows
+
+
+def minibatch(rows: Rows, size: int, *, step: int, seed: int) -> Rows:
+    """The rows of one step: a pure function of step and seed, every row once per epoch, in a new order each time."""
+    count = int(rows.row.max()) + 1
+    size = min(size, count)
+    epoch, place = divmod(step, count // size)
+    order = list(range(count))
+    Rng("bc", seed, epoch).shuffle(order)
+    return rows.select(order[place * size : (place + 1) * size], unit="row")
