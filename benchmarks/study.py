@@ -1,0 +1,281 @@
+"""The harness behind docs/results.md: one command reproduces a study, another writes its tables.
+
+    python benchmarks/study.py maze-fo                        # sweep, then ten seeds of every learner
+    python benchmarks/study.py maze-fo --learners bc,ppo,archer --seeds 10 --jobs 2
+    python benchmarks/study.py report maze-fo                 # tables and curves into docs/results.md
+
+A study is a file in ``benchmarks/studies``. Learning rates are swept with the same list for every learner, on seeds of
+their own (100, 101, …); the best mean return decides; then the reported seeds run at that rate. Every run is a process
+with one thread. Ctrl-C lets each write a checkpoint; the same command goes on. What is finished is in
+``OUT/STUDY/results.jsonl``, one line per run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import study_plan as plan
+from study_plan import Job, Study
+from study_report import write_report
+
+import turnwise
+from turnwise.errors import TurnwiseError
+from turnwise.evals.curves import read_run
+from turnwise.rollouts.demonstrations import Mixture, make_demonstrations
+from turnwise.rollouts.options import RunOptions
+
+HERE = Path(__file__).resolve().parent
+INTERRUPTED = 130
+POLL = 0.2
+
+
+@dataclass
+class Running:
+    """A run in its process."""
+
+    job: Job
+    process: subprocess.Popen[bytes]
+    began: float
+
+
+class Harness:
+    """Runs what a study still needs, so many processes at a time.
+
+    Args:
+        study: what.
+        root: the study's folder.
+        jobs: processes at a time.
+        retry: start runs again that failed before.
+    """
+
+    def __init__(self, study: Study, root: Path, *, jobs: int = 2, retry: bool = False) -> None:
+        self.study, self.root, self.jobs = study, root, jobs
+        root.mkdir(parents=True, exist_ok=True)
+        self.results = root / "results.jsonl"
+        self.measure_digest = measure_digest(study)
+        self.outcomes: dict[Job, float | None] = {}
+        for line in read_results(self.results):
+            if line["measure"] == self.measure_digest and not (retry and line["return"] is None):
+                self.outcomes[job_of(line)] = line["return"]
+        self.running: list[Running] = []
+
+    def run(self, learners: Sequence[str], seeds: Sequence[int]) -> int:
+        """Run to the end; how many runs failed. Ctrl-C stops every process after its checkpoint.
+
+        Raises:
+            KeyboardInterrupt: after Ctrl-C, once all have stopped.
+        """
+        if any(self.study[name].data for name in learners):
+            self.play_data()
+        failed = 0
+        try:
+            while True:
+                busy = {running.job for running in self.running}
+                waiting = [j for j in plan.ready(self.study, learners, seeds, self.outcomes) if j not in busy]
+                for job in waiting[: self.jobs - len(self.running)]:
+                    self.start(job)
+                if not self.running:
+                    return failed
+                failed += self.reap()
+        except KeyboardInterrupt:
+            self.stop()
+            raise
+
+    def play_data(self) -> float:
+        """Play the offline data, if that has not been done; their mean return."""
+        data, folder = self.study.data, self.root / plan.data_folder(self.study)
+        mixture = Mixture(tuple(data.skills), tuple(data.weights))
+        options = RunOptions(env_kwargs=self.study.env_kwargs)
+        levels = self.study.levels or ()
+        episodes = make_demonstrations(
+            self.study.env, data.episodes, folder, mixture=mixture, levels=levels, seed=data.seed, options=options
+        )
+        returns = [episode.total_reward for episode in episodes if episode.scored]
+        about = {
+            "episodes": len(returns),
+            "return": sum(returns) / len(returns),
+            "success": sum(episode.success for episode in episodes) / len(returns),
+            "turns": sum(len(episode.turns) for episode in episodes) / len(returns),
+        }
+        (self.root / "data.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        say(f"offline data: {about['episodes']} episodes, mean return {about['return']:.2f}")
+        return about["return"]
+
+    def start(self, job: Job) -> None:
+        """Start a run, or go on with one that was interrupted."""
+        folder = self.root / job.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        study = self.study
+        measure = {
+            "env": study.env,
+            "env_kwargs": study.env_kwargs,
+            "n": study.measure.tasks,
+            "splits": [study.measure.split],
+            "levels": study.levels or [],
+            "group_size": study.measure.attempts,
+            "seed": study.measure.seed,
+            "concurrency": 256,
+        }
+        order = {
+            "script": study[job.learner].script,
+            "words": plan.words(study, job, self.outcomes, root=self.root),
+            "measure": measure,
+            "measure_digest": self.measure_digest,
+        }
+        (folder / "job.json").write_text(json.dumps(order, indent=1) + "\n", encoding="utf-8")
+        (folder / "result.json").unlink(missing_ok=True)
+        with (folder / "log.txt").open("a", encoding="utf-8") as log:
+            process = subprocess.Popen(
+                [sys.executable, str(HERE / "study_worker.py"), str(folder / "job.json")],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+                start_new_session=True,  # Ctrl-C on the terminal reaches the harness alone, which passes it on once
+            )
+        self.running.append(Running(job, process, time.monotonic()))
+
+    def reap(self) -> int:
+        """Wait until a run is over, and note what came of it; how many of them failed."""
+        while not (over := [running for running in self.running if running.process.poll() is not None]):
+            time.sleep(POLL)
+        failed = 0
+        for running in over:
+            self.running.remove(running)
+            failed += self.note(running)
+        return failed
+
+    def note(self, running: Running) -> bool:
+        """Append a finished run to the results; whether it failed. An interrupted one is not finished."""
+        job, folder, code = running.job, self.root / running.job.folder, running.process.returncode
+        if code == INTERRUPTED or code < 0:
+            raise KeyboardInterrupt(f"{job} was stopped")
+        line: dict[str, Any] = {
+            "study": self.root.name,
+            "learner": job.learner,
+            "digest": job.digest,
+            "value": job.value,
+            "seed": job.seed,
+            "measure": self.measure_digest,
+            "return": None,
+        }
+        if code == 0:
+            line |= json.loads((folder / "result.json").read_text(encoding="utf-8"))
+            line["episodes"] = episodes_of(folder / "run")
+        else:
+            line["error"] = last_line(folder / "log.txt")
+        line["versions"] = versions()
+        with self.results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        self.outcomes[job] = line["return"]
+        seconds = time.monotonic() - running.began
+        told = f"FAILED: {line['error']}" if code else f"return {line['return']:.2f}, success {line['success']:.0%}"
+        say(f"[{len(self.outcomes)} done] {job}: {told} ({seconds:.0f} s)")
+        return code != 0
+
+    def stop(self) -> None:
+        """Ask every run to write a checkpoint and end, and wait for them."""
+        say(f"stopping {len(self.running)} runs; each writes a checkpoint first")
+        for running in self.running:
+            if running.process.poll() is None:
+                running.process.send_signal(signal.SIGINT)
+        for running in self.running:
+            running.process.wait()
+        self.running.clear()
+
+
+def job_of(line: Mapping[str, Any]) -> Job:
+    """The run that a line of results is of."""
+    return Job(line["learner"], line["digest"], line["value"], line["seed"])
+
+
+def read_results(path: Path) -> list[dict[str, Any]]:
+    """The finished runs, the last line of each; a line cut short by a kill is left out."""
+    found: dict[tuple[Job, str], dict[str, Any]] = {}
+    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            line = json.loads(text)
+        except ValueError:
+            continue
+        found[job_of(line), line["measure"]] = line
+    return list(found.values())
+
+
+def measure_digest(study: Study) -> str:
+    """Names the final measurement: another one is made anew, without training again."""
+    return hashlib.sha256(study.measure.model_dump_json().encode()).hexdigest()[:8]
+
+
+def episodes_of(run: Path) -> float:
+    """Episodes that a run played in its environment while it trained."""
+    return sum(float(record.get("episodes") or 0) for record in read_run(run).records)
+
+
+def last_line(log: Path) -> str:
+    """The last line that a process wrote."""
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were made with."""
+    from importlib.metadata import version
+
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=HERE, capture_output=True, text=True, check=False
+    )
+    named = {name: version(name) for name in ("torch", "transformers", "numpy")}
+    python = ".".join(map(str, sys.version_info[:3]))
+    return {"turnwise": turnwise.__version__, "commit": described.stdout.strip() or "?", "python": python} | named
+
+
+def say(text: str) -> None:
+    """A line on the screen, at once."""
+    print(time.strftime("%H:%M:%S"), text, flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", help="a file of benchmarks/studies without .toml, or: report")
+    parser.add_argument("studies", nargs="*", help="after report: which studies (all that have results)")
+    parser.add_argument("--learners", help="with commas; all when omitted")
+    parser.add_argument("--seeds", type=int, default=10, help="reported seeds 0 … N−1")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    parser.add_argument("--out", type=Path, default=Path("runs/study"), help="the folder of all studies")
+    parser.add_argument("--docs", type=Path, default=HERE.parent / "docs", help="where report writes")
+    parser.add_argument("--retry", action="store_true", help="start runs again that failed before")
+    words = parser.parse_args(argv)
+    try:
+        if words.study == "report":
+            names = words.studies or [path.parent.name for path in sorted(words.out.glob("*/results.jsonl"))]
+            for name in names:
+                study, root = plan.load_study(name), words.out / name
+                say(f"{name}: {write_report(study, root, read_results(root / 'results.jsonl'), words.docs)}")
+            return 0
+        study = plan.load_study(words.study)
+        learners = words.learners.split(",") if words.learners else [one.name for one in study.learner]
+        harness = Harness(study, words.out / Path(words.study).stem, jobs=words.jobs, retry=words.retry)
+        failed = harness.run(learners, range(words.seeds))
+        say(f"done: {len(harness.outcomes)} runs in {harness.results}, {failed} failed just now")
+        return 1 if failed else 0
+    except TurnwiseError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as stopped:
+        print(f"stopped {stopped}; the same command goes on".replace("  ", " "), file=sys.stderr)
+        return INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,342 @@
+"""What a study is, as its TOML file says it, and which of its runs can start: pure, so that it can be tested."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import statistics
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from turnwise.config import Config, load_config
+from turnwise.errors import ConfigError, UsageError
+
+HERE = Path(__file__).resolve().parent
+STUDIES = HERE / "studies"
+CONFIGS = HERE.parent / "configs"
+SWEEP_SEED = 100
+"""The first seed of a sweep: far from the seeds that are reported, which start at 0."""
+
+
+class Scale(Config):
+    """LMRL-Gym's normalised score: ``min`` is 0, the dataset's mean return is 50, ``max`` is 100, linear between."""
+
+    min: float
+    """The lowest return that counts as play."""
+    max: float
+    """The best mean return there is."""
+
+
+class DataConfig(Config):
+    """The offline data that all learners of a study share."""
+
+    episodes: int = pydantic.Field(ge=1)
+    """How many are played."""
+    skills: list[float]
+    """Each episode draws one: the share of its turns that the oracle takes; the others are random."""
+    weights: list[float]
+    """How often each skill is drawn."""
+    seed: int = 0
+    """Of tasks and play."""
+
+
+class MeasureConfig(Config):
+    """How every trained model is measured in the end: the same tasks and the same luck for all."""
+
+    split: str = "train"
+    """Where the tasks come from."""
+    tasks: int = pydantic.Field(default=100, ge=1)
+    """How many; a family with fewer gives all it has."""
+    attempts: int = pydantic.Field(default=4, ge=1)
+    """Episodes per task."""
+    seed: int = 1000
+    """Of tasks and luck."""
+
+
+class SweepConfig(Config):
+    """The sweep, the same for every learner that is swept: the best mean return over its seeds is then run.
+
+    The seeds are 100, 101, …: none of them is reported. Of two rates that do equally well, the smaller is taken.
+    """
+
+    values: list[float] = pydantic.Field(min_length=1)
+    """Learning rates."""
+    seeds: int = pydantic.Field(default=2, ge=1)
+    """Seeds per rate."""
+
+
+class LearnerConfig(Config):
+    """One learner of a study."""
+
+    name: str
+    """As the tables have it."""
+    like: str | None = None
+    """An ablation: the same as this learner, at the rate that was chosen for it, but for ``settings``."""
+    script: str = ""
+    """Of ``turnwise.trainers``: ``behaviour_cloning``, ``loop``, …"""
+    config: str = ""
+    """The shipped configuration, e.g. ``ppo-maze``."""
+    after: str | None = None
+    """Starts from the model that this learner made of the same seed."""
+    data: bool = False
+    """Reads the study's offline data."""
+    swept: str | None = None
+    """The setting that is swept, e.g. ``optimizer.lr``; none, if the configuration's is kept."""
+    seeds: int | None = pydantic.Field(default=None, ge=1)
+    """Fewer seeds than the study's others, for what costs much and decides little."""
+    settings: dict[str, Any] = pydantic.Field(default_factory=dict)
+    """Settings in place of the configuration's."""
+
+
+class Study(Config):
+    """A study: one task, its learners in order, and how they are compared."""
+
+    title: str
+    """Of its section."""
+    env: str
+    """The environment's id."""
+    levels: list[int] | None = None
+    """Of its tasks; all when omitted."""
+    env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
+    """Constructor arguments of the environment."""
+    thresholds: list[float]
+    """Returns; what is counted is the environment episodes until a learner's curve first reaches them."""
+    against: tuple[str, str] = ("ppo", "archer")
+    """The two learners whose episodes to each threshold are divided, the slower one first."""
+    scale: Scale
+    """Of the normalised score."""
+    data: DataConfig
+    """The offline data."""
+    measure: MeasureConfig = MeasureConfig()
+    """The final measurement."""
+    sweep: SweepConfig
+    """The sweep."""
+    shared: dict[str, Any] = pydantic.Field(default_factory=dict)
+    """Settings of every learner."""
+    learner: list[LearnerConfig]
+    """In the order of the table."""
+
+    def __getitem__(self, name: str) -> LearnerConfig:
+        """A learner, an ablation completed from what it is like.
+
+        Raises:
+            UsageError: there is none of that name.
+        """
+        for found in self.learner:
+            if found.name == name:
+                if found.like is None:
+                    return found
+                base = self[found.like]
+                kept = {"name": name, "like": found.like, "settings": base.settings | found.settings}
+                own = {"seeds": found.seeds} if found.seeds is not None else {}
+                return base.model_copy(update=kept | own)
+        raise UsageError(f"the study has no learner {name!r}; there are {', '.join(one.name for one in self.learner)}")
+
+    def normalised(self, value: float, dataset: float) -> float:
+        """A return on the study's scale, given the dataset's mean return; below ``min`` it is negative."""
+        return normalised(value, self.scale.min, dataset, self.scale.max)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One training run with its measurement.
+
+    Args:
+        learner: its name.
+        digest: of all its settings but ``value`` and ``seed``: what was run with others is another run.
+        value: of the swept setting; ``None`` for learners that are not swept.
+        seed: of the run.
+    """
+
+    learner: str
+    digest: str
+    value: float | None
+    seed: int
+
+    @property
+    def folder(self) -> Path:
+        """Where it lives, below the study's folder."""
+        value = "default" if self.value is None else f"{self.value:g}"
+        return Path(f"{self.learner}-{self.digest}", value, f"seed-{self.seed}")
+
+    def __str__(self) -> str:
+        value = "" if self.value is None else f" at {self.value:g}"
+        return f"{self.learner}{value}, seed {self.seed}"
+
+
+Outcomes = Mapping[Job, float | None]
+"""The mean return that each finished run was measured at; ``None`` where the run failed."""
+
+
+def load_study(name: str) -> Study:
+    """A study by its file's name in ``studies/``, or by a path.
+
+    Raises:
+        ConfigError: there is none, or it is not as it must be.
+    """
+    path = Path(name) if name.endswith(".toml") else STUDIES / f"{name}.toml"
+    if not path.exists():
+        raise ConfigError(
+            f"there is no study {name!r}; there are {', '.join(sorted(p.stem for p in STUDIES.glob('*')))}"
+        )
+    study = load_config(Study, path)
+    for learner in study.learner:
+        for other in (learner.like, learner.after):
+            study[other or learner.name]
+    return study
+
+
+def normalised(value: float, low: float, middle: float, high: float) -> float:
+    """LMRL-Gym's score (arXiv 2311.18232, §5): ``low`` is 0, ``middle`` is 50, ``high`` is 100, linear between."""
+    if value <= middle:
+        return 50 * (value - low) / (middle - low)
+    return 50 + 50 * (value - middle) / (high - middle)
+
+
+def digest(study: Study, name: str) -> str:
+    """Eight hex digits of everything that a learner's run depends on, besides the swept value and the seed."""
+    learner = study[name]
+    shipped = tomllib.loads(config_path(learner).read_text(encoding="utf-8"))
+    parts: dict[str, Any] = {
+        "script": learner.script,
+        "config": shipped,
+        "env": [study.env, study.levels, study.env_kwargs],
+        "settings": study.shared | learner.settings,
+        "swept": learner.swept,
+        "data": study.data.model_dump() if learner.data else None,
+        "after": digest(study, learner.after) if learner.after else None,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def config_path(learner: LearnerConfig) -> Path:
+    """The configuration that a learner starts from."""
+    return CONFIGS / f"{learner.config}.toml"
+
+
+def words(study: Study, job: Job, outcomes: Outcomes, *, root: Path) -> list[str]:
+    """The command line of a run's training script; ``root`` is the study's folder."""
+    learner = study[job.learner]
+    settings = flat(study.shared | learner.settings) | {"env": study.env}
+    settings |= {"seed": job.seed, "out": str(root / job.folder / "run"), "threads": 1}
+    settings |= {"progress": False, "tensorboard": False}
+    settings |= flat({"episodes": {"env_kwargs": study.env_kwargs}})
+    if study.levels is not None:
+        settings["levels"] = study.levels
+    if learner.data:
+        settings["demonstrations.store"] = str(root / data_folder(study))
+    if learner.after is not None:
+        before = reported(study, learner.after, job.seed, outcomes)
+        assert before is not None, f"{job} was started before what it starts from"
+        settings["model"] = str(root / before.folder / "run" / "model")
+    if learner.swept is not None and job.value is not None:
+        settings[learner.swept] = job.value
+    return ["--config", str(config_path(learner)), *(f"{key}={json.dumps(value)}" for key, value in settings.items())]
+
+
+def data_folder(study: Study) -> str:
+    """The name of the folder with the study's offline data: other data have another name."""
+    text = json.dumps([study.env, study.levels, study.env_kwargs, study.data.model_dump()])
+    return f"data-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as ``table.key``."""
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
+def choose(scores: Mapping[float, Sequence[float | None]]) -> float | None:
+    """The rule of the sweep: the value with the best mean return; of equals the smaller; a failed run is the worst.
+
+    Args:
+        scores: by value, the return of each of its seeds; ``None`` for a run that failed.
+
+    Returns:
+        the value, or ``None`` if every value had a run that failed.
+    """
+    means = {v: -math.inf if None in found else statistics.fmean(map(_number, found)) for v, found in scores.items()}
+    best = min(means, key=lambda value: (-means[value], value))
+    return best if means[best] > -math.inf else None
+
+
+def swept_jobs(study: Study, name: str) -> dict[float, list[Job]]:
+    """The runs of a learner's sweep, by value. Those of an ablation are of the learner it is like."""
+    learner = study[name]
+    if learner.like is not None:
+        return swept_jobs(study, learner.like)
+    if learner.swept is None:
+        return {}
+    mark = digest(study, name)
+    seeds = range(SWEEP_SEED, SWEEP_SEED + study.sweep.seeds)
+    return {value: [Job(name, mark, value, seed) for seed in seeds] for value in study.sweep.values}
+
+
+State = Literal["open", "impossible"]
+
+
+def chosen(study: Study, name: str, outcomes: Outcomes) -> float | None | State:
+    """The swept value that a learner's reported runs have; ``"open"`` before its sweep is over."""
+    sweep = swept_jobs(study, name)
+    if not sweep:
+        return None
+    if any(job not in outcomes for jobs in sweep.values() for job in jobs):
+        return "open"
+    best = choose({value: [outcomes[job] for job in jobs] for value, jobs in sweep.items()})
+    return "impossible" if best is None else best
+
+
+def reported(study: Study, name: str, seed: int, outcomes: Outcomes) -> Job | None:
+    """The run of a learner at its chosen value, if that is known."""
+    value = chosen(study, name, outcomes)
+    return None if isinstance(value, str) else Job(name, digest(study, name), value, seed)
+
+
+def ready(study: Study, names: Sequence[str], seeds: Sequence[int], outcomes: Outcomes) -> list[Job]:
+    """The runs that can start now and are not finished, the most urgent first, so that ``names`` have all ``seeds``."""
+    found: dict[Job, None] = {}
+    for name in names:
+        own = study[name].seeds
+        for seed in seeds if own is None else seeds[:own]:
+            found |= dict.fromkeys(_towards(study, name, seed, outcomes))
+    return list(found)
+
+
+def _towards(study: Study, name: str, seed: int, outcomes: Outcomes) -> Iterator[Job]:
+    value = chosen(study, name, outcomes)
+    if value == "impossible":
+        return
+    if value == "open":
+        for jobs in swept_jobs(study, name).values():
+            for job in jobs:
+                yield from _start(study, job, outcomes)
+        return
+    assert not isinstance(value, str)
+    yield from _start(study, Job(name, digest(study, name), value, seed), outcomes)
+
+
+def _start(study: Study, job: Job, outcomes: Outcomes) -> Iterator[Job]:
+    if job in outcomes:
+        return
+    after = study[job.learner].after
+    if after is not None:
+        before = reported(study, after, job.seed, outcomes)
+        if before is None or before not in outcomes:
+            yield from _towards(study, after, job.seed, outcomes)
+            return
+        if outcomes[before] is None:
+            return  # nothing to start from; the report says which runs are missing
+    yield job
+
+
+def _number(value: float | None) -> float:
+    assert value is not None
+    return value

@@ -1,0 +1,284 @@
+"""What a study's results say: scores with intervals, episodes to a return, curves, in Markdown and one picture."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import study_plan as plan
+from matplotlib.figure import Figure
+from study_plan import Job, Study
+
+from turnwise.evals.bootstrap import bootstrap
+from turnwise.evals.curves import read_run
+from turnwise.evals.statistics import Estimate
+
+METRIC = "eval/return"
+Trace = Sequence[tuple[float, float]]
+"""A learning curve: environment episodes so far, and the mean return of an evaluation then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """When a run first reached a return.
+
+    Args:
+        episodes: environment episodes until then; all it had, if it never did: a lower bound.
+        reached: whether it did.
+    """
+
+    episodes: float
+    reached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One learner's reported runs.
+
+    Args:
+        name: of the learner.
+        value: of the swept setting.
+        lines: its results, by seed.
+        traces: its curves, in the same order.
+        failed: how many seeds failed.
+    """
+
+    name: str
+    value: float | None
+    lines: tuple[Mapping[str, Any], ...]
+    traces: tuple[Trace, ...]
+    failed: int
+
+
+def reach(trace: Trace, threshold: float) -> Reach:
+    """The first evaluation of a curve at or above a threshold; no smoothing, no interpolation."""
+    for episodes, value in trace:
+        if value >= threshold:
+            return Reach(episodes, True)
+    return Reach(trace[-1][0] if trace else 0.0, False)
+
+
+def ratio_of_medians(slow: Sequence[float], fast: Sequence[float]) -> Estimate:
+    """How many times the episodes: medians over seeds divided, each side's seeds resampled on their own."""
+    values = np.array([*slow, *fast], dtype=float)
+    sides = ["slow"] * len(slow) + ["fast"] * len(fast)
+
+    def ratio(places: Any) -> float:
+        chosen = places.astype(int)
+        first = chosen < len(slow)
+        below = float(np.median(values[chosen[~first]]))
+        return float(np.median(values[chosen[first]])) / max(below, 1.0)  # nobody needs fewer than one episode
+
+    return bootstrap(range(len(values)), ratio, strata=sides, method="percentile")
+
+
+def aggregate(scores: Mapping[str, Sequence[float]]) -> Estimate:
+    """The mean normalised score over tasks, seeds resampled within each task (Agarwal et al., arXiv 2108.13264)."""
+    values = [value for task in scores.values() for value in task]
+    return bootstrap(values, strata=[name for name, task in scores.items() for _ in task], method="percentile")
+
+
+def table_rows(study: Study, root: Path, results: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """The reported runs of every learner whose sweep is over, in the study's order."""
+    by_job = {Job(one["learner"], one["digest"], one["value"], one["seed"]): one for one in results}
+    outcomes = {job: line["return"] for job, line in by_job.items()}
+    rows = []
+    for learner in study.learner:
+        value = plan.chosen(study, learner.name, outcomes)
+        if isinstance(value, str):
+            continue
+        mark = plan.digest(study, learner.name)
+        jobs = sorted(
+            (j for j in by_job if (j.learner, j.digest, j.value) == (learner.name, mark, value)), key=lambda j: j.seed
+        )
+        jobs = [job for job in jobs if job.seed < plan.SWEEP_SEED]
+        done = [job for job in jobs if outcomes[job] is not None]
+        if jobs:
+            traces = tuple(trace_of(root / job.folder / "run") for job in done)
+            rows.append(Row(learner.name, value, tuple(by_job[j] for j in done), traces, len(jobs) - len(done)))
+    return rows
+
+
+def trace_of(run: Path) -> Trace:
+    """The curve in a run's folder."""
+    return [(episodes, value) for episodes, value, _ in read_run(run).series(METRIC).values()]
+
+
+def score_table(study: Study, rows: Sequence[Row], dataset: float) -> list[str]:
+    """One line per learner: the score with its interval over seeds, the raw return, what it cost."""
+    lines = [
+        "| learner | rate | seeds | normalised score (95 %) | return | success | episodes | CPU s |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        returns = [line["return"] for line in row.lines]
+        failed = f" ({row.failed} failed)" if row.failed else ""
+        if not returns:
+            lines.append(f"| {row.name} | {rate(row.value)} | 0{failed} | – | – | – | – | – |")
+            continue
+        score = bootstrap([study.normalised(value, dataset) for value in returns])
+        raw = bootstrap(returns)
+        success = statistics.fmean(line["success"] for line in row.lines)
+        episodes = statistics.fmean(line["episodes"] for line in row.lines)
+        seconds = statistics.fmean(line["cpu_seconds_training"] for line in row.lines)
+        lines.append(
+            f"| {row.name} | {rate(row.value)} | {len(returns)}{failed} | {spread(score, 1)} | {spread(raw, 2)} "
+            f"| {success:.0%} | {episodes:,.0f} | {seconds:.0f} |"
+        )
+    return lines
+
+
+def reach_table(study: Study, rows: Sequence[Row]) -> list[str]:
+    """Episodes until a curve first reaches each threshold: medians over seeds, and the ratio of the two compared."""
+    slow, fast = study.against
+    online = [row for row in rows if any(trace and trace[-1][0] for trace in row.traces)]
+    heads = [f"to {threshold:g}" for threshold in study.thresholds]
+    lines = [f"| learner | {' | '.join(heads)} |", "|---|" + "---|" * len(heads)]
+    found = {row.name: [[reach(t, threshold) for t in row.traces] for threshold in study.thresholds] for row in online}
+    for name, columns in found.items():
+        lines.append(f"| {name} | {' | '.join(median_cell(column) for column in columns)} |")
+    if slow in found and fast in found:
+        cells = [ratio_cell(a, b) for a, b in zip(found[slow], found[fast], strict=True)]
+        lines.append(f"| **{slow} : {fast}** | {' | '.join(cells)} |")
+    return lines if online else []
+
+
+def median_cell(column: Sequence[Reach]) -> str:
+    """The median over seeds with its interval, and how many seeds reached it; ``≥`` where the median one did not."""
+    episodes = [one.episodes for one in column]
+    estimate = bootstrap(episodes, lambda x: float(np.median(x)), method="percentile")
+    bound = "≥ " if censored(column) else ""
+    reached = sum(one.reached for one in column)
+    return f"{bound}{spread(estimate, 0)}, {reached} of {len(column)}"
+
+
+def ratio_cell(slow: Sequence[Reach], fast: Sequence[Reach]) -> str:
+    """The ratio of medians with its interval: a lower bound if the slower one's median run never arrived."""
+    if censored(fast):
+        return "–"
+    estimate = ratio_of_medians([one.episodes for one in slow], [one.episodes for one in fast])
+    return f"{'≥ ' if censored(slow) else ''}{spread(estimate, 1)}"
+
+
+def censored(column: Sequence[Reach]) -> bool:
+    """Whether the median of the episodes rests on runs that never arrived, so that it is a lower bound."""
+    middle = statistics.median(one.episodes for one in column)
+    return any(not one.reached and one.episodes <= middle for one in column)
+
+
+def sweep_table(study: Study, results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Every rate of every sweep with its mean return: what was looked at before the reported seeds ran."""
+    outcomes = {Job(one["learner"], one["digest"], one["value"], one["seed"]): one["return"] for one in results}
+    values = study.sweep.values
+    lines = [f"| sweep | {' | '.join(rate(value) for value in values)} |", "|---|" + "---|" * len(values)]
+    for learner in study.learner:
+        sweep = {} if learner.like else plan.swept_jobs(study, learner.name)
+        if sweep and all(job in outcomes for jobs in sweep.values() for job in jobs):
+            best = plan.chosen(study, learner.name, outcomes)
+            cells = []
+            for value, jobs in sweep.items():
+                found = [outcomes[job] for job in jobs]
+                mean = "failed" if None in found else f"{statistics.fmean(x for x in found if x is not None):.2f}"
+                cells.append(f"**{mean}**" if value == best else mean)
+            lines.append(f"| {learner.name} | {' | '.join(cells)} |")
+    return lines if len(lines) > 2 else []
+
+
+def write_report(study: Study, root: Path, results: Sequence[Mapping[str, Any]], docs: Path) -> Path:
+    """Put the study's section into ``results.md``, between its marks, and its curves into a picture beside it.
+
+    Returns:
+        the file.
+    """
+    about = json.loads((root / "data.json").read_text(encoding="utf-8"))
+    current = [one for one in results if one["measure"] == results[-1]["measure"]] if results else []
+    rows = table_rows(study, root, current)
+    name, file = root.name, docs / "results.md"
+    budget = study.measure
+    lines = [
+        f"### {study.title}",
+        "",
+        f"`python benchmarks/study.py {name}`; `{study.env}`. Scale: {study.scale.min:g} is 0, the offline data's mean "
+        f"return {about['return']:.2f} ({about['episodes']} episodes, {about['success']:.0%} solved) is 50, "
+        f"{study.scale.max:g} is 100. Each run is measured in {budget.attempts} episodes from each of "
+        f"{budget.tasks} tasks; intervals are BCa bootstraps over seeds.",
+        "",
+        *score_table(study, rows, about["return"]),
+    ]
+    if sweep := sweep_table(study, current):
+        seeds = f"{plan.SWEEP_SEED} … {plan.SWEEP_SEED + study.sweep.seeds - 1}"
+        lines += ["", f"Mean return on the sweep's own seeds ({seeds}), the chosen rate in bold:", "", *sweep]
+    if reaches := reach_table(study, rows):
+        lines += [
+            "",
+            "Environment episodes until the evaluation during training first reaches a return: median over seeds "
+            "(95 % bootstrap), how many seeds reached it; a seed that never did counts with all its episodes (≥).",
+            "",
+            *reaches,
+        ]
+    if draw(study, rows, docs / f"results-{name}.png"):
+        lines += ["", f"![Return against environment episodes, {study.title}](results-{name}.png)"]
+    place(file, name, "\n".join(lines))
+    return file
+
+
+def place(file: Path, name: str, text: str) -> None:
+    """Write a section between its marks; what stands elsewhere in the file stays. New sections go to the end."""
+    begin, end = f"<!-- study: {name} -->", f"<!-- end: {name} -->"
+    old = file.read_text(encoding="utf-8") if file.exists() else "# Results\n"
+    section = f"{begin}\n{text}\n{end}"
+    if begin in old and end in old:
+        new = old[: old.index(begin)] + section + old[old.index(end) + len(end) :]
+    else:
+        new = f"{old.rstrip()}\n\n{section}\n"
+    file.write_text(new, encoding="utf-8")
+
+
+def draw(study: Study, rows: Sequence[Row], path: Path) -> bool:
+    """Mean curves with their range over seeds; whether there was anything to draw."""
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained", dpi=130)
+    axes = figure.subplots()
+    drawn = False
+    for row in rows:
+        traces = [trace for trace in row.traces if trace]
+        if not traces:
+            continue
+        if not any(trace[-1][0] for trace in traces):  # learnt from data alone: a level, not a curve
+            level = statistics.fmean(trace[-1][1] for trace in traces)
+            axes.axhline(level, linewidth=1, linestyle=":", color=f"C{len(axes.lines)}", label=f"{row.name} (offline)")
+            drawn = True
+            continue
+        shortest = min(len(trace) for trace in traces)
+        values = np.array([[value for _, value in trace[:shortest]] for trace in traces])
+        episodes = np.mean([[x for x, _ in trace[:shortest]] for trace in traces], axis=0)
+        colour = f"C{len(axes.lines)}"
+        axes.plot(episodes, values.mean(0), label=f"{row.name} ({len(traces)} seeds)", color=colour)
+        axes.fill_between(episodes, values.min(0), values.max(0), alpha=0.15, color=colour, linewidth=0)
+        drawn = True
+    axes.set_xscale("symlog", linthresh=50)
+    axes.set_xlabel("environment episodes")
+    axes.set_ylabel("return")
+    axes.set_title(study.title)
+    axes.grid(alpha=0.3)
+    if drawn:
+        axes.legend(frameon=False, fontsize=8)
+        figure.savefig(path, metadata={"Software": None})
+    return drawn
+
+
+def spread(estimate: Estimate, digits: int) -> str:
+    """An estimate with its interval, e.g. ``-12.30 (-13.10 … -11.50)``."""
+    text = f"{estimate.value:,.{digits}f}"
+    if estimate.low is None or estimate.high is None:
+        return text
+    return f"{text} ({estimate.low:,.{digits}f} … {estimate.high:,.{digits}f})"
+
+
+def rate(value: float | None) -> str:
+    """A swept value, as the tables have it."""
+    return "–" if value is None else f"{value:g}"

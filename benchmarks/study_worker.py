@@ -1,0 +1,87 @@
+"""One run of a study in a process of its own: train, then measure the model. ``study.py`` starts it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from turnwise.agents.named import agent_from
+from turnwise.evals.evaluate import EvalConfig, evaluate
+from turnwise.rollouts.store import load_episodes
+
+INTERRUPTED = 130
+
+
+def main(path: Path) -> int:
+    """Do what ``job.json`` says; the result goes to ``result.json`` beside it. Half-done work is continued."""
+    job = json.loads(path.read_text(encoding="utf-8"))
+    folder, run = path.parent, path.parent / "run"
+    began = time.process_time()
+    try:
+        code = 0 if (folder / "trained").exists() else _train(job, run)
+    finally:
+        spend(folder, "training", time.process_time() - began)
+    if code:
+        return code
+    (folder / "trained").touch()
+    began = time.process_time()
+    try:
+        measured = _measure(job, run / "model", folder / f"measured-{job['measure_digest']}")
+    finally:
+        spend(folder, "measuring", time.process_time() - began)
+    if measured is None:
+        return INTERRUPTED
+    result = measured | {f"cpu_seconds_{part}": seconds for part, seconds in spent(folder).items()}
+    partial = folder / ".result.json"
+    partial.write_text(json.dumps(result) + "\n", encoding="utf-8")
+    partial.replace(folder / "result.json")
+    return 0
+
+
+def spend(folder: Path, part: str, seconds: float) -> None:
+    """Note processor time; a run that is continued spends in several processes."""
+    with (folder / "spent.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"part": part, "seconds": seconds}) + "\n")
+
+
+def spent(folder: Path) -> dict[str, float]:
+    """Processor seconds by part, over all processes that worked on the run."""
+    total: dict[str, float] = {"training": 0.0, "measuring": 0.0}
+    for line in (folder / "spent.jsonl").read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        total[entry["part"]] += entry["seconds"]
+    return total
+
+
+def _train(job: dict[str, Any], run: Path) -> int:
+    module = importlib.import_module(f"turnwise.trainers.{job['script']}")
+    words = [*job["words"], *(["resume=true"] if (run / "config.json").exists() else [])]
+    code: int = module.main(words)
+    return code
+
+
+def _measure(job: dict[str, Any], model: Path, store: Path) -> dict[str, Any] | None:
+    """Mean return and success over the study's tasks; ``None`` if it was interrupted."""
+    config = EvalConfig.model_validate(job["measure"] | {"policy": str(model)})
+    agent = agent_from(str(model), max_batch=256, seed=config.seed)
+    summary = evaluate(config, agent, store=store, resume=store.exists())
+    if not summary.complete:
+        return None
+    episodes = [episode for episode in load_episodes(store) if episode.scored]
+    returns = [episode.total_reward for episode in episodes]
+    return {
+        "return": sum(returns) / len(returns),
+        "success": sum(episode.success for episode in episodes) / len(episodes),
+        "turns": sum(len(episode.turns) for episode in episodes) / len(episodes),
+        "measured_episodes": len(episodes),
+    }
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(main(Path(sys.argv[1])))
