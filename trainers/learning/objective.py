@@ -80,7 +80,7 @@ class LossConfig(Config):
     level: Level = "token"
     """What an importance ratio is taken over: ``token``, ``turn`` or ``trajectory``."""
     length_normalised: bool = False
-    """A turn's or trajectory's ratio is the geometric mean over its tokens (GSPO), not the product: bounds then mean the
+    """A turn's or trajectory's ratio is the geometric mean over its tokens (GSPO), not the product: bounds mean the
     same for long and short ones, and must be far narrower (GSPO: 3e-4 and 4e-4)."""
     kind: Kind = "ppo"
     """The surrogate: ``ppo``, ``cispo`` or ``reinforce``."""
