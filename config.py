@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,6 +51,25 @@ def load_config(model: type[C], path: Path | str | None = None, overrides: Seque
         typed = {override.partition("=")[0].strip() for override in overrides}
         said = [_explain(model, p, path, source, typed) for p in error.errors(include_url=False)]
         raise ConfigError("; ".join(_listed_once(said))) from None
+
+
+def beneath(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, and what ``defaults`` say where nothing was; tables are merged key by key.
+
+    Args:
+        defaults: e.g. ``{"loss": {"level": "trajectory"}}``.
+        given: wins. A ``Config`` in it counts as the fields that were set in it.
+    """
+    merged = dict(given)
+    for name, default in defaults.items():
+        mine = merged.get(name)
+        if isinstance(mine, Config):
+            mine = mine.model_dump(exclude_unset=True)
+        if isinstance(default, Mapping) and isinstance(mine, Mapping):
+            merged[name] = beneath(default, mine)
+        else:
+            merged.setdefault(name, default)
+    return merged
 
 
 def _override(data: dict[str, Any], override: str) -> None:

@@ -67,6 +67,17 @@ class Batch:
         sums = torch.zeros(len(self.episodes), dtype=torch.float64)
         return sums.index_add_(0, self.episode_U, self.reward_U.double()).float()
 
+    @property
+    def group_U(self) -> Tensor:
+        """Which group each turn is of, ``[U]``."""
+        return self.group_E[self.episode_U]
+
+    @property
+    def place_U(self) -> Tensor:
+        """Which turn of its episode each turn is, from 0, ``[U]``."""
+        counts = torch.bincount(self.episode_U, minlength=len(self.episodes))
+        return torch.arange(self.episode_U.numel()) - (torch.cumsum(counts, 0) - counts)[self.episode_U]
+
     def turns(self, episode: int) -> slice:
         """Where the turns of an episode stand among the U turns."""
         first = sum(len(each.turns) for each in self.episodes[:episode])

@@ -1,0 +1,33 @@
+"""GRPO: PPO's clipped loss with the mean of a group of attempts as the baseline, and no critic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from ..critics.values import Values
+from ..learning.advantages import Scale, centred
+from ..learning.batch import Batch
+from .algorithm import Algorithm, Credit
+
+
+class GRPO(Algorithm):
+    """``A_i = (R_i − R̄) / std`` on every token of attempt i (Shao et al., arXiv 2402.03300, eq. 3 and section 4.1.2).
+
+    Unlike the paper's, the default divides by nothing: a deviation in the group weights a task by how *little* its
+    attempts differ, and a mean over each trajectory's tokens weights short ones more (Dr. GRPO, Liu et al.,
+    arXiv 2503.20783). ``normaliser="traj_sum"`` undoes the second too, and is then Dr. GRPO but for a constant.
+    """
+
+    paper: ClassVar[Mapping[str, Any]] = {"normaliser": "traj_mean"}
+    smallest_group: ClassVar[int] = 2
+
+    name: Literal["grpo"] = "grpo"
+    """Group-relative policy optimisation."""
+    std: Scale = "none"
+    """What advantages are divided by: ``none``; the deviation in the ``group`` (the paper); or that of all advantages
+    in the ``batch`` (REINFORCE++, arXiv 2501.03262; ScaleRL, arXiv 2510.13786)."""
+
+    def credit(self, batch: Batch, values: Values | None) -> Credit:
+        """``(R_i − R̄) / std`` on every sampled token of trajectory i."""
+        return Credit(batch.rows.with_advantage(centred(batch.return_E, batch.group_E, scale=self.std)))

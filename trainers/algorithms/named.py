@@ -1,0 +1,35 @@
+"""The algorithms of ``trainers/on_policy.py`` by name. A new one is a file in this folder and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import pydantic
+
+from .algorithm import Algorithm
+from .gigpo import GiGPO
+from .grpo import GRPO
+from .m_grpo import MGRPO
+from .ppo import PPO
+from .reinforce import Reinforce
+from .rloo import RLOO
+from .turn_credit import TurnCredit
+
+AnyAlgorithm = Annotated[
+    Reinforce | RLOO | GRPO | MGRPO | GiGPO | TurnCredit | PPO, pydantic.Field(discriminator="name")
+]
+"""What a configuration's ``algorithm`` may be; its ``name`` says which."""
+
+ALGORITHMS: Mapping[str, type[Algorithm]] = {
+    kind.model_fields["name"].default: kind for kind in (Reinforce, RLOO, GRPO, MGRPO, GiGPO, TurnCredit, PPO)
+}
+"""The same, by name."""
+
+
+def algorithm_named(given: Any) -> type[Algorithm] | None:
+    """The class that a configuration's ``algorithm`` means, before it is validated; ``None`` if it means none."""
+    if isinstance(given, Algorithm):
+        return type(given)
+    name = given.get("name") if isinstance(given, Mapping) else None
+    return ALGORITHMS.get(name) if isinstance(name, str) else None

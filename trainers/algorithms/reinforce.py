@@ -1,0 +1,56 @@
+"""REINFORCE: every turn is credited with what came after it (or every turn with all that came)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import pydantic
+import torch
+from torch import Tensor
+
+from ..critics.values import Values
+from ..learning.advantages import centred, returns_to_go
+from ..learning.batch import Batch
+from .algorithm import Algorithm, Credit
+
+
+class Reinforce(Algorithm):
+    """Monte-Carlo policy gradient (Williams 1992), ``∇J = E Σ_u (G_u − b) Σ_{t∈u} ∇ log π(a_t)``.
+
+    ``G_u = Σ_{v≥u} γ^{v−u} r_v`` is the return from turn u on, γ per turn (Sutton & Barto 2018, section 13.3, without
+    the factor γ^u, as everybody does). A batch mean is a baseline that depends on the episode itself, a bias of 1/N:
+    with few episodes, RLOO is the unbiased choice. An episode that a limit cut off counts for what it was paid.
+    """
+
+    paper: ClassVar[Mapping[str, Any]] = {"epochs": 1, "normaliser": "traj_sum", "loss": {"kind": "reinforce"}}
+
+    name: Literal["reinforce"] = "reinforce"
+    """REINFORCE."""
+    credit_over: Literal["turn", "episode"] = "turn"
+    """What a turn is credited with: the return from it on (``turn``), or all of the episode's (``episode``)."""
+    gamma: float = pydantic.Field(default=1.0, ge=0, le=1)
+    """Discount per turn."""
+    baseline: Literal["none", "batch", "turn_index"] = "batch"
+    """What is subtracted: nothing, the mean over the batch, or over the batch's turns at the same place in their
+    episodes."""
+
+    def credit(self, batch: Batch, values: Values | None) -> Credit:
+        """``G_u − b`` on each sampled token of turn u."""
+        return Credit(batch.rows.with_turn_advantage(self._compared(batch, self._return_U(batch))))
+
+    def _return_U(self, batch: Batch) -> Tensor:
+        return_U = returns_to_go(batch, self.gamma)
+        if self.credit_over == "turn":
+            return return_U
+        first_E = torch.zeros(len(batch.episodes)).index_add_(
+            0, batch.episode_U, torch.where(batch.place_U == 0, return_U, 0.0)
+        )
+        return first_E[batch.episode_U]
+
+    def _compared(self, batch: Batch, return_U: Tensor) -> Tensor:
+        if self.baseline == "none":
+            return return_U
+        if self.baseline == "turn_index":
+            return centred(return_U, batch.place_U)
+        return centred(return_U, torch.zeros_like(batch.place_U))

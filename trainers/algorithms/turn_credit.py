@@ -1,0 +1,43 @@
+"""Turn-level credit: where turns are paid, each is judged by what followed it, against its peers at the same place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import pydantic
+
+from ..critics.values import Values
+from ..learning.advantages import Scale, centred, returns_to_go
+from ..learning.batch import Batch
+from .algorithm import Algorithm, Credit
+
+
+class TurnCredit(Algorithm):
+    """``A_{i,u} = (G_{i,u} − mean_j G_{j,u}) / std`` with ``G_{i,u} = Σ_{v≥u} γ^{v−u} r_{i,v}``.
+
+    The turn-level advantage of MT-GRPO (Zeng et al., arXiv 2505.11821, section 4), for any number of turns and for
+    rewards on any of them. The mean is over those of the group that came as far as turn u. Who alone came that far
+    has nobody to be compared with at that turn: with ``outcome`` above 0 such turns still share in the episode's.
+    """
+
+    paper: ClassVar[Mapping[str, Any]] = {"normaliser": "traj_mean"}
+    smallest_group: ClassVar[int] = 2
+
+    name: Literal["turn-credit"] = "turn-credit"
+    """Turn-level credit from dense rewards."""
+    gamma: float = pydantic.Field(default=1.0, ge=0, le=1)
+    """Discount per turn."""
+    outcome: float = pydantic.Field(default=0.0, ge=0)
+    """Weight of the episode's own advantage (as in GRPO), added to that of each of its turns."""
+    std: Scale = "none"
+    """What advantages are divided by: ``none``, the deviation in the ``group`` (here: of the turns compared), or in the
+    ``batch``."""
+
+    def credit(self, batch: Batch, values: Values | None) -> Credit:
+        """The return from a turn on, against the group's at the same place, on each of the turn's sampled tokens."""
+        place_U = batch.place_U
+        longest = int(place_U.max()) + 1 if place_U.numel() else 1
+        turn_U = centred(returns_to_go(batch, self.gamma), batch.group_U * longest + place_U, scale=self.std)
+        episode_E = centred(batch.return_E, batch.group_E, scale=self.std)
+        return Credit(batch.rows.with_turn_advantage(turn_U + self.outcome * episode_E[batch.episode_U]))

@@ -1,0 +1,196 @@
+"""On-policy learning: play, give credit, take a few steps, forget. REINFORCE, RLOO, GRPO, GiGPO, PPO and their like.
+
+What they differ in is one small file each in ``trainers/algorithms/``: how credit is given. The rest is here, and the
+loss that belongs to an algorithm's paper is set by naming it. Run it with ``turnwise train grpo --config
+configs/grpo-maze.toml`` or ``python -m turnwise.trainers.on_policy algorithm.name=rloo env=… model=…``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Self
+
+import pydantic
+import torch
+
+from ..config import beneath
+from ..tasks.rng import Rng
+from .algorithms.named import AnyAlgorithm, algorithm_named
+from .critics.token_values import ValuesConfig, token_values
+from .critics.values import Values
+from .learning.batch import Batch
+from .learning.groups import Group
+from .learning.learner import Learner, OptimizerConfig, Update
+from .learning.normalisers import Normaliser, normaliser
+from .learning.objective import LossConfig
+from .learning.rows import Rows
+from .learning.updates import minibatches, parts_of, summary
+from .runs.dynamic_sampling import DynamicSampling, draw
+from .runs.metrics import Stopwatch
+from .runs.script import script
+from .runs.session import TrainingRun
+from .runs.setup import RunResult, TrainConfig
+
+
+class OnPolicyConfig(TrainConfig):
+    """Settings of an on-policy run. What an algorithm's paper settles follows from its name, unless it is set."""
+
+    model: str
+    """The model folder to start from: one that succeeds sometimes, such as behaviour cloning makes."""
+    out: str = "runs/on-policy"
+    """The run's folder; ``runs/`` and the algorithm's name when omitted."""
+    algorithm: AnyAlgorithm
+    """How credit is given: ``algorithm.name`` and that algorithm's own settings."""
+    tasks: int = pydantic.Field(default=12, ge=1)
+    """Tasks per step."""
+    k: int = pydantic.Field(default=6, ge=1)
+    """Attempts per task."""
+    sampling: DynamicSampling = DynamicSampling()
+    """Which groups are learnt from."""
+    epochs: int = pydantic.Field(default=1, ge=1)
+    """Passes over each step's episodes."""
+    minibatch: int | None = pydantic.Field(default=None, ge=1)
+    """Episodes per optimizer step; all in one when omitted."""
+    normaliser: Normaliser = "traj_mean"
+    """What a token counts for: see ``trainers/learning/normalisers.py``."""
+    denominator: float | None = pydantic.Field(default=None, gt=0)
+    """Divides the loss of every update, instead of the number of trajectories, tokens or groups in an average one."""
+    min_advantage: float = pydantic.Field(default=0.0, ge=0)
+    """Tokens whose advantage is smaller in size count for nothing."""
+    loss: LossConfig = LossConfig()
+    """The loss."""
+    values: ValuesConfig = ValuesConfig()
+    """The critic, for algorithms that need one."""
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _as_in_the_paper(cls, given: Any) -> Any:
+        """Beneath what was set, what follows from the algorithm's name."""
+        if not isinstance(given, Mapping):
+            return given
+        algorithm = algorithm_named(given.get("algorithm"))
+        if algorithm is None:
+            return given
+        name = algorithm.model_fields["name"].default
+        return beneath({"out": f"runs/{name}", **algorithm.paper}, given)
+
+    @pydantic.model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if self.k < self.algorithm.smallest_group:
+            raise ValueError(
+                f"k={self.k} attempts per task leave {self.algorithm.name} without a baseline: it compares attempts at "
+                f"the same task, so k must be {self.algorithm.smallest_group} at least"
+            )
+        if self.normaliser == "const" and self.denominator is None:
+            raise ValueError("normaliser='const' divides by a constant: set denominator")
+        return self
+
+
+def train(config: OnPolicyConfig) -> RunResult:
+    """Run an algorithm to its last step, or until Ctrl-C, which leaves a checkpoint to resume from.
+
+    Raises:
+        UsageError: a setting, the model or the run's folder is not as it must be; a reward is not finite.
+        DivergedError: a loss or gradient was not finite.
+        KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
+    """
+    with TrainingRun(config, config.algorithm.name) as run:
+        checkpoint = run.begin()
+        model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
+        run.open(model, tokenizer, checkpoint, optimizer=scheduled(config))
+        critic = None
+        if config.algorithm.needs_values:
+            critic = token_values(config.values, model, tokenizer, seed=config.seed, dump=run.folder.dump)
+            run.keep("critic", critic)
+        return asyncio.run(_train(config, run, critic))
+
+
+async def _train(config: OnPolicyConfig, run: TrainingRun, critic: Values | None) -> RunResult:
+    async with run:
+        await run.evaluate()
+        while run.step < config.steps:
+            clock = Stopwatch()
+            with clock("sync"):
+                await run.weights.send(run.step)
+            with clock("collect"):
+                drawn = await draw(lambda tasks: run.collect(tasks, config.k), config.tasks, config.sampling)
+            with clock("learn"):
+                learnt = await run.learn(partial(iterate, config, run.learner, critic, drawn.groups, version=run.step))
+            run.finish_step(drawn.tasks)
+            metrics = drawn.metrics() | learnt
+            run.report(metrics | clock.metrics(metrics.get("action_tokens", 0.0)), advance=True)
+            run.checkpoint_if_due()
+            await run.evaluate()
+        return run.finish()
+
+
+def iterate(
+    config: OnPolicyConfig, learner: Learner, critic: Values | None, groups: Sequence[Group], *, version: int
+) -> dict[str, float]:
+    """One iteration on collected groups: credit, the policy's updates, the critic's.
+
+    Args:
+        config: of the run.
+        learner: is updated, but while the critic warms up.
+        critic: is updated; ``None`` for algorithms without.
+        groups: scored episodes by task.
+        version: the policy version that they were sampled with; it also names the shuffle.
+
+    Returns:
+        means over the updates (maxima of what ends in ``_max``), counts, and what the critic says of itself.
+
+    Raises:
+        UsageError: a reward is not finite.
+    """
+    batch = Batch.of(groups)
+    batch = batch.with_rows(learner.recompute_old(batch.rows))
+    warming = critic is not None and version < config.values.warmup
+    algorithm = config.algorithm.warming() if warming else config.algorithm
+    credit = algorithm.credit(batch, critic)
+    rows = weighted(config, credit.rows, len(batch.episodes))
+    updates = [] if warming else update(config, learner, rows, len(batch.episodes), version=version)
+    metrics = summary(updates) | {"rows": float(torch.unique(rows.row).numel())}
+    if critic is not None and credit.target_T is not None:
+        metrics |= critic.fit(rows, credit.target_T)
+    return metrics
+
+
+def weighted(config: OnPolicyConfig, rows: Rows, episodes: int) -> Rows:
+    """The rows, each token with what it counts for in an update: the mean that ``normaliser`` names, of a minibatch."""
+    if config.denominator is not None:
+        weight_T = normaliser(rows, config.normaliser, denominator=config.denominator)
+    else:
+        weight_T = normaliser(rows, config.normaliser) * parts_of(episodes, config.minibatch)
+    return rows.with_weight(torch.where(rows.advantage.abs() < config.min_advantage, 0.0, weight_T))
+
+
+def update(config: OnPolicyConfig, learner: Learner, rows: Rows, episodes: int, *, version: int) -> list[Update]:
+    """Epochs × minibatches of optimizer steps, ended early where the policy has moved too far."""
+    objective, updates = config.loss.objective(), list[Update]()
+    shuffles = (Rng("on-policy", config.seed, version, epoch) for epoch in range(config.epochs))
+    for part in (part for rng in shuffles for part in minibatches(episodes, config.minibatch, rng)):
+        updates.append(learner.step(rows.select(part), objective, version=version))
+        if updates[-1].aborted:
+            break
+    return updates
+
+
+def scheduled(config: OnPolicyConfig) -> OptimizerConfig:
+    """The optimizer's settings, with a ``total`` where none is named: the updates of a run that skips none."""
+    if config.optimizer.total is not None:
+        return config.optimizer
+    learning = config.steps - (config.values.warmup if config.algorithm.needs_values else 0)
+    updates = max(learning, 1) * config.epochs * parts_of(config.tasks * config.k, config.minibatch)
+    return config.optimizer.model_copy(update={"total": updates})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """``python -m turnwise.trainers.on_policy``."""
+    return script(OnPolicyConfig, train, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

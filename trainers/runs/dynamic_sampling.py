@@ -1,0 +1,77 @@
+"""Dynamic sampling: groups that teach nothing are dropped, and further tasks drawn in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import pydantic
+
+from ...config import Config
+from ..learning.groups import Group
+from .collect import Collected
+
+
+class DynamicSampling(Config):
+    """Which groups a step learns from, and how long it looks for them."""
+
+    max_rounds: int = pydantic.Field(default=0, ge=0)
+    """How often tasks are drawn for a step at most, until enough groups teach something; 0 keeps every group."""
+    max_pass_rate: float = pydantic.Field(default=1.0, gt=0, le=1)
+    """Groups of which a larger share succeeded are dropped too (ScaleRL, arXiv 2510.13786, leaves out tasks from 0.9
+    on)."""
+
+    def teaches(self, group: Group) -> bool:
+        """Whether members' returns differ, and not too many of them succeeded."""
+        passed = sum(episode.success for episode in group.members)
+        return len(set(group.returns)) > 1 and passed <= self.max_pass_rate * len(group.members)
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a step learns from.
+
+    Args:
+        groups: those kept, in the order in which their tasks were drawn.
+        tasks: how many tasks were drawn for them: what the data cursor moves by when the step is finished.
+        collected: everything that was played, dropped groups included: returns and success are told of all of it.
+        rounds: how often tasks were drawn.
+    """
+
+    groups: tuple[Group, ...]
+    tasks: int
+    collected: Collected
+    rounds: int = 1
+
+    def metrics(self) -> dict[str, float]:
+        """Those of all that was played, and how much of it was dropped."""
+        return self.collected.metrics() | {
+            "groups": float(len(self.groups)),
+            "groups_dropped": float(len(self.collected.groups) - len(self.groups)),
+            "tasks_drawn": float(self.tasks),
+            "sampling_rounds": float(self.rounds),
+        }
+
+
+async def draw(collect: Callable[[int], Awaitable[Collected]], tasks: int, options: DynamicSampling) -> Drawn:
+    """Collect groups for a step, until ``tasks`` of them teach something (DAPO, arXiv 2503.14476, section 3.2).
+
+    Unlike DAPO, which samples whole batches and throws away what is too much, each round draws as many tasks as are
+    still missing, so that whatever teaches is trained on.
+
+    Args:
+        collect: ``collect(n)`` gives the groups of the first n tasks from the cursor on. It plays only what was not
+            played yet in this step, so that the same draws after a restart continue where they were.
+        tasks: how many groups are wanted.
+        options: which groups teach, and how many rounds there are.
+    """
+    drawn = tasks
+    collected = await collect(drawn)
+    if not options.max_rounds:
+        return Drawn(collected.groups, drawn, collected)
+    rounds, kept = 1, tuple(filter(options.teaches, collected.groups))
+    while len(kept) < tasks and rounds < options.max_rounds:
+        drawn += tasks - len(kept)
+        collected = await collect(drawn)
+        rounds, kept = rounds + 1, tuple(filter(options.teaches, collected.groups))
+    return Drawn(kept, drawn, collected, rounds)
