@@ -1,0 +1,59 @@
+"""EMPG, entropy-modulated policy gradients: confident turns learn more, uncertain ones less (arXiv 2509.09265)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pydantic
+import torch
+from torch import Tensor
+
+from ..learning.batch import Batch
+from ..learning.rows import Rows
+from .modulator import Modulator, per_turn
+
+
+class EMPG(Modulator):
+    """``A_mod(i, t) = A(i, t) · g(H_t) + ζ f(H_{t+1})`` on every sampled token of turn t (Wang et al., 2509.09265).
+
+    H_t is the mean entropy of the turn's tokens, Ĥ the same after a min-max normalisation over the turns of the batch.
+    ``g(H) = e^{−kĤ} / mean e^{−kĤ}`` is self-calibrating: its mean over the batch's turns is 1, so that it moves the
+    signal between turns and adds none. ``f(H) = e^{−k'Ĥ}`` is the future clarity bonus, which an episode's last turn
+    does not get. Afterwards the batch's mean is taken off, which keeps the bonus from praising everything.
+    """
+
+    name: Literal["empg"] = "empg"
+    """Entropy-modulated policy gradients."""
+    k: float = pydantic.Field(default=1.0, ge=0)
+    """Sharpness of g; 0: no turn counts more than another."""
+    k_future: float = pydantic.Field(default=1.0, ge=0)
+    """Sharpness k' of f."""
+    zeta: float = pydantic.Field(default=0.05, ge=0)
+    """Weight ζ of the bonus."""
+    centred: bool = True
+    """Take the mean over the batch's turns off what comes out."""
+
+    def modulate(self, batch: Batch, rows: Rows) -> Rows:
+        """Scale by g, add ζ f of the turn that follows, take off the mean."""
+        sums_U, tokens_U = per_turn(batch, rows, rows.entropy)
+        said_U = tokens_U > 0
+        if not bool(said_U.any()):
+            return rows
+        normal_U = normalised(sums_U / tokens_U.clamp_min(1), said_U)
+        scale_U = torch.exp(-self.k * normal_U)
+        scale_U = scale_U / scale_U[said_U].mean()
+        clarity_U = torch.zeros_like(scale_U)
+        follows_U = (batch.episode_U[1:] == batch.episode_U[:-1]) & said_U[1:]
+        clarity_U[:-1] = torch.where(follows_U, torch.exp(-self.k_future * normal_U[1:]), 0.0)
+        turn_T = rows.turn.clamp_min(0)
+        advantage_T = rows.advantage.double() * scale_U[turn_T] + self.zeta * clarity_U[turn_T]
+        if self.centred:
+            mean_U = per_turn(batch, rows, advantage_T)[0] / tokens_U.clamp_min(1)
+            advantage_T = advantage_T - mean_U[said_U].mean()
+        return rows.with_token_advantage(advantage_T)
+
+
+def normalised(entropy_U: Tensor, said_U: Tensor) -> Tensor:
+    """Ĥ = (H − min) / (max − min) over the turns that have tokens; 0 for all where they are alike."""
+    low, high = entropy_U[said_U].min(), entropy_U[said_U].max()
+    return torch.where(said_U & (high > low), (entropy_U - low) / (high - low).clamp_min(1e-300), 0.0)

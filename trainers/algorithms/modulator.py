@@ -1,0 +1,41 @@
+"""What rescales credit after it was given: some papers are a factor on another's advantages."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ...config import Config
+from ..learning.batch import Batch
+from ..learning.rows import Rows
+
+
+class Modulator(Config):
+    """A modulator is a small frozen configuration with one verb: it turns advantages into other advantages.
+
+    It follows any algorithm, is stateless, and sees the batch that credit was given for. ``trainers/on_policy.py``
+    applies those of a configuration's ``modulators`` in order.
+    """
+
+    name: str
+    """Which modulator."""
+
+    def modulate(self, batch: Batch, rows: Rows) -> Rows:
+        """The rows with other advantages.
+
+        Args:
+            batch: that credit was given for; its rows may be without advantages.
+            rows: with an advantage on every sampled token, and the trainer's own ``entropy``.
+        """
+        raise NotImplementedError
+
+
+def per_turn(batch: Batch, rows: Rows, values_T: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums of a value over the sampled tokens of each turn, and how many there are, ``[U]`` each, in 64 bits.
+
+    A turn whose action has no tokens (a scripted agent's) sums to 0 over 0 tokens.
+    """
+    turns_N = rows.turn[rows.mask]
+    zeros_U = torch.zeros(len(batch.reward_U), dtype=torch.float64)
+    sums_U = zeros_U.index_add(0, turns_N, values_T[rows.mask].double())
+    return sums_U, zeros_U.index_add(0, turns_N, torch.ones(len(turns_N), dtype=torch.float64))
