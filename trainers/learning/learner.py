@@ -179,7 +179,7 @@ class Learner:
         loss_of: Callable[[Scores, Rows], tuple[Tensor, Diagnostics | None]],
     ) -> tuple[float, Diagnostics | None, dict[str, float]]:
         """Sum losses and gradients over micro-batches."""
-        whole: Unit = "episode" if objective and objective.level == "trajectory" else "row"
+        whole: Unit = objective.whole if objective else "row"
         total, seen, entropy = 0.0, [], 0.0
         for part in rows.microbatches(self.options.microbatch_tokens, whole=whole):
             differentiable = objective is not None and objective.needs_entropy_gradient

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .entropy import entropy_of
 from .rows import Rows
 
 
@@ -56,6 +57,6 @@ def score(model: Any, rows: Rows, *, temperature: float = 1.0, entropy_gradient:
     mask = rows.mask.to(device)
     logp_N = logp_NV.gather(-1, rows.ids[rows.mask].to(device)[:, None])[:, 0]
     with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
-        entropy_N = -(logp_NV.exp() * logp_NV).sum(-1)
+        entropy_N = entropy_of(logp_NV)
     blank = torch.zeros(len(rows), device=device)
     return Scores(blank.masked_scatter(mask, logp_N), blank.masked_scatter(mask, entropy_N))
