@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from torch import Tensor
 
@@ -53,3 +53,7 @@ class Algorithm(Config):
             values: the critic, if ``needs_values``.
         """
         raise NotImplementedError
+
+    def warming(self) -> Self:
+        """How credit is given in the first steps, in which only the critic learns."""
+        return self

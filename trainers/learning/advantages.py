@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ...errors import UsageError
 from ...rollouts.episode import Episode, Outcome
+from .batch import Batch
 
 Scale = Literal["none", "group", "batch"]
 """What an advantage is divided by: nothing, or the deviation in its group or in the whole batch."""
@@ -83,6 +84,13 @@ def backward_sums(value_S: Tensor, decay_S: Tensor) -> Tensor:
 def turn_returns(rewards_U: Tensor, gamma: float) -> Tensor:
     """Discounted return from each turn of one episode on, ``[U]``; γ is per *turn*, whatever the turns' lengths."""
     return backward_sums(rewards_U, torch.full_like(rewards_U, gamma))
+
+
+def returns_to_go(batch: Batch, gamma: float) -> Tensor:
+    """Discounted return from each turn of a batch on, ``[U]``, from the batch's rewards; γ is per turn."""
+    counts = torch.bincount(batch.episode_U, minlength=len(batch.episodes)).tolist()
+    parts = [turn_returns(reward_U, gamma) for reward_U in batch.reward_U.split(counts)]
+    return torch.cat(parts) if parts else batch.reward_U
 
 
 def turn_gae(
