@@ -283,7 +283,7 @@ def swept_jobs(study: Study, name: str) -> dict[float, list[Job]]:
 State = Literal["open", "impossible"]
 
 
-def chosen(study: Study, name: str, outcomes: Outcomes) -> float | None | State:
+def chosen(study: Study, name: str, outcomes: Outcomes) -> float | State | None:
     """The swept value that a learner's reported runs have; ``"open"`` before its sweep is over."""
     sweep = swept_jobs(study, name)
     if not sweep:
