@@ -66,6 +66,8 @@ def train(
     chosen = chosen.model_copy(update={"env": environment(chosen.env)})
     with resumable(f"The run in {chosen.out} is whole: the same command with --resume goes on."):
         result = run(chosen)
+    if result.note:
+        remark().print(result.note, markup=False)
     remark().print(f"trained {result.steps} steps", markup=False)
     typer.echo(result.model)
 

@@ -50,7 +50,7 @@ async def _train(config: CloningConfig, run: TrainingRun) -> RunResult:
         episodes = as_said(episodes, config.demonstrations, run)
         rows = fitting(pack(episodes), model.config.max_position_embeddings)
         await run.evaluate()
-        while run.step < config.steps:
+        while not run.over:
             clock = Stopwatch()
             with clock("learn"):
                 batch = minibatch(rows, config.batch, step=run.step, seed=config.seed)

@@ -10,6 +10,7 @@
     ├── _lock             held by the process that trains here (the kernel lets go of it when that process dies)
     ├── demonstrations/  what behaviour cloning played for itself
     ├── diverged.pt       the batch that a run stopped at, if it did
+    ├── best/             the model of the best evaluation so far, where eval.keep_best asks for it
     └── model/            the trained model, for agents.load_model and --policy
 """
 
@@ -17,7 +18,9 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Collection, Iterator
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,7 @@ from ...config import Config
 from ...errors import CheckpointError, UsageError
 from .checkpoint import Checkpoint, Checkpoints
 
-CONFIG, CHECKPOINTS, MODEL = "config.json", "checkpoints", "model"
+CONFIG, CHECKPOINTS, MODEL, BEST = "config.json", "checkpoints", "model", "best"
 
 
 class RunFolder:
@@ -57,6 +60,33 @@ class RunFolder:
     def dump(self) -> Path:
         """Where a batch with a non-finite loss is saved."""
         return self.path / "diverged.pt"
+
+    def keep_best(self, write: Callable[[Path], None], *, step: int) -> None:
+        """Keep a model as the best so far, instead of the one before; whole or not at all.
+
+        Raises:
+            CheckpointError: the disk refuses.
+        """
+        target = self.path / BEST / f"step-{step:08d}"
+        try:
+            with tempfile.TemporaryDirectory(prefix=".best-", dir=self.path) as scratch:
+                write(Path(scratch, "new"))
+                target.parent.mkdir(exist_ok=True)
+                shutil.rmtree(target, ignore_errors=True)
+                Path(scratch, "new").rename(target)
+        except OSError as error:
+            raise CheckpointError(f"cannot keep the best model {target}: {error}") from error
+        for older in target.parent.iterdir():
+            if older != target:
+                shutil.rmtree(older, ignore_errors=True)
+
+    def export_best(self, *, step: int) -> bool:
+        """Make the best model, which is that of ``step``, the trained one; whether it is there."""
+        kept = self.path / BEST / f"step-{step:08d}"
+        if not kept.is_dir():
+            return False
+        shutil.copytree(kept, self.model, dirs_exist_ok=True)
+        return True
 
     @contextmanager
     def held(self) -> Iterator[None]:

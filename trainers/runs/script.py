@@ -44,6 +44,8 @@ def script(config_type: type[C], train: Callable[[C], RunResult], argv: Sequence
         where = f" in {config.out}" if config else ""
         print(f"stopped; the run{where} continues with resume=true", file=sys.stderr)
         return INTERRUPTED
+    if result.note:
+        print(result.note)
     print(f"{result.steps} steps; model: {result.model}")
     return 0
 

@@ -20,9 +20,10 @@ from ...rollouts.pool import EnvPool
 from ...rollouts.store import EpisodeStore, load_episodes
 from .checkpoint import Checkpoint
 from .collect import Collected, collect
+from .early_stop import EarlyStop
 from .generators import capture_generators, restore_generators, seed_generators
 from ..learning.learner import Learner, OptimizerConfig
-from .metrics import MetricsLog, StepProgress
+from .metrics import MetricsLog, StepProgress, read_metrics
 from .run_folder import RunFolder
 from .sampler import TaskSampler
 from .setup import MAY_CHANGE, RunResult, TrainConfig, family_and_tools, round_seed, with_temperature
@@ -135,6 +136,8 @@ class TrainingRun:
         self.weights = InProcess(policy, model, probe)
         log = MetricsLog(self.folder.path, resume_at=self.step, tensorboard=config.tensorboard)
         self.log = self._stack.enter_context(log)
+        judge = config.eval
+        self.early = EarlyStop(patience=judge.patience, stop_at=judge.stop_at, logged=read_metrics(log.path))
         self._bar = self._stack.enter_context(
             StepProgress(self.folder.algorithm, config.steps, done=self.step, enabled=config.progress)
         )
@@ -179,6 +182,11 @@ class TrainingRun:
         )
         return await collect(self.pool, self.agent, drawn, options=options, done=tuple(self.pending), keep=self.pending)
 
+    @property
+    def over(self) -> bool:
+        """Whether the last step is done, or an evaluation ended the run early."""
+        return self.step >= self.config.steps or self.early.reason is not None
+
     def finish_step(self, tasks: int = 0) -> None:
         """The step has been learnt: move on, past its tasks."""
         self.step += 1
@@ -198,7 +206,10 @@ class TrainingRun:
         options = self.config.episodes.options(seed=round_seed("eval", self.config.seed))
         played = (await collect(self.pool, agent, self._held_out, options=options)).metrics()
         wanted = ("return", "success", "turns", "episodes", "unscored")
-        self.report({f"eval/{name}": played[name] for name in wanted if name in played})
+        found = {f"eval/{name}": played[name] for name in wanted if name in played}
+        if self.early.see(self.step, found) and self.config.eval.keep_best:
+            self.folder.keep_best(self._export, step=self.step)
+        self.report(found)
 
     def report(self, metrics: Mapping[str, float], *, advance: bool = False) -> None:
         """Log numbers of the step that was finished last, and show the most telling ones."""
@@ -232,9 +243,22 @@ class TrainingRun:
 
     def finish(self) -> RunResult:
         """Export the model, with how it acted, and say what there is."""
-        save_model(self.model, self.tokenizer, self.folder.model)
-        self.config.agent.settings.save(self.folder.model)
-        return RunResult(self.folder.path, self.folder.model, self.step, dict(self.metrics))
+        notes = [f"stopped early: {self.early.reason}"] if self.early.reason and self.step < self.config.steps else []
+        if notes:
+            self.checkpoint()
+        best = self.early.best
+        if not self.config.eval.keep_best or best is None:
+            self._export(self.folder.model)
+        elif self.folder.export_best(step=best[0]):
+            notes.append(f"the model is that of step {best[0]}, with a held-out return of {best[1]:.4g}")
+        else:
+            self._export(self.folder.model)
+            notes.append(f"the model is the last one: that of the best evaluation, at step {best[0]}, was not kept")
+        return RunResult(self.folder.path, self.folder.model, self.step, dict(self.metrics), "; ".join(notes))
+
+    def _export(self, folder: Path) -> None:
+        save_model(self.model, self.tokenizer, folder)
+        self.config.agent.settings.save(folder)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         self.step = checkpoint.step

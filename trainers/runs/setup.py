@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, Self, cast
 
 import pydantic
 
@@ -90,6 +90,22 @@ class EvalConfig(Config):
     """How many tasks, one episode each, the same ones every time; 0 evaluates nothing."""
     temperature: float | None = pydantic.Field(default=None, ge=0)
     """Of sampling; that of training when omitted, 0 for greedy."""
+    patience: int | None = pydantic.Field(default=None, ge=1)
+    """Stop when the return has not risen for so many evaluations; never when omitted."""
+    stop_at: float | None = pydantic.Field(default=None, gt=0, le=1)
+    """Stop when this share of the tasks is solved; never when omitted."""
+    keep_best: bool = False
+    """Export the model of the best evaluation, by return, instead of the last step's."""
+
+    @pydantic.model_validator(mode="after")
+    def _something_to_judge_by(self) -> Self:
+        judged = [name for name in ("patience", "stop_at", "keep_best") if getattr(self, name) not in (None, False)]
+        if judged and not (self.every and self.episodes):
+            raise ValueError(
+                f"{', '.join(judged)} judges by evaluations while training, and there are none with "
+                f"every={self.every} and episodes={self.episodes}"
+            )
+        return self
 
 
 def with_temperature(agent: ChatAgent, temperature: float) -> ChatAgent:
@@ -188,12 +204,14 @@ class RunResult:
         model: the exported model.
         steps: steps trained in all.
         metrics: the last numbers seen of each name.
+        note: what a person should know about how it ended, such as why it stopped early.
     """
 
     folder: Path
     model: Path
     steps: int
     metrics: Mapping[str, float]
+    note: str = ""
 
 
 def round_seed(purpose: Literal["train", "eval", "demonstrations"], seed: int, step: int = 0) -> int:
