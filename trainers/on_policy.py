@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -18,14 +19,17 @@ import torch
 
 from ..config import beneath
 from ..tasks.rng import Rng
-from .algorithms.named import AnyAlgorithm, algorithm_named
+from .algorithms.named import AnyAlgorithm, AnyModulator, algorithm_named
 from .critics.token_values import ValuesConfig, token_values
 from .critics.values import Values
 from .learning.batch import Batch
+from .learning.entropy import EntropyHistory
 from .learning.groups import Group
+from .learning.kl import kl_in_reward, reference_metrics
 from .learning.learner import Learner, OptimizerConfig, Update
 from .learning.normalisers import Normaliser, normaliser
-from .learning.objective import LossConfig
+from .learning.objective import LossConfig, Objective
+from .learning.reference import Reference
 from .learning.rows import Rows
 from .learning.updates import minibatches, parts_of, summary
 from .runs.dynamic_sampling import DynamicSampling, draw
@@ -44,6 +48,8 @@ class OnPolicyConfig(TrainConfig):
     """The run's folder; ``runs/`` and the algorithm's name when omitted."""
     algorithm: AnyAlgorithm
     """How credit is given: ``algorithm.name`` and that algorithm's own settings."""
+    modulators: tuple[AnyModulator, ...] = ()
+    """What rescales credit after it was given, in this order: tables ``[[modulators]]`` with a ``name``."""
     tasks: int = pydantic.Field(default=12, ge=1)
     """Tasks per step."""
     k: int = pydantic.Field(default=6, ge=1)
@@ -101,14 +107,46 @@ def train(config: OnPolicyConfig) -> RunResult:
         checkpoint = run.begin()
         model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
         run.open(model, tokenizer, checkpoint, optimizer=scheduled(config))
-        critic = None
+        return asyncio.run(_train(config, run, Parts.of(config, run)))
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an iteration changes, or asks: the state of the algorithm.
+
+    Args:
+        learner: the policy's.
+        critic: of states; ``None`` for algorithms without.
+        reference: what a KL penalty is measured from; ``None`` without one.
+        entropies: of the steps so far; ``None`` where nothing is smoothed.
+    """
+
+    learner: Learner
+    critic: Values | None = None
+    reference: Reference | None = None
+    entropies: EntropyHistory | None = None
+
+    @classmethod
+    def of(cls, config: OnPolicyConfig, run: TrainingRun) -> Self:
+        """What the configuration asks for, kept in the run's checkpoints."""
+        critic, reference, entropies, penalty = None, None, None, config.loss.kl
         if config.algorithm.needs_values:
-            critic = token_values(config.values, model, tokenizer, seed=config.seed, dump=run.folder.dump)
+            critic = token_values(config.values, run.model, run.tokenizer, seed=config.seed, dump=run.folder.dump)
             run.keep("critic", critic)
-        return asyncio.run(_train(config, run, critic))
+        if penalty.coef:
+            reference = Reference(
+                run.load(penalty.reference or config.model)[0],
+                temperature=config.agent.temperature,
+                microbatch_tokens=config.optimizer.microbatch_tokens,
+            )
+            run.keep("reference", reference)
+        if config.loss.smoothing is not None:
+            entropies = EntropyHistory()
+            run.keep("entropies", entropies)
+        return cls(run.learner, critic, reference, entropies)
 
 
-async def _train(config: OnPolicyConfig, run: TrainingRun, critic: Values | None) -> RunResult:
+async def _train(config: OnPolicyConfig, run: TrainingRun, parts: Parts) -> RunResult:
     async with run:
         await run.evaluate()
         while run.step < config.steps:
@@ -118,7 +156,7 @@ async def _train(config: OnPolicyConfig, run: TrainingRun, critic: Values | None
             with clock("collect"):
                 drawn = await draw(lambda tasks: run.collect(tasks, config.k), config.tasks, config.sampling)
             with clock("learn"):
-                learnt = await run.learn(partial(iterate, config, run.learner, critic, drawn.groups, version=run.step))
+                learnt = await run.learn(partial(iterate, config, parts, drawn.groups, version=run.step))
             run.finish_step(drawn.tasks)
             metrics = drawn.metrics() | learnt
             run.report(metrics | clock.metrics(metrics.get("action_tokens", 0.0)), advance=True)
@@ -127,15 +165,12 @@ async def _train(config: OnPolicyConfig, run: TrainingRun, critic: Values | None
         return run.finish()
 
 
-def iterate(
-    config: OnPolicyConfig, learner: Learner, critic: Values | None, groups: Sequence[Group], *, version: int
-) -> dict[str, float]:
+def iterate(config: OnPolicyConfig, parts: Parts, groups: Sequence[Group], *, version: int) -> dict[str, float]:
     """One iteration on collected groups: credit, the policy's updates, the critic's.
 
     Args:
         config: of the run.
-        learner: is updated, but while the critic warms up.
-        critic: is updated; ``None`` for algorithms without.
+        parts: the learner is updated, but while the critic warms up; the critic and the history of entropies are.
         groups: scored episodes by task.
         version: the policy version that they were sampled with; it also names the shuffle.
 
@@ -145,17 +180,36 @@ def iterate(
     Raises:
         UsageError: a reward is not finite.
     """
+    learner, critic = parts.learner, parts.critic
     batch = Batch.of(groups)
     batch = batch.with_rows(learner.recompute_old(batch.rows))
+    metrics = {"rows": float(torch.unique(batch.rows.row).numel())}
+    if parts.reference is not None:
+        batch = batch.with_rows(parts.reference.scored(batch.rows))
+        metrics |= reference_metrics(batch.rows)
+        if config.loss.kl.where == "reward":
+            batch = kl_in_reward(batch, config.loss.kl.coef)
     warming = critic is not None and version < config.values.warmup
-    algorithm = config.algorithm.warming() if warming else config.algorithm
-    credit = algorithm.credit(batch, critic)
-    rows = weighted(config, credit.rows, len(batch.episodes))
-    updates = [] if warming else update(config, learner, rows, len(batch.episodes), version=version)
-    metrics = summary(updates) | {"rows": float(torch.unique(rows.row).numel())}
+    credit = (config.algorithm.warming() if warming else config.algorithm).credit(batch, critic)
+    rows = credit.rows
+    for modulator in config.modulators:
+        rows = modulator.modulate(batch, rows)
+    rows = weighted(config, rows, len(batch.episodes))
+    if not warming:
+        objective = objective_at(version, config, parts, rows)
+        metrics |= summary(update(config, learner, rows, objective, len(batch.episodes), version=version))
     if critic is not None and credit.target_T is not None:
         metrics |= critic.fit(rows, credit.target_T)
     return metrics
+
+
+def objective_at(step: int, config: OnPolicyConfig, parts: Parts, rows: Rows) -> Objective:
+    """The loss of a step; entropies are held near those of the steps before, to which this one's are added."""
+    if config.loss.smoothing is None or parts.entropies is None:
+        return config.loss.objective()
+    band = config.loss.smoothing.band(parts.entropies, step / config.steps)
+    parts.entropies.record(rows)
+    return config.loss.objective(band)
 
 
 def weighted(config: OnPolicyConfig, rows: Rows, episodes: int) -> Rows:
@@ -167,9 +221,11 @@ def weighted(config: OnPolicyConfig, rows: Rows, episodes: int) -> Rows:
     return rows.with_weight(torch.where(rows.advantage.abs() < config.min_advantage, 0.0, weight_T))
 
 
-def update(config: OnPolicyConfig, learner: Learner, rows: Rows, episodes: int, *, version: int) -> list[Update]:
+def update(
+    config: OnPolicyConfig, learner: Learner, rows: Rows, objective: Objective, episodes: int, *, version: int
+) -> list[Update]:
     """Epochs × minibatches of optimizer steps, ended early where the policy has moved too far."""
-    objective, updates = config.loss.objective(), list[Update]()
+    updates: list[Update] = []
     shuffles = (Rng("on-policy", config.seed, version, epoch) for epoch in range(config.epochs))
     for part in (part for rng in shuffles for part in minibatches(episodes, config.minibatch, rng)):
         updates.append(learner.step(rows.select(part), objective, version=version))

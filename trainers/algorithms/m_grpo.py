@@ -19,7 +19,10 @@ class MGRPO(Algorithm):
     episode. What was observed is read by the model and never trained on (algorithms.md, traps 27 and 28).
     """
 
-    paper: ClassVar[Mapping[str, Any]] = {"normaliser": "turn_mean"}
+    paper: ClassVar[Mapping[str, Any]] = {
+        "normaliser": "turn_mean",
+        "loss": {"kl": {"coef": 1e-3, "estimator": "k3"}},
+    }
     smallest_group: ClassVar[int] = 2
 
     name: Literal["m-grpo"] = "m-grpo"

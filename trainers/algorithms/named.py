@@ -1,4 +1,4 @@
-"""The algorithms of ``trainers/on_policy.py`` by name. A new one is a file in this folder and a line here."""
+"""What ``trainers/on_policy.py`` knows by name: algorithms and modulators. A new one is a file and a line here."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import pydantic
 
 from .algorithm import Algorithm
+from .duration import DurationWeighting
+from .empg import EMPG
 from .gigpo import GiGPO
 from .grpo import GRPO
 from .m_grpo import MGRPO
@@ -20,6 +22,12 @@ AnyAlgorithm = Annotated[
     Reinforce | RLOO | GRPO | MGRPO | GiGPO | TurnCredit | PPO, pydantic.Field(discriminator="name")
 ]
 """What a configuration's ``algorithm`` may be; its ``name`` says which."""
+
+AnyModulator = Annotated[EMPG | DurationWeighting, pydantic.Field(discriminator="name")]
+"""What may stand among a configuration's ``modulators``."""
+
+AnyModulator = Annotated[EMPG | DurationWeighting, pydantic.Field(discriminator="name")]
+"""What each of a configuration's ``modulators`` may be."""
 
 ALGORITHMS: Mapping[str, type[Algorithm]] = {
     kind.model_fields["name"].default: kind for kind in (Reinforce, RLOO, GRPO, MGRPO, GiGPO, TurnCredit, PPO)
