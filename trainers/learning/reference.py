@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 
 from ...agents.models import load_model
-from ...errors import CheckpointError
+from ...errors import CheckpointError, ModelError
 from .rows import Rows
 from .scoring import score
 
@@ -45,6 +45,7 @@ class Reference:
     def load(
         cls,
         path: str,
+        tokenizer: Any,
         *,
         dtype: torch.dtype = torch.float32,
         device: str = "cpu",
@@ -53,10 +54,23 @@ class Reference:
     ) -> Self:
         """A reference from a model folder.
 
+        Args:
+            path: the folder.
+            tokenizer: the policy's, which must be the reference's too.
+            dtype: of the weights.
+            device: where they go.
+            temperature: of sampling.
+            microbatch_tokens: padded tokens in one forward pass.
+
         Raises:
-            ModelError: there is no such model.
+            ModelError: there is no such model, or its tokens mean something else.
         """
-        model, _ = load_model(path, dtype=dtype, device=device)
+        model, own = load_model(path, dtype=dtype, device=device)
+        if own.get_vocab() != tokenizer.get_vocab():
+            raise ModelError(
+                f"the reference {path} has another vocabulary than the model that is trained: log-probabilities of "
+                "token ids cannot be compared; name a reference with the same tokenizer"
+            )
         return cls(model, temperature=temperature, microbatch_tokens=microbatch_tokens)
 
     @torch.no_grad()
