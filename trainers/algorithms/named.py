@@ -26,9 +26,6 @@ AnyAlgorithm = Annotated[
 AnyModulator = Annotated[EMPG | DurationWeighting, pydantic.Field(discriminator="name")]
 """What may stand among a configuration's ``modulators``."""
 
-AnyModulator = Annotated[EMPG | DurationWeighting, pydantic.Field(discriminator="name")]
-"""What each of a configuration's ``modulators`` may be."""
-
 ALGORITHMS: Mapping[str, type[Algorithm]] = {
     kind.model_fields["name"].default: kind for kind in (Reinforce, RLOO, GRPO, MGRPO, GiGPO, TurnCredit, PPO)
 }
