@@ -259,8 +259,8 @@ class UtteranceCritic:
             torch.save({"transitions": packed(batch), "fresh_actions": list(fresh_actions or ())}, self.dump)
             saved = f"saved as {self.dump}"
         raise DivergedError(
-            f"after {self.updates} updates {what}; the batch of {len(batch)} transitions is {saved}. The weights are as "
-            "before the update: resume from the last checkpoint with a lower critic_model.optimizer.lr"
+            f"after {self.updates} updates {what}; the batch of {len(batch)} transitions is {saved}. The weights are "
+            "as before the update: resume from the last checkpoint with a lower critic_model.optimizer.lr"
         )
 
 

@@ -34,10 +34,10 @@ def pack_utterances(utterances: Sequence[Utterance]) -> Rows:
     Raises:
         ContractError: an utterance without prompt or action ids, or without one log-probability per action id.
     """
-    for number, said in enumerate(utterances):
+    for place, said in enumerate(utterances):
         if not said.prompt_ids or not said.action_ids or len(said.logprobs) != len(said.action_ids):
             raise ContractError(
-                f"utterance {number} has {len(said.prompt_ids)} prompt ids, {len(said.action_ids)} action ids and "
+                f"utterance {place} has {len(said.prompt_ids)} prompt ids, {len(said.action_ids)} action ids and "
                 f"{len(said.logprobs)} log-probabilities: it needs some ids of both, and one of the last per action id"
             )
     sizes = torch.tensor([len(u.prompt_ids) + len(u.action_ids) for u in utterances], dtype=torch.long)

@@ -1,0 +1,279 @@
+"""ArCHer: a critic over utterances learns off-policy from a replay, and teaches an actor over tokens what to say.
+
+Zhou et al., "ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL" (arXiv 2402.19446). Run it with
+``turnwise train archer --config configs/archer-maze-fo.toml`` or ``python -m turnwise.trainers.archer --config …``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pydantic
+import torch
+from torch import Tensor
+
+from ..errors import UsageError
+from ..tasks.rng import Rng
+from .algorithms.archer import ActorKind, ArcherRule, CriticKind, awr_weight, token_credit
+from .critics.encoder import NanoEncoder
+from .critics.replay import Replay
+from .critics.token_values import ValuesConfig, token_values
+from .critics.transitions import Transition, transitions
+from .critics.utterance import CriticConfig, UtteranceCritic
+from .critics.values import Values
+from .learning.learner import OptimizerConfig, Update
+from .learning.normalisers import normaliser
+from .learning.objective import LossConfig
+from .learning.updates import summary
+from .learning.utterances import Utterance, pack_utterances
+from .runs.collect import Collected
+from .runs.demonstrations import DemonstrationConfig
+from .runs.fresh import fresh_utterances
+from .runs.metrics import Stopwatch
+from .runs.offline import as_said, demonstrations
+from .runs.script import script
+from .runs.session import TrainingRun
+from .runs.setup import RunResult, TrainConfig
+from .runs.uninterrupted import uninterrupted
+
+
+class ArcherConfig(TrainConfig):
+    """Settings of an ArCHer run. A step is one iteration; the paper's values are named where the defaults differ."""
+
+    model: str
+    """The model folder to start from: one that acts, if badly, such as behaviour cloning makes."""
+    out: str = "runs/archer"
+    """The run's folder."""
+    mode: Literal["online", "offline"] = "online"
+    """``online``: every step plays episodes; ``offline``: the replay is filled once, with ``demonstrations``."""
+    rollouts: int = pydantic.Field(default=32, ge=1)
+    """Episodes per step (paper: 128; 512 on WebShop)."""
+    replay: int = pydantic.Field(default=10_000, ge=1)
+    """Transitions that are held (paper: 10,000; a replay of 48 rollouts was unstable)."""
+    batch: int = pydantic.Field(default=256, ge=1)
+    """Transitions per critic update, and states per actor update (paper: 256)."""
+    critic_steps: int = pydantic.Field(default=50, ge=1)
+    """Critic updates per step (paper: 50)."""
+    actor_steps: int = pydantic.Field(default=3, ge=1)
+    """Batches of states that the actor learns from per step (paper: 3)."""
+    warmup: int = pydantic.Field(default=10, ge=0)
+    """Steps in which only the critic learns (paper: 10, and 20 on Twenty Questions and WebShop)."""
+    gamma: float = pydantic.Field(default=0.95, ge=0, le=1)
+    """Discount per turn (paper: .98 Detective, .95 Twenty Questions and Guess My City, .9 WebShop)."""
+    critic: CriticKind = "td"
+    """What the critic learns: ``td`` with fresh utterances, ``mc`` returns, or ``iql`` from the replay alone."""
+    min_target: bool = False
+    """In ``td``, let both heads learn from the smaller slow one (released code: no)."""
+    expectile: float = pydantic.Field(default=0.8, gt=0, lt=1)
+    """Of ``iql``: 0.5 values the data's average utterance, towards 1 its best."""
+    critic_model: CriticConfig = CriticConfig()
+    """The critic's networks and their optimizer."""
+    actor: ActorKind = "reinforce"
+    """How the actor learns: ``reinforce`` or ``ppo`` on fresh utterances, ``awr`` on those in the replay."""
+    baseline: Literal["none", "token"] = "none"
+    """``token``: subtract a critic of prefixes from the advantage (paper: helps where utterances are long)."""
+    values: ValuesConfig = ValuesConfig()
+    """That critic of prefixes; its ``warmup`` plays no part here."""
+    epochs: int = pydantic.Field(default=2, ge=1)
+    """Updates per batch of fresh utterances with the actor ``ppo``; the others make one."""
+    loss: LossConfig = LossConfig()
+    """Clipping and whatever else surrounds the loss of ``reinforce`` and ``ppo``; ``kind`` follows from ``actor``."""
+    beta: float = pydantic.Field(default=1.0, gt=0)
+    """Temperature of ``awr``, in units of reward: utterances weigh exp(A/β)."""
+    max_weight: float = pydantic.Field(default=20.0, ge=1)
+    """The most that an utterance weighs in ``awr``."""
+    demonstrations: DemonstrationConfig = DemonstrationConfig()
+    """What the replay is filled with in ``offline`` mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """What ArCHer has besides its actor, which is the run's learner.
+
+    Args:
+        critic: judges utterances.
+        rule: what it learns.
+        replay: what it learns from.
+        baseline: values prefixes, if asked for.
+    """
+
+    critic: UtteranceCritic
+    rule: ArcherRule
+    replay: Replay
+    baseline: Values | None
+
+
+def train(config: ArcherConfig) -> RunResult:
+    """Run ArCHer to its last step, or until Ctrl-C, which leaves a checkpoint to resume from.
+
+    Raises:
+        UsageError: a setting, the demonstrations, the model or the run's folder is not as it must be.
+        DivergedError: a loss or gradient was not finite.
+        KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
+    """
+    with TrainingRun(config, "archer") as run:
+        return asyncio.run(_train(config, run))
+
+
+async def _train(config: ArcherConfig, run: TrainingRun) -> RunResult:
+    checkpoint = run.begin()
+    model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
+    async with run.open(model, tokenizer, checkpoint, optimizer=scheduled(config)):
+        parts = hierarchy(config, run)
+        if config.mode == "offline" and not len(parts.replay):
+            await fill(config, run, parts.replay)
+        await run.evaluate()
+        while run.step < config.steps:
+            clock = Stopwatch()
+            with clock("sync"):
+                await run.weights.send(run.step)
+            with clock("collect"):
+                collected = await run.collect(config.rollouts, 1) if config.mode == "online" else None
+            await uninterrupted(advance(config, run, parts, collected, clock))
+            run.checkpoint_if_due()
+            await run.evaluate()
+        return run.finish()
+
+
+async def advance(
+    config: ArcherConfig, run: TrainingRun, parts: Hierarchy, collected: Collected | None, clock: Stopwatch
+) -> None:
+    """A step from what was collected to what is logged: an interruption finds all of it done, or nothing."""
+    metrics = collected.metrics() if collected is not None else {}
+    with clock("learn"):
+        if collected is not None:
+            new = [turn for episode in collected.episodes for turn in transitions(episode, config.gamma)]
+            parts.replay.add(new)
+        metrics |= await learn_critic(config, run, parts)
+        if run.step >= config.warmup:
+            metrics |= await learn_actor(config, run, parts)
+    run.finish_step(config.rollouts if collected is not None else 0)
+    metrics |= parts.replay.metrics()
+    run.report(metrics | clock.metrics(metrics.get("action_tokens", 0.0)), advance=True)
+
+
+async def learn_critic(config: ArcherConfig, run: TrainingRun, parts: Hierarchy) -> dict[str, float]:
+    """``critic_steps`` updates of the critic, each followed by one of its slow copy; means over them."""
+    seen: list[dict[str, float]] = []
+    for number in range(config.critic_steps):
+        rng = Rng("archer", config.seed, run.step, "critic", number)
+        batch = parts.replay.sample(config.batch, rng)
+        fresh = None
+        if parts.rule.needs_fresh:
+            fresh = await fresh_utterances(run.agent, [each.state_ids for each in batch], rng)
+        seen.append(parts.critic.update(batch, parts.rule, fresh.actions if fresh else None))
+        seen[-1] |= fresh.metrics() if fresh else {}
+    return {name: sum(each[name] for each in seen) / len(seen) for name in seen[0]}
+
+
+async def learn_actor(config: ArcherConfig, run: TrainingRun, parts: Hierarchy) -> dict[str, float]:
+    """``actor_steps`` batches of states from the replay, and what the critic says of utterances in them."""
+    updates: list[Update] = []
+    for number in range(config.actor_steps):
+        rng = Rng("archer", config.seed, run.step, "actor", number)
+        batch = parts.replay.sample(config.batch, rng)
+        if config.actor == "awr":
+            updates.append(imitate(config, run, parts, batch))
+        else:
+            fresh = await fresh_utterances(run.agent, [each.state_ids for each in batch], rng)
+            updates += reinforce(config, run, parts, fresh.utterances)
+        await run.weights.send(run.step)  # the next utterances are those of the policy as it is now
+    return summary(updates)
+
+
+def reinforce(
+    config: ArcherConfig, run: TrainingRun, parts: Hierarchy, utterances: Sequence[Utterance]
+) -> list[Update]:
+    """``−mean_b A_b · Σ_t log π(a_t)`` on fresh utterances, once; or PPO's clipped ratios, ``epochs`` times."""
+    advantage_B = judged(parts.critic, utterances)
+    rows = run.learner.recompute_old(pack_utterances(utterances))
+    # A mean over utterances of sums over tokens, as in the paper.
+    rows = rows.with_weight(normaliser(rows, "const", denominator=len(utterances)))
+    paid = token_credit(rows, advantage_B, parts.baseline)
+    objective = replace(config.loss.objective(), kind="ppo" if config.actor == "ppo" else "reinforce")
+    updates: list[Update] = []
+    for _ in range(config.epochs if config.actor == "ppo" else 1):
+        update = run.learner.step(paid, objective, version=run.step)
+        updates.append(replace(update, metrics={**update.metrics, **described(advantage_B)}))
+        if update.aborted:
+            break
+    if parts.baseline is not None:
+        parts.baseline.fit(rows, rows.with_advantage(advantage_B).advantage)
+    return updates
+
+
+def imitate(config: ArcherConfig, run: TrainingRun, parts: Hierarchy, batch: Sequence[Transition]) -> Update:
+    """``−mean_b min(exp(A_b/β), cap) · Σ_t log π(a_t)`` on utterances of the replay."""
+    utterances = [Utterance(each.state_ids, each.action_ids, each.logprobs, each.version) for each in batch]
+    advantage_B = judged(parts.critic, utterances)
+    weight_B = awr_weight(advantage_B, beta=config.beta, cap=config.max_weight)
+    rows = pack_utterances(utterances)
+    update = run.learner.clone(rows.with_weight(torch.where(rows.mask, weight_B[rows.episode] / len(batch), 0.0)))
+    capped = float((weight_B >= config.max_weight).float().mean())
+    return replace(update, metrics={**update.metrics, **described(advantage_B), "awr_capped": capped})
+
+
+def judged(critic: UtteranceCritic, utterances: Sequence[Utterance]) -> Tensor:
+    """The advantage of each utterance, ``[B]``."""
+    return critic.advantage([said.prompt_ids for said in utterances], [said.action_ids for said in utterances])
+
+
+def described(advantage_B: Tensor) -> dict[str, float]:
+    """What the advantages look like."""
+    return {"advantage": float(advantage_B.mean()), "advantage_std": float(advantage_B.std(correction=0))}
+
+
+def hierarchy(config: ArcherConfig, run: TrainingRun) -> Hierarchy:
+    """The critic, its replay and the baseline of an opened run; of a resumed one, as they were."""
+    encoder = NanoEncoder(
+        config.critic_model.encoder,
+        vocabulary=run.model.get_input_embeddings().weight.shape[0],
+        context=run.model.config.max_position_embeddings,
+        seed=config.seed,
+    )
+    critic = UtteranceCritic(encoder.to(config.device), config.critic_model, seed=config.seed, dump=run.folder.dump)
+    rule = ArcherRule(config.critic, config.gamma, config.min_target, config.expectile)
+    baseline = None
+    if config.baseline == "token":
+        baseline = token_values(config.values, run.model, run.tokenizer, seed=config.seed, dump=run.folder.dump)
+        run.keep("baseline", baseline)
+    parts = Hierarchy(critic, rule, Replay(config.replay), baseline)
+    run.keep("critic", parts.critic)
+    run.keep("replay", parts.replay)
+    return parts
+
+
+async def fill(config: ArcherConfig, run: TrainingRun, replay: Replay) -> None:
+    """Fill the replay with demonstrations, as the run's own agent would have read and said them.
+
+    Raises:
+        UsageError: they do not all fit.
+    """
+    episodes = as_said(await demonstrations(config.demonstrations, run), config.demonstrations, run)
+    replay.add(turn for episode in episodes for turn in transitions(episode, config.gamma))
+    if replay.dropped:
+        raise UsageError(
+            f"the demonstrations hold {replay.added} turns and the replay {replay.capacity}: the others would not be "
+            f"learnt from; set replay={replay.added}, or choose fewer demonstrations"
+        )
+
+
+def scheduled(config: ArcherConfig) -> OptimizerConfig:
+    """The actor's optimizer, with a ``total`` where none is named: the updates of a run that skips none."""
+    if config.optimizer.total is not None:
+        return config.optimizer
+    per_step = config.actor_steps * (config.epochs if config.actor == "ppo" else 1)
+    return config.optimizer.model_copy(update={"total": max(1, (config.steps - config.warmup) * per_step)})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """``python -m turnwise.trainers.archer``."""
+    return script(ArcherConfig, train, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""Fresh utterances: what the present policy says in given states, without an environment ("in silico")."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ...agents.chat import ChatAgent
+from ...agents.policy import Finish
+from ...errors import InfrastructureError
+from ...tasks.rng import Rng
+from ..learning.utterances import Utterance
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """What was sampled.
+
+    Args:
+        utterances: one per state, in order.
+        cut: how many of them ran into ``max_tokens`` or the context, and so do not end with a stop token.
+    """
+
+    utterances: tuple[Utterance, ...]
+    cut: int
+
+    @property
+    def actions(self) -> list[tuple[int, ...]]:
+        """Their ids."""
+        return [said.action_ids for said in self.utterances]
+
+    def metrics(self) -> dict[str, float]:
+        """The share of utterances that were cut."""
+        return {"fresh/cut": self.cut / max(len(self.utterances), 1)}
+
+
+async def fresh_utterances(agent: ChatAgent, states: Sequence[tuple[int, ...]], rng: Rng) -> Fresh:
+    """One utterance per state, sampled at once by the agent's policy, as it would act there.
+
+    Every request has a seed of its own, which follows from ``rng``'s key and the place among the states.
+
+    Raises:
+        PromptTooLongError: a state leaves no room for an action.
+        InfrastructureError: the policy failed, or was told to stop.
+    """
+    seeds = [rng.getrandbits(53) for _ in states]
+    said = await asyncio.gather(
+        *(
+            agent.policy.generate(state, replace(agent.sampling, seed=seed), session=f"fresh-{place}")
+            for place, (state, seed) in enumerate(zip(states, seeds, strict=True))
+        )
+    )
+    aborted = sum(completion.finish is Finish.ABORT for completion in said)
+    if aborted:
+        raise InfrastructureError(f"{aborted} of {len(said)} fresh utterances were aborted; resume the run")
+    return Fresh(
+        tuple(
+            Utterance(tuple(state), completion.token_ids, completion.logprobs, completion.versions[0])
+            for state, completion in zip(states, said, strict=True)
+        ),
+        sum(completion.finish is Finish.LENGTH for completion in said),
+    )
