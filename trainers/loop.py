@@ -20,11 +20,11 @@ from .learning.advantages import leave_one_out
 from .learning.batch import Batch
 from .learning.groups import Group
 from .learning.learner import Learner, OptimizerConfig, Update
-from .learning.loss import Level, loop_bounds
+from .learning.loss import Correction, Level, loop_bounds
 from .learning.normalisers import normaliser
 from .learning.objective import Objective
 from .learning.updates import minibatches, parts_of, summary
-from .runs.metrics import Stopwatch
+from .runs.overlap import OverlapConfig
 from .runs.script import script
 from .runs.session import TrainingRun
 from .runs.setup import RunResult, TrainConfig
@@ -53,6 +53,13 @@ class LoopConfig(TrainConfig):
     """Episodes whose advantage is smaller in size are not trained on."""
     max_kl: float | None = pydantic.Field(default=20.0, gt=0)
     """End a step early when the policy has moved this far (KL summed over an episode) from where the step began."""
+    is_mode: Correction = "none"
+    """Correction for a sampler that differs from the step's first policy, as it does with ``overlap``: ``tis``
+    weights each token by π_old/π_sampler, at most ``is_cap`` (the decoupled objective, AReaL, arXiv 2505.24298)."""
+    is_cap: float = pydantic.Field(default=2.0, ge=1)
+    """Its cap."""
+    overlap: OverlapConfig = OverlapConfig()
+    """Play episodes while the learner learns."""
 
 
 def train(config: LoopConfig) -> RunResult:
@@ -66,14 +73,15 @@ def train(config: LoopConfig) -> RunResult:
     with TrainingRun(config, "loop") as run:
         checkpoint = run.begin()
         model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
-        return asyncio.run(_train(config, run.open(model, tokenizer, checkpoint, optimizer=scheduled(config))))
+        run.open(model, tokenizer, checkpoint, optimizer=scheduled(config), overlap=config.overlap)
+        return asyncio.run(_train(config, run))
 
 
 async def _train(config: LoopConfig, run: TrainingRun) -> RunResult:
     async with run:
         await run.evaluate()
-        while run.step < config.steps:
-            clock = Stopwatch()
+        while not run.over:
+            clock = run.clock()
             with clock("sync"):
                 await run.weights.send(run.step)
             with clock("collect"):
@@ -116,7 +124,9 @@ def iterate(config: LoopConfig, learner: Learner, groups: Sequence[Group], *, ve
     rows = learner.recompute_old(batch.rows.with_advantage(advantage_E))
     # A constant denominator: neither a filtered episode nor a lost one changes what the others weigh.
     rows = rows.with_weight(normaliser(rows, "traj_mean", denominator=config.minibatch))
-    objective = Objective(level=config.level, clip=loop_bounds(config.epsilon), max_kl=config.max_kl)
+    objective = Objective(
+        config.level, loop_bounds(config.epsilon), is_mode=config.is_mode, is_cap=config.is_cap, max_kl=config.max_kl
+    )
     kept_E = advantage_E.abs() >= config.min_advantage
     updates: list[Update] = []
     shuffles = (Rng("loop", config.seed, version, epoch) for epoch in range(config.epochs))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...agents.agent import Agent
+from ...envs.registry import find
 from ...errors import PromptTooLongError
 from ...rollouts.episode import Episode
 from ...rollouts.options import RunOptions
 from ...rollouts.pool import EnvPool
-from ...rollouts.runner import run_episodes
+from ...rollouts.runner import Placed, group_id, run_episodes
 from ...rollouts.stats import RunStats
 from ...tasks.spec import TaskSpec
 from ..learning.groups import Group, grouped
@@ -24,10 +25,20 @@ class Collected:
     Args:
         groups: one per task, in the order of the tasks; members in the order in which they were asked for.
         stats: counts, failures and the time split.
+        extra: further numbers worth a curve.
     """
 
     groups: tuple[Group, ...]
     stats: RunStats
+    extra: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Collected]) -> Collected:
+        """Several rounds as one; of further numbers, those of the last."""
+        stats = RunStats()
+        for part in parts:
+            stats.merge(part.stats)
+        return cls(tuple(group for part in parts for group in part.groups), stats, parts[-1].extra)
 
     @property
     def episodes(self) -> tuple[Episode, ...]:
@@ -59,7 +70,10 @@ class Collected:
         dropped, kept = self.stats.dropped.mean_seconds, self.stats.kept.mean_seconds
         if dropped is not None and kept:
             numbers["dropped_to_kept_seconds"] = dropped / kept
-        return numbers
+        correlation = self.stats.kept.correlation
+        if correlation is not None:  # trap 25: who finishes first is no fair sample where this is far from 0
+            numbers["seconds_return_correlation"] = correlation
+        return numbers | dict(self.extra)
 
 
 async def collect(
@@ -68,6 +82,7 @@ async def collect(
     tasks: Sequence[TaskSpec],
     *,
     options: RunOptions,
+    first: int = 0,
     done: Iterable[Episode] = (),
     keep: list[Episode] | None = None,
     on_episode: Callable[[Episode], None] | None = None,
@@ -82,6 +97,7 @@ async def collect(
         agent: who acts.
         tasks: one group each.
         options: how to run; its seed names the round, and episode ids and agents' random numbers follow from it.
+        first: how many tasks of the round were collected before: episode ids follow from a task's place in the round.
         done: episodes of this very round that are there already; they are not played again.
         keep: finished episodes are appended here at once, so that an interrupted round can be continued.
         on_episode: told of every episode as it finishes.
@@ -90,20 +106,31 @@ async def collect(
         PromptTooLongError: the very first prompt of every single episode is too long: there is nothing to learn from.
     """
     stats = RunStats()
-    finished = list(done)
+    env_id = env.env_id if isinstance(env, EnvPool) else find(env).id
+    placed = [Placed(index, task) for index, task in enumerate(tasks, first)]
+    order = {group_id(env_id, each.task, each.index, options.seed): each.index for each in placed}
+    finished = [episode for episode in done if episode.group_id in order]
     for episode in finished:
         stats.add(episode)
     skip = {episode.episode_id for episode in finished}
-    async with aclosing(run_episodes(env, agent, tasks, options=options, skip=skip, stats=stats)) as episodes:
+    async with aclosing(run_episodes(env, agent, placed, options=options, skip=skip, stats=stats)) as episodes:
         async for episode in episodes:
             finished.append(episode)
             if keep is not None:
                 keep.append(episode)
             if on_episode is not None:
                 on_episode(episode)
-    too_long = [e.error for e in finished if not e.turns and (e.error or "").startswith(PromptTooLongError.__name__)]
-    if finished and len(too_long) == len(finished):
-        raise PromptTooLongError(f"none of {len(finished)} episodes could begin: {too_long[0]}")
-    order = {task.digest: index for index, task in reversed(list(enumerate(tasks)))}
-    finished.sort(key=lambda e: (order[e.task.digest], e.group_id, int(e.episode_id.rpartition("-")[2])))
+    refuse_if_none_began(finished)
+    finished.sort(key=lambda e: (order[e.group_id], int(e.episode_id.rpartition("-")[2])))
     return Collected(tuple(grouped(finished)), stats)
+
+
+def refuse_if_none_began(episodes: Sequence[Episode]) -> None:
+    """Stop where there is nothing to learn from.
+
+    Raises:
+        PromptTooLongError: the very first prompt of every single episode is too long.
+    """
+    too_long = [e.error for e in episodes if not e.turns and (e.error or "").startswith(PromptTooLongError.__name__)]
+    if episodes and len(too_long) == len(episodes):
+        raise PromptTooLongError(f"none of {len(episodes)} episodes could begin: {too_long[0]}")

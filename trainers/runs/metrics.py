@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -95,11 +95,17 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 class Stopwatch:
-    """Where the seconds of a step went."""
+    """Where the seconds of a step went.
 
-    def __init__(self) -> None:
+    Args:
+        background: seconds for which episodes have been played so far, where that goes on beside everything else.
+    """
+
+    def __init__(self, background: Callable[[], float] | None = None) -> None:
         self._seconds: dict[str, float] = {}
         self._start = time.perf_counter()
+        self._background = background
+        self._played = background() if background else 0.0
 
     @contextmanager
     def __call__(self, part: str) -> Iterator[None]:
@@ -114,14 +120,18 @@ class Stopwatch:
         """Seconds per part and in all, trained tokens per second, and the shares of time in which one side waits.
 
         While episodes are collected the learner waits, and while it learns the policy waits: with one model in one
-        process the two take turns, and their idle shares say what overlapping them could gain.
+        process the two take turns, and their idle shares say what overlapping them could gain. Where they overlap, the
+        policy's share is that of the time in which no episode was being played, and the two add up to less than 1.
         """
         total = time.perf_counter() - self._start
+        playing = self._seconds.get("collect", 0.0)
         numbers = {f"seconds/{part}": seconds for part, seconds in self._seconds.items()}
+        if self._background is not None:
+            numbers["seconds/playing"] = playing = self._background() - self._played
         numbers |= {"seconds/step": total, "tokens_per_second": tokens / total if total else 0.0}
         if total:
             numbers["idle/learner"] = 1 - self._seconds.get("learn", 0.0) / total
-            numbers["idle/policy"] = 1 - self._seconds.get("collect", 0.0) / total
+            numbers["idle/policy"] = max(0.0, 1 - playing / total)
         return numbers
 
 

@@ -52,15 +52,16 @@ class TaskSampler:
 
     def draw(self, count: int) -> list[TaskSpec]:
         """The next ``count`` tasks."""
-        tasks = [self._task(self.cursor + i) for i in range(count)]
+        tasks = [self.at(self.cursor + i) for i in range(count)]
         self.cursor += count
         return tasks
 
     def peek(self, count: int) -> list[TaskSpec]:
         """What ``draw`` would give, without moving on."""
-        return [self._task(self.cursor + i) for i in range(count)]
+        return [self.at(self.cursor + i) for i in range(count)]
 
-    def _task(self, position: int) -> TaskSpec:
+    def at(self, position: int) -> TaskSpec:
+        """The task at a position, wherever the cursor is."""
         number = position
         if self.pool is not None:
             turn, place = divmod(position, self.pool)

@@ -18,16 +18,17 @@ from ...errors import CheckpointError, UsageError
 from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...rollouts.store import EpisodeStore, load_episodes
+from ..learning.learner import Learner, OptimizerConfig
 from .checkpoint import Checkpoint
 from .collect import Collected, collect
 from .early_stop import EarlyStop
 from .generators import capture_generators, restore_generators, seed_generators
-from ..learning.learner import Learner, OptimizerConfig
-from .metrics import MetricsLog, StepProgress, read_metrics
+from .metrics import MetricsLog, StepProgress, Stopwatch, read_metrics
+from .overlap import OverlapConfig, Overlapped, Source, in_thread
 from .run_folder import RunFolder
 from .sampler import TaskSampler
 from .setup import MAY_CHANGE, RunResult, TrainConfig, family_and_tools, round_seed, with_temperature
-from .weights import InProcess, Probe, Updatable
+from .weights import Copied, InProcess, Probe, Updatable, WeightTransfer, own_copy
 
 T = TypeVar("T")
 CANARY = "What is the answer?"
@@ -57,6 +58,9 @@ class TrainingRun:
     Leaving the inner block by cancellation, which is what Ctrl-C becomes under ``asyncio.run``, writes a checkpoint:
     a step that was being learnt is finished first, and of one that was being collected the finished episodes are kept.
 
+    With ``overlap``, episodes are played in the background from the first ``collect`` on, and ``learn`` runs in a
+    thread; a checkpoint then also names the tasks that were drawn and are not over, which a resumed run plays again.
+
     Args:
         config: the run's settings.
         algorithm: names it, in the folder and on the progress bar.
@@ -76,8 +80,10 @@ class TrainingRun:
         self._kept: dict[str, Stateful] = {}
         self.pending: list[Episode] = []
         """Episodes of the present step that are over and not yet trained on."""
+        self._asked = 0
         self._resumed: Checkpoint | None = None
-        self._saved: tuple[int, int] | None = None
+        self._overlap: Overlapped | None = None
+        self._saved: tuple[int, int, int] | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -116,7 +122,15 @@ class TrainingRun:
         """Model and tokenizer of a folder, in the run's precision and place."""
         return load_model(path, dtype=getattr(torch, self.config.dtype), device=self.config.device)
 
-    def open(self, model: Any, tokenizer: Any, checkpoint: Checkpoint | None, *, optimizer: OptimizerConfig) -> Self:
+    def open(
+        self,
+        model: Any,
+        tokenizer: Any,
+        checkpoint: Checkpoint | None,
+        *,
+        optimizer: OptimizerConfig,
+        overlap: OverlapConfig | None = None,
+    ) -> Self:
         """Make the learner, the agent and all that goes with them around a model."""
         config = self.config
         self.model, self.tokenizer = model, tokenizer
@@ -130,10 +144,16 @@ class TrainingRun:
         self._resumed = checkpoint
         if checkpoint is not None:
             self._restore(checkpoint)
-        self.agent = config.agent.agent(model, tokenizer, version=self.step)
-        policy = cast(Updatable, self.agent.policy)
         probe = Probe(tuple(tokenizer.encode(CANARY)), tolerance=TOLERANCES[config.dtype])
-        self.weights = InProcess(policy, model, probe)
+        self.weights: WeightTransfer
+        if overlap is not None and overlap.enabled:
+            aside = config.agent.model_copy(update={"threaded": True})
+            self.agent = aside.agent(own_copy(model), tokenizer, version=self.step)
+            self.weights = Copied(cast(Updatable, self.agent.policy), model, probe)
+            self._overlap = self._overlapped(overlap)
+        else:
+            self.agent = config.agent.agent(model, tokenizer, version=self.step)
+            self.weights = InProcess(cast(Updatable, self.agent.policy), model, probe)
         log = MetricsLog(self.folder.path, resume_at=self.step, tensorboard=config.tensorboard)
         self.log = self._stack.enter_context(log)
         judge = config.eval
@@ -149,6 +169,8 @@ class TrainingRun:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._overlap is not None:
+            await self._overlap.close()
         await self.pool.close()
         if isinstance(error, asyncio.CancelledError):
             self.checkpoint()
@@ -172,15 +194,30 @@ class TrainingRun:
 
     async def learn(self, learning: Callable[[], T]) -> T:
         """Do the step's learning: all that changes the model and does not wait for anything."""
-        return learning()
+        return learning() if self._overlap is None else await in_thread(learning)
+
+    def clock(self) -> Stopwatch:
+        """A watch for one step, which also knows for how long episodes were played beside it."""
+        overlap = self._overlap
+        return Stopwatch() if overlap is None else Stopwatch(lambda: overlap.generating)
 
     async def collect(self, tasks: int, group_size: int) -> Collected:
-        """Groups for the present step. The data cursor stays: it moves when they have been trained on."""
-        drawn = self.sampler.peek(tasks)
+        """Groups for the present step; asked again within it, further ones.
+
+        The data cursor stays: it moves when they have been trained on.
+
+        Where play overlaps with learning, the groups are those that were over first, and the cursor is at what was
+        drawn; what is not trained yet is in every checkpoint.
+        """
+        if self._overlap is not None:
+            return await self._overlap.collect(self.step, tasks, group_size)
+        first, self._asked = self._asked, self._asked + tasks
+        drawn = self.sampler.peek(self._asked)[first:]
         options = self.config.episodes.options(
             seed=round_seed("train", self.config.seed, self.step), group_size=group_size
         )
-        return await collect(self.pool, self.agent, drawn, options=options, done=tuple(self.pending), keep=self.pending)
+        done = tuple(self.pending)
+        return await collect(self.pool, self.agent, drawn, options=options, first=first, done=done, keep=self.pending)
 
     @property
     def over(self) -> bool:
@@ -190,6 +227,10 @@ class TrainingRun:
     def finish_step(self, tasks: int = 0) -> None:
         """The step has been learnt: move on, past its tasks."""
         self.step += 1
+        self._asked = 0
+        if self._overlap is not None:
+            self._overlap.trained()
+            return
         self.sampler.cursor += tasks
         self.pending = []
 
@@ -225,13 +266,16 @@ class TrainingRun:
 
     def checkpoint(self) -> None:
         """Write one now, unless the newest is of this very state."""
-        state = (self.step, len(self.pending))
+        state = self._state()
         if self._saved == state:
             return
+        progress: dict[str, Any] = {"cursor": self.sampler.cursor, "version": self.step}
+        if self._overlap is not None:
+            progress["overlap"] = self._overlap.state_dict()
         self.folder.checkpoints.save(
             self.step,
             write_model=lambda path: save_model(self.model, self.tokenizer, path),
-            progress={"cursor": self.sampler.cursor, "version": self.step},
+            progress=progress,
             tensors={
                 "learner": self.learner.state_dict(),
                 "generators": capture_generators(),
@@ -267,7 +311,23 @@ class TrainingRun:
         restore_generators(checkpoint.tensors["generators"])
         if checkpoint.pending.is_dir():
             self.pending = load_episodes(checkpoint.pending)
-        self._saved = (self.step, len(self.pending))
+        self._saved = self._state()
+
+    def _state(self) -> tuple[int, int, int]:
+        """What tells one checkpoint from the next."""
+        return self.step, len(self.pending), self.sampler.cursor
+
+    def _overlapped(self, overlap: OverlapConfig) -> Overlapped:
+        options = self.config.episodes.options(seed=round_seed("train", self.config.seed))
+        source = Source(self.pool, self.agent, self.sampler, options, self.config.steps)
+        progress: Mapping[str, Any] = self._resumed.progress if self._resumed is not None else {}
+        return Overlapped(
+            source,
+            max_staleness=overlap.max_staleness,
+            pending=self.pending,
+            version=self.step,
+            drawn=progress.get("overlap", {}).get("drawn", ()),
+        )
 
     def _write_pending(self, folder: Path) -> None:
         with EpisodeStore(folder) as store:

@@ -50,6 +50,10 @@ class StalenessGate:
         """Note that episodes are over and will not be trained on."""
         self._end(count)
 
+    def widen(self, count: int) -> None:
+        """Note that so many of those accepted are set aside after all: as many more may begin."""
+        self.accepted -= count
+
     def advance(self) -> None:
         """Note a new policy version."""
         self.version += 1

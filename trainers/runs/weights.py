@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -47,27 +49,31 @@ class Probe:
     tolerance: float = 1e-3
 
 
-class InProcess:
-    """Learner and policy share one model, so a transfer is a new version number, and the proof that it is so.
+class Canary:
+    """Asks the policy and the learner the same question after every transfer, and compares.
 
-    After every transfer the policy continues the probe, and the learner's model must give the sampled ids the same
-    log-probabilities; if the weights changed, those of the previous answer must have changed too (algorithms.md,
-    trap 18: a policy that silently keeps its old weights looks like mere staleness).
+    The learner's model must give the ids that the policy sampled the same log-probabilities; if the weights changed,
+    those of the previous answer must have changed too (algorithms.md, trap 18: a policy that silently keeps its old
+    weights looks like mere staleness).
 
     Args:
-        policy: samples from ``model``.
+        policy: samples.
         model: the learner's.
-        probe: what the canary asks.
+        probe: what is asked.
     """
 
-    def __init__(self, policy: Updatable, model: Any, probe: Probe) -> None:
+    def __init__(self, policy: Policy, model: Any, probe: Probe) -> None:
         self.policy = policy
         self.model = model
         self.probe = probe
         self._last: _Answer | None = None
 
-    async def send(self, version: int) -> None:
-        self.policy.update(None, version)
+    async def prove(self, version: int) -> None:
+        """Ask.
+
+        Raises:
+            ContractError: the weights of this version did not arrive.
+        """
         sampling = Sampling(temperature=0.0, max_tokens=self.probe.max_tokens, seed=0)
         answer = await self.policy.generate(self.probe.prompt_ids, sampling, session="canary")
         if set(answer.versions) - {version}:
@@ -86,6 +92,55 @@ class InProcess:
                 "the policy's are exactly the previous ones"
             )
         self._last = answered
+
+
+class InProcess:
+    """Learner and policy share one model, so a transfer is a new version number, and the canary's proof of it.
+
+    Args:
+        policy: samples from ``model``.
+        model: the learner's.
+        probe: what the canary asks.
+    """
+
+    def __init__(self, policy: Updatable, model: Any, probe: Probe) -> None:
+        self.policy = policy
+        self.canary = Canary(policy, model, probe)
+
+    async def send(self, version: int) -> None:
+        self.policy.update(None, version)
+        await self.canary.prove(version)
+
+
+class Copied:
+    """The policy samples from a model of its own, so that it can go on while the learner's changes.
+
+    This costs the memory of the weights a second time (no optimizer state, no gradients): 2 bytes a parameter in
+    bfloat16. A transfer copies the weights between two forward passes. Requests that are under way keep what they
+    have sampled and their cache, and go on with the new weights: one action may span versions, and each of its tokens
+    says which one drew it, with the log-probability that it was drawn with. (AReaL, arXiv 2505.24298, reads the prefix
+    again under the new weights; here the cache of the old ones stays, as with vLLM's ``pause?mode=keep``.)
+
+    Args:
+        policy: samples from a copy of ``model``.
+        model: the learner's; it must not change during a transfer.
+        probe: what the canary asks.
+    """
+
+    def __init__(self, policy: Updatable, model: Any, probe: Probe) -> None:
+        self.policy = policy
+        self.model = model
+        self.canary = Canary(policy, model, probe)
+
+    async def send(self, version: int) -> None:
+        # In a thread, since it waits for the pass that is under way: environments go on meanwhile.
+        await asyncio.to_thread(self.policy.update, self.model.state_dict(), version)
+        await self.canary.prove(version)
+
+
+def own_copy(model: Any) -> Any:
+    """A copy of a model to sample from: the same weights in memory of their own, none of them trainable."""
+    return copy.deepcopy(model).requires_grad_(False).eval()
 
 
 @dataclass(frozen=True, slots=True)
