@@ -33,7 +33,7 @@ from .learning.reference import Reference
 from .learning.rows import Rows
 from .learning.updates import minibatches, parts_of, summary
 from .runs.dynamic_sampling import DynamicSampling, draw
-from .runs.metrics import Stopwatch
+from .runs.overlap import OverlapConfig
 from .runs.script import script
 from .runs.session import TrainingRun
 from .runs.setup import RunResult, TrainConfig
@@ -70,6 +70,8 @@ class OnPolicyConfig(TrainConfig):
     """The loss."""
     values: ValuesConfig = ValuesConfig()
     """The critic, for algorithms that need one."""
+    overlap: OverlapConfig = OverlapConfig()
+    """Play episodes while the learner learns; set ``loss.is_mode`` too, since tokens may then be stale."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -106,7 +108,7 @@ def train(config: OnPolicyConfig) -> RunResult:
     with TrainingRun(config, config.algorithm.name) as run:
         checkpoint = run.begin()
         model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
-        run.open(model, tokenizer, checkpoint, optimizer=scheduled(config))
+        run.open(model, tokenizer, checkpoint, optimizer=scheduled(config), overlap=config.overlap)
         return asyncio.run(_train(config, run, Parts.of(config, run)))
 
 
@@ -150,7 +152,7 @@ async def _train(config: OnPolicyConfig, run: TrainingRun, parts: Parts) -> RunR
     async with run:
         await run.evaluate()
         while run.step < config.steps:
-            clock = Stopwatch()
+            clock = run.clock()
             with clock("sync"):
                 await run.weights.send(run.step)
             with clock("collect"):
