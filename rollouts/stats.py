@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from .episode import Episode, Outcome
 
@@ -28,6 +28,11 @@ class Moments:
         self.seconds_squared += seconds * seconds
         self.reward_squared += reward * reward
         self.product += seconds * reward
+
+    def merge(self, other: Moments) -> None:
+        """Count all that ``other`` counted."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
     @property
     def mean_seconds(self) -> float | None:
@@ -105,3 +110,12 @@ class RunStats:
         reward = sum(turn.reward for turn in episode.turns)
         (self.kept if episode.scored else self.dropped).add(episode.seconds, reward)
         self.successes += episode.scored and episode.success
+
+    def merge(self, other: RunStats) -> None:
+        """Count all that ``other`` counted."""
+        for each in fields(self):
+            mine, theirs = getattr(self, each.name), getattr(other, each.name)
+            if isinstance(mine, Moments):
+                mine.merge(theirs)
+            else:
+                setattr(self, each.name, mine + theirs)

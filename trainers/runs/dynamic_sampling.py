@@ -60,18 +60,16 @@ async def draw(collect: Callable[[int], Awaitable[Collected]], tasks: int, optio
     still missing, so that whatever teaches is trained on.
 
     Args:
-        collect: ``collect(n)`` gives the groups of the first n tasks from the cursor on. It plays only what was not
-            played yet in this step, so that the same draws after a restart continue where they were.
+        collect: ``collect(n)`` gives the groups of n further tasks; the same ones when the step begins anew.
         tasks: how many groups are wanted.
         options: which groups teach, and how many rounds there are.
     """
+    parts = [await collect(tasks)]
+    kept = [group for group in parts[0].groups if not options.max_rounds or options.teaches(group)]
     drawn = tasks
-    collected = await collect(drawn)
-    if not options.max_rounds:
-        return Drawn(collected.groups, drawn, collected)
-    rounds, kept = 1, tuple(filter(options.teaches, collected.groups))
-    while len(kept) < tasks and rounds < options.max_rounds:
-        drawn += tasks - len(kept)
-        collected = await collect(drawn)
-        rounds, kept = rounds + 1, tuple(filter(options.teaches, collected.groups))
-    return Drawn(kept, drawn, collected, rounds)
+    while len(kept) < tasks and len(parts) < options.max_rounds:
+        missing = tasks - len(kept)
+        parts.append(await collect(missing))
+        kept += filter(options.teaches, parts[-1].groups)
+        drawn += missing
+    return Drawn(tuple(kept), drawn, Collected.joined(parts), len(parts))
