@@ -24,7 +24,7 @@ from .algorithm import Algorithm, Credit
 class PPO(Algorithm):
     """Generalised advantages, and λ-returns for the critic to learn."""
 
-    paper: ClassVar[Mapping[str, Any]] = {}
+    paper: ClassVar[Mapping[str, Any]] = {"epochs": 4, "minibatch": 16, "normaliser": "token_mean"}
     needs_values: ClassVar[bool] = True
 
     name: Literal["ppo"] = "ppo"
