@@ -40,6 +40,16 @@ class ValueHeads(nn.Module):
             self.q = nn.ModuleList(_head(hidden, vocabulary) for _ in range(critics))
             self.v = _head(hidden, 1) if states else None
 
+    @torch.no_grad()
+    def start_at(self, value: float) -> None:
+        """Let every Q and V of fresh heads be ``value``.
+
+        At the mean return of the data, what is never shown is not better than it; at 0, where returns are negative, it
+        would be better than anything.
+        """
+        for head in (*self.q, *([] if self.v is None else [self.v])):
+            head[-1].bias.fill_(value)
+
     def action_values(self, hidden: Tensor) -> Tensor:
         """Q of every next token, ``[critics, …, V]`` in 32 bits, from states ``[…, H]``."""
         return torch.stack([head(hidden) for head in self.q]).float()

@@ -1,0 +1,217 @@
+"""Token-level values learnt offline: what a rule of learning is shown, and one update at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...agents.value_guided import ActionValues
+from ...errors import DivergedError
+from ..learning.learner import OptimizerConfig, Update
+from ..learning.rows import Rows
+from ..learning.scoring import score
+from .token_steps import Tokens, TokenSteps
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """What K critics say of N sampled tokens.
+
+    Args:
+        q_KNV: Q of every token of the vocabulary in the state before each sampled token, with gradient.
+        v_N: V of that state, with gradient; 0 without a V head.
+        target_KN: the target critics' Q of the sampled token, without gradient.
+        next_N: V of the state after the token, without gradient.
+    """
+
+    q_KNV: Tensor
+    v_N: Tensor
+    target_KN: Tensor
+    next_N: Tensor
+
+
+Loss = Callable[[Estimates, Tokens], tuple[Tensor, dict[str, Tensor]]]
+"""The *sum* of an algorithm's loss over tokens, by their weights, and terms of it worth a curve."""
+
+
+class TokenLearner:
+    """Learns Q and V of tokens from rows, and the policy under them by cloning, if asked.
+
+    As in ``learning.learner``, every pass is in evaluation mode, weights are computed once per batch, and losses are
+    only summed, so that micro-batches change nothing.
+
+    Args:
+        policy: π_β; it learns where ``cloning`` is positive or the values read its states.
+        online: the values that learn.
+        target: follows them by Polyak averaging; ``online`` itself, where an algorithm has no targets.
+        loss: the algorithm's.
+        options: of the optimizer.
+        polyak: share of the online weights that a target takes over at each update.
+        cloning: weight of the cloning loss.
+        dump: where a batch with a non-finite loss is saved.
+    """
+
+    def __init__(
+        self,
+        policy: Any,
+        online: ActionValues,
+        target: ActionValues,
+        loss: Loss,
+        options: OptimizerConfig,
+        *,
+        polyak: float,
+        cloning: float = 0.0,
+        dump: Path | None = None,
+    ) -> None:
+        self.policy, self.online, self.target = policy, online, target
+        self.loss, self.options, self.polyak, self.cloning, self.dump = loss, options, polyak, cloning, dump
+        self.updates = 0
+        learning: list[nn.Module] = [online, policy] if cloning or online.backbone is None else [online]
+        self._parameters = [p for module in learning for p in module.parameters() if p.requires_grad]
+        self._optimizer = torch.optim.AdamW(
+            self._parameters, lr=options.lr, betas=options.betas, weight_decay=options.weight_decay
+        )
+
+    def step(self, rows: Rows, steps: TokenSteps) -> Update:
+        """One update on the sum of the losses of some rows, in micro-batches.
+
+        Args:
+            rows: with ``weight``.
+            steps: of the episodes that they are from.
+
+        Raises:
+            DivergedError: the loss or the gradient is not finite; the weights are as before.
+        """
+        self._optimizer.zero_grad(set_to_none=True)
+        device = next(self.online.parameters()).device
+        prompt_value_P = self._prompt_values(steps, rows)
+        metrics: dict[str, float] = {}
+        for part in rows.microbatches(self.options.microbatch_tokens):
+            tokens = steps.tokens(part)
+            tokens = Tokens(*(getattr(tokens, name).to(device) for name in tokens.__dataclass_fields__))
+            estimates = self._estimates(part, tokens, prompt_value_P)
+            loss, terms = self.loss(estimates, tokens)
+            if self.cloning:
+                weight_T = part.weight.to(device)
+                terms["loss/bc"] = -(weight_T * score(self.policy, part).logp).sum()
+                loss = loss + self.cloning * terms["loss/bc"]
+            if not torch.isfinite(loss):
+                self._diverged(part, f"the loss is {float(loss.detach())}")
+            loss.backward()  # type: ignore[no-untyped-call]
+            for name, term in {**terms, "loss": loss}.items():
+                metrics[name] = metrics.get(name, 0.0) + float(term.detach())
+        metrics |= {"tokens": float(rows.tokens), "lr": self.options.rate(self.updates)}
+        metrics["grad_norm"] = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.options.max_grad_norm))
+        if not math.isfinite(metrics["grad_norm"]):
+            self._diverged(rows, f"the gradient norm is {metrics['grad_norm']}")
+        for group in self._optimizer.param_groups:
+            group["lr"] = metrics["lr"]
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        self.updates += 1
+        follow(self.target, self.online, self.polyak)
+        return Update(stepped=True, metrics=metrics)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but policy and targets, which are in the model's folder, that the next update depends on."""
+        return {
+            "online": self.online.state_dict(),
+            "target": self.target.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "updates": self.updates,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``."""
+        self.online.load_state_dict(state["online"])
+        self.target.load_state_dict(state["target"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self.updates = int(state["updates"])
+
+    # -- the inside ---------------------------------------------------------------------------------------------
+
+    def _estimates(self, part: Rows, tokens: Tokens, prompt_value_P: Tensor) -> Estimates:
+        padded = part.padded()
+        place_N = padded.flat_T[part.mask] - 1  # the state before a token is read at the position before it
+        shown = padded.ids_BL, padded.attention_BL, place_N
+        hidden_NH = self._hidden(self.online, *shown)
+        q_KNV, v_N = self.online.heads.action_values(hidden_NH), self.online.heads.state_values(hidden_NH)
+        with torch.no_grad():
+            if self.target is self.online:
+                target_KNV = q_KNV.detach()
+            else:
+                own = self.target.backbone is None  # targets of heads alone read the states that learn
+                target_KNV = self.target.heads.action_values(
+                    hidden_NH.detach() if own else self._hidden(self.target, *shown)
+                )
+            target_KN = target_KNV.gather(-1, tokens.ids_N.expand(len(target_KNV), -1)[..., None])[..., 0]
+            next_N = tokens.following(v_N.detach(), prompt_value_P)
+        return Estimates(q_KNV, v_N, target_KN, next_N)
+
+    def _hidden(self, values: ActionValues, ids_BL: Tensor, attention_BL: Tensor, place_N: Tensor) -> Tensor:
+        """The states that the heads read, at places of the flattened batch, ``[N, H]``."""
+        device = next(values.parameters()).device
+        backbone = self.policy.base_model if values.backbone is None else values.backbone
+        output = backbone(input_ids=ids_BL.to(device), attention_mask=attention_BL.to(device), use_cache=False)
+        hidden: Tensor = output.last_hidden_state.flatten(0, 1)[place_N.to(device)]
+        return hidden
+
+    @torch.no_grad()
+    def _prompt_values(self, steps: TokenSteps, rows: Rows) -> Tensor:
+        """V of the states that prompts show, ``[P]``, of those that these rows need; 0 of the others."""
+        device = next(self.online.parameters()).device
+        value_P = torch.zeros(len(steps.prompts), device=device)
+        turn_N = rows.turn[rows.mask]
+        needed = torch.unique(steps.successor_U[turn_N])
+        if self.online.heads.v is None:
+            return value_P
+        for part in packed([(int(number), steps.prompts[number]) for number in needed if number >= 0], self.options):
+            longest = len(part[0][1])
+            ids_BL = torch.zeros(len(part), longest, dtype=torch.long)
+            attention_BL = torch.zeros_like(ids_BL)
+            for place, (_, prompt) in enumerate(part):
+                ids_BL[place, : len(prompt)] = torch.tensor(prompt)
+                attention_BL[place, : len(prompt)] = 1
+            last_B = torch.arange(len(part)) * longest + attention_BL.sum(-1) - 1
+            hidden_BH = self._hidden(self.online, ids_BL, attention_BL, last_B)
+            value_P[[number for number, _ in part]] = self.online.heads.state_values(hidden_BH)
+        return value_P
+
+    def _diverged(self, rows: Rows, what: str) -> None:
+        self._optimizer.zero_grad(set_to_none=True)
+        saved = "not saved: the learner has no dump path"
+        if self.dump is not None:
+            self.dump.parent.mkdir(parents=True, exist_ok=True)
+            torch.save({name: getattr(rows, name) for name in rows.__dataclass_fields__}, self.dump)
+            saved = f"saved as {self.dump}"
+        raise DivergedError(
+            f"after {self.updates} updates of the values {what}; the batch of {rows.tokens} tokens is {saved}. "
+            "The weights are as before the update: resume from the last checkpoint with a lower optimizer.lr"
+        )
+
+
+@torch.no_grad()
+def follow(target: nn.Module, online: nn.Module, share: float) -> None:
+    """Polyak averaging: ``θ̄ ← (1 − share)·θ̄ + share·θ``; nothing where the two are one."""
+    if target is online:
+        return
+    for late, early in zip(target.parameters(), online.parameters(), strict=True):
+        late.lerp_(early, share)
+
+
+def packed(
+    prompts: Sequence[tuple[int, tuple[int, ...]]], options: OptimizerConfig
+) -> list[list[tuple[int, tuple[int, ...]]]]:
+    """Numbered prompts, longest first, in parts of at most ``microbatch_tokens`` padded tokens."""
+    parts: list[list[tuple[int, tuple[int, ...]]]] = []
+    for numbered in sorted(prompts, key=lambda numbered: -len(numbered[1])):
+        if not parts or (len(parts[-1]) + 1) * len(parts[-1][0][1]) > options.microbatch_tokens:
+            parts.append([])
+        parts[-1].append(numbered)
+    return parts

@@ -1,0 +1,152 @@
+"""Sampled tokens as steps of a decision process: what each is paid, what follows it, and what it was worth in the end.
+
+A turn's reward is paid at its last token. The successor of that token is the first sampled token of the next turn:
+what an environment said in between is no step (algorithms.md, trap 12), and the next turn may stand in another row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ...errors import ContractError
+from ...rollouts.episode import Episode
+from ..learning.advantages import bootstraps
+from ..learning.rows import Rows
+
+Per = Literal["turn", "token"]
+INSIDE, NOWHERE = -1, -2
+"""Successors that are no prompt: the next sampled token of the same row, and none, since the episode was over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The N sampled tokens of some rows, as steps.
+
+    Args:
+        ids_N: what was sampled.
+        reward_N: what was paid for it; 0 before the last token of a turn.
+        discount_N: what the value of the state after it counts for; 0 at the end of an episode that terminated.
+        return_N: discounted sum of all that was paid from it on.
+        successor_N: ``INSIDE``, ``NOWHERE``, or which prompt shows the state after it.
+        weight_N: what it counts for in a loss.
+    """
+
+    ids_N: Tensor
+    reward_N: Tensor
+    discount_N: Tensor
+    return_N: Tensor
+    successor_N: Tensor
+    weight_N: Tensor
+
+    def following(self, value_N: Tensor, prompt_value_P: Tensor) -> Tensor:
+        """The value of the state after each token, ``[N]``.
+
+        Args:
+            value_N: of the state before each token.
+            prompt_value_P: of the state that each prompt shows.
+        """
+        next_N = torch.cat([value_N[1:], value_N.new_zeros(1)])
+        shown_N = torch.zeros_like(value_N)
+        elsewhere_N = self.successor_N >= 0
+        shown_N[elsewhere_N] = prompt_value_P[self.successor_N[elsewhere_N]]
+        return torch.where(self.successor_N == INSIDE, next_N, shown_N)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSteps:
+    """What follows each of the U turns of some episodes, in the order of episodes and turns.
+
+    Args:
+        reward_U: what is paid at a turn's last token.
+        discount_U: what the state after it counts for there.
+        return_U: discounted sum of rewards from there on; what a limit cut off counts as 0, as in LMRL-Gym.
+        successor_U: ``INSIDE``, ``NOWHERE``, or which prompt shows the state after it.
+        inside: discount between two tokens of one turn.
+        prompts: the distinct prompts that show states whose first token is not in the row of the turn before.
+    """
+
+    reward_U: Tensor
+    discount_U: Tensor
+    return_U: Tensor
+    successor_U: Tensor
+    inside: float
+    prompts: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, episodes: Sequence[Episode], rows: Rows, *, gamma: float, per: Per = "turn") -> TokenSteps:
+        """The steps of episodes.
+
+        Args:
+            episodes: in the order in which ``rows`` were packed.
+            rows: theirs.
+            gamma: discount.
+            per: what is discounted: ``"turn"`` leaves the tokens of a turn undiscounted, so that a long action is no
+                worse than a short one; ``"token"`` discounts at every sampled token, as LMRL-Gym does.
+
+        Raises:
+            ContractError: an episode was cut off by a limit and does not say what would have been read next.
+        """
+        within, between = (1.0, gamma) if per == "turn" else (gamma, 1.0)
+        count = sum(len(episode.turns) for episode in episodes)
+        follower_U = _followers(rows, count)
+        reward_U, discount_U, return_U = torch.zeros(count), torch.zeros(count), torch.zeros(count)
+        successor_U = torch.full((count,), NOWHERE)
+        prompts: dict[tuple[int, ...], int] = {}
+        end = count
+        for episode in reversed(episodes):
+            first = end - len(episode.turns)
+            after = _cut_off(episode) if bootstraps(episode) and episode.turns else None
+            later, paid, discount, worth = None, 0.0, gamma, 0.0
+            for turn, number in zip(reversed(episode.turns), reversed(range(first, end)), strict=True):
+                if not turn.action_ids:  # nobody's step: what it paid belongs to the step before it
+                    paid, discount = turn.reward + between * paid, between * discount
+                    continue
+                reward_U[number] = turn.reward + between * paid
+                return_U[number] = reward_U[number] + discount * worth
+                discount_U[number] = discount if after is not None else 0.0
+                if after is not None:
+                    same_row = later is not None and follower_U[number] == later
+                    successor_U[number] = INSIDE if same_row else prompts.setdefault(after, len(prompts))
+                worth = within ** (len(turn.action_ids) - 1) * float(return_U[number])
+                after, later, paid, discount = turn.prompt_ids, number, 0.0, gamma
+            end = first
+        return cls(reward_U, discount_U, return_U, successor_U, within, tuple(prompts))
+
+    def tokens(self, rows: Rows) -> Tokens:
+        """The steps of some of the rows, whole ones."""
+        turn_N = rows.turn[rows.mask]
+        last_N = torch.ones_like(turn_N, dtype=torch.bool)
+        last_N[:-1] = turn_N[1:] != turn_N[:-1]
+        place_N = torch.arange(turn_N.numel())
+        left_N = last_N.nonzero()[:, 0][torch.cumsum(last_N, 0) - last_N.long()] - place_N
+        return Tokens(
+            rows.ids[rows.mask],
+            torch.where(last_N, self.reward_U[turn_N], 0.0),
+            torch.where(last_N, self.discount_U[turn_N], self.inside),
+            self.return_U[turn_N] * self.inside**left_N,
+            torch.where(last_N, self.successor_U[turn_N], INSIDE),
+            rows.weight[rows.mask],
+        )
+
+
+def _followers(rows: Rows, turns: int) -> Tensor:
+    """Which turn's token is sampled next in the row of each turn, ``[turns]``; −1 for none."""
+    turn_N, row_N = rows.turn[rows.mask], rows.row[rows.mask]
+    follower_U = torch.full((turns,), -1)
+    ends_N = (turn_N[1:] != turn_N[:-1]) & (row_N[1:] == row_N[:-1])
+    follower_U[turn_N[:-1][ends_N]] = turn_N[1:][ends_N]
+    return follower_U
+
+
+def _cut_off(episode: Episode) -> tuple[int, ...]:
+    if not episode.final_prompt_ids:
+        raise ContractError(
+            f"episode {episode.episode_id} was cut off by a limit and holds no final_prompt_ids: its last state has a "
+            "value that nobody can tell; record it with this version, or leave the episode out"
+        )
+    return episode.final_prompt_ids

@@ -1,0 +1,124 @@
+"""Values of tokens from demonstrations, and a policy guided by them: ILQL, or Monte-Carlo returns.
+
+Snell et al. (arXiv 2206.11871); both as baselines of LMRL-Gym (arXiv 2311.18232). The policy stays what was cloned;
+learnt is how much better each token is than what usually follows, and ``log π_β + β·(Q − V)`` is sampled. Run it with
+``turnwise train ilql --config configs/ilql-maze.toml`` or ``python -m turnwise.trainers.value_based env=…``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import pydantic
+
+from ..agents.value_guided import ActionValues, ValueGuidedModel
+from .algorithms.ilql import ILQL
+from .algorithms.monte_carlo import MonteCarlo
+from .critics.token_learning import TokenLearner
+from .critics.token_steps import TokenSteps
+from .learning.normalisers import normaliser
+from .learning.rows import pack
+from .runs.metrics import Stopwatch
+from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, minibatch
+from .runs.script import script
+from .runs.session import TrainingRun
+from .runs.setup import RunResult
+
+
+class ValueBasedConfig(OfflineConfig):
+    """Settings of an offline learner of token values."""
+
+    out: str = "runs/value-based"
+    """The run's folder."""
+    algorithm: Annotated[ILQL | MonteCarlo, pydantic.Field(discriminator="name")] = ILQL()
+    """How values are learnt: ``ilql`` or ``monte_carlo``, with settings of its own."""
+    beta: float = pydantic.Field(default=8.0, ge=0)
+    """How far values count when the model acts; 0 is π_β (LMRL-Gym: 8 in mazes). It may change on resume."""
+    polyak: float = pydantic.Field(default=0.005, gt=0, le=1)
+    """Share of the learnt weights that the targets take over at every step (LMRL-Gym: 0.005, over 100,000 of steps)."""
+    cloning: float = pydantic.Field(default=0.0, ge=0)
+    """Weight of the likelihood of the demonstrations: with 0, π_β stays the model that was started from."""
+    share_backbone: bool = False
+    """Let values read, and change, the policy's own transformer; otherwise they have a copy of it (as LMRL-Gym)."""
+
+
+def train(config: ValueBasedConfig) -> RunResult:
+    """Learn values to the last step, or until Ctrl-C, which leaves a checkpoint to resume from.
+
+    Raises:
+        UsageError: a setting, the demonstrations, the model or the run's folder is not as it must be.
+        DivergedError: a loss or gradient was not finite.
+        KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
+    """
+    with TrainingRun(config, "value_based", may_change=("beta",)) as run:
+        return asyncio.run(_train(config, run))
+
+
+async def _train(config: ValueBasedConfig, run: TrainingRun) -> RunResult:
+    checkpoint = run.begin()
+    episodes = await demonstrations(config.demonstrations, run)
+    model, tokenizer = run.load(checkpoint.model) if checkpoint else first_model(config, run, episodes)
+    online, model = guide(config, model)
+    async with run.open(model, tokenizer, checkpoint, optimizer=config.optimizer):
+        episodes = as_said(episodes, config.demonstrations, run)
+        rows = fitting(pack(episodes), model.config.max_position_embeddings)
+        algorithm = config.algorithm
+        steps = TokenSteps.of(episodes, rows, gamma=algorithm.gamma, per=algorithm.discount_per)
+        for values in (online, model.values):  # what a checkpoint holds comes after, from keep()
+            values.heads.start_at(float(steps.tokens(rows).return_N.mean()))
+        learner = TokenLearner(
+            model.policy,
+            online,
+            model.values,
+            algorithm.loss,
+            config.optimizer,
+            polyak=config.polyak,
+            cloning=config.cloning,
+            dump=run.folder.dump,
+        )
+        run.keep("values", learner)
+        await run.evaluate()
+        while run.step < config.steps:
+            clock = Stopwatch()
+            with clock("learn"):
+                batch = minibatch(rows, config.batch, step=run.step, seed=config.seed)
+                update = learner.step(batch.with_weight(normaliser(batch, "token_mean")), steps)
+            run.finish_step()
+            run.report({**update.metrics, **clock.metrics(update.metrics["tokens"])}, advance=True)
+            run.checkpoint_if_due()
+            await run.evaluate()
+            await asyncio.sleep(0)  # where Ctrl-C is heard
+        return run.finish()
+
+
+def guide(config: ValueBasedConfig, model: Any) -> tuple[ActionValues, ValueGuidedModel]:
+    """The values that learn, and a model that samples by their targets, as LMRL-Gym does.
+
+    Args:
+        config: of the run.
+        model: a policy; of one that is guided already, the values are taken over on resume and forgotten otherwise.
+    """
+    algorithm = config.algorithm
+    policy = model.policy if isinstance(model, ValueGuidedModel) else model
+    online = ActionValues.of(
+        policy,
+        critics=algorithm.critics,
+        states=algorithm.states,
+        share_backbone=config.share_backbone,
+        seed=config.seed,
+    )
+    target = copy.deepcopy(online).requires_grad_(False) if algorithm.states else online
+    return online, ValueGuidedModel(policy, target, beta=config.beta).eval()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """``python -m turnwise.trainers.value_based``."""
+    return script(ValueBasedConfig, train, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
