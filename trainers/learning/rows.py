@@ -17,6 +17,8 @@ CONTEXT = -1
 
 
 Unit = Literal["row", "episode"]
+Layout = Literal["padded", "packed"]
+"""How rows lie in a forward pass: one beside another, padded to the longest, or all in one sequence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,36 +207,39 @@ class Rows:
         """The same rows on a device."""
         return Rows(**{name: getattr(self, name).to(device) for name in self.__dataclass_fields__})
 
-    def microbatches(self, budget: int, *, whole: Unit = "row") -> list[Rows]:
-        """Parts of at most ``budget`` padded tokens (a single unit may exceed it), longest first.
+    def microbatches(self, budget: int, *, whole: Unit = "row", layout: Layout = "padded") -> list[Rows]:
+        """Parts of at most ``budget`` tokens (a single unit may exceed it), longest first.
 
         Args:
-            budget: rows × longest row.
+            budget: tokens that a model computes: padding is among them, where there is any.
             whole: what must not be divided: ``"episode"`` where a ratio is taken over a whole trajectory.
+            layout: of the forward pass.
         """
-        return [part for part, _ in self.numbered_microbatches(budget, whole=whole)]
+        return [part for part, _ in self.numbered_microbatches(budget, whole=whole, layout=layout)]
 
-    def numbered_microbatches(self, budget: int, *, whole: Unit = "row") -> list[tuple[Rows, Tensor]]:
+    def numbered_microbatches(
+        self, budget: int, *, whole: Unit = "row", layout: Layout = "padded"
+    ) -> list[tuple[Rows, Tensor]]:
         """``microbatches``, each with the places of its tokens among these rows'."""
-        units = self.row if whole == "row" else self.episode
+        if not len(self):
+            return []
+        units, inverse_T = torch.unique(self.row if whole == "row" else self.episode, return_inverse=True)
         sizes, starts = self._extents()
-        by_unit: dict[int, list[int]] = {}
-        for unit, size in zip(units[starts].tolist(), sizes.tolist(), strict=True):
-            by_unit.setdefault(unit, []).append(size)
-        order = sorted(by_unit, key=lambda unit: -max(by_unit[unit]))
-        parts: list[list[int]] = []
-        count = longest = 0
-        for unit in order:
-            count += len(by_unit[unit])
-            longest = max(longest, *by_unit[unit])
-            if not parts or count * longest > budget:
-                parts.append([])
-                count, longest = len(by_unit[unit]), max(by_unit[unit])
-            parts[-1].append(unit)
-        return [
-            (self._take(place), place)
-            for place in (torch.isin(units, torch.tensor(part)).nonzero()[:, 0] for part in parts)
-        ]
+        by_unit: list[list[int]] = [[] for _ in range(units.numel())]
+        for unit, size in zip(inverse_T[starts].tolist(), sizes.tolist(), strict=True):
+            by_unit[unit].append(size)
+        part_of, part = [0] * len(by_unit), -1
+        count = longest = total = 0
+        for unit in sorted(range(len(by_unit)), key=lambda unit: -max(by_unit[unit])):
+            count, longest = count + len(by_unit[unit]), max(longest, *by_unit[unit])
+            total += sum(by_unit[unit])
+            if part < 0 or (count * longest if layout == "padded" else total) > budget:
+                part, count, longest = part + 1, len(by_unit[unit]), max(by_unit[unit])
+                total = sum(by_unit[unit])
+            part_of[unit] = part
+        part_T = torch.tensor(part_of)[inverse_T]
+        places = torch.argsort(part_T, stable=True).split(torch.bincount(part_T).tolist())
+        return [(self._take(place), place) for place in places]
 
     def padded(self) -> Padded:
         """These rows as a right-padded batch."""
@@ -247,6 +252,11 @@ class Rows:
         ids[flat_T] = self.ids
         attention[flat_T] = 1
         return Padded(ids.view(count, longest), attention.view(count, longest), flat_T)
+
+    def positions(self) -> Tensor:
+        """The place of each token in its row, ``[T]``: what tells rows apart in a packed sequence."""
+        sizes, starts = self._extents()
+        return torch.arange(len(self)) - starts.repeat_interleave(sizes)
 
     def _extents(self) -> tuple[Tensor, Tensor]:
         """Length and first token of each row."""

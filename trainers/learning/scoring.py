@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from .entropy import entropy_of
-from .rows import Rows
+from ...errors import UsageError
+from .chosen import chosen_logp
+from .rows import Layout, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,37 +28,71 @@ class Scores:
     entropy: Tensor
 
 
-def score(model: Any, rows: Rows, *, temperature: float = 1.0, entropy_gradient: bool = False) -> Scores:
-    """Score the sampled tokens of ``rows`` in one padded forward pass.
+def score(
+    model: Any,
+    rows: Rows,
+    *,
+    temperature: float = 1.0,
+    entropy_gradient: bool = False,
+    layout: Layout = "padded",
+    autocast: torch.dtype | None = None,
+) -> Scores:
+    """Score the sampled tokens of ``rows`` in one forward pass.
 
-    The attention mask covers every real token: what an environment said is never trained on, but always read
-    (algorithms.md, trap 27). Logits become 32-bit before the softmax, and are divided by the temperature that
-    sampling used, so that both sides speak of the same distribution (trap 17).
+    A token sees every token before it in its row, trained on or not (algorithms.md, trap 27), and no other row.
+    Logits become 32-bit before the softmax, and are divided by the temperature that sampling used, so that both sides
+    speak of the same distribution (trap 17).
 
     Args:
-        model: a causal language model, ``model(input_ids=, attention_mask=).logits``.
+        model: a causal language model, ``model(input_ids=).logits``.
         rows: at most as many as fit in memory; see ``Rows.microbatches``.
         temperature: of sampling; 0 (greedy) counts as 1.
         entropy_gradient: keep the entropies' graph; without it they are detached.
+        layout: ``"packed"`` puts all rows in one sequence, so that no padding is computed. The model then has to tell
+            rows apart by ``position_ids`` that begin anew, as those of transformers do.
+        autocast: compute matrix products in this precision, whatever the weights are stored in.
+
+    Raises:
+        UsageError: a packed layout, and a model that takes no ``position_ids``.
     """
     device = next(model.parameters()).device
-    padded = rows.padded()
-    longest = padded.ids_BL.shape[1]
-    # The logits at position p judge the token at p + 1; a row's first token is context, so p is never −1.
-    place_N = padded.flat_T[rows.mask] - 1
-    kept, arguments = torch.arange(longest), {}
-    if "logits_to_keep" in inspect.signature(model.forward).parameters:
-        kept = torch.unique(place_N % longest)
-        arguments = {"logits_to_keep": kept.to(device)}
-    output = model(input_ids=padded.ids_BL.to(device), attention_mask=padded.attention_BL.to(device), **arguments)
-    rank = torch.zeros(longest, dtype=torch.long)
-    rank[kept] = torch.arange(kept.numel())
-    chosen_N = place_N // longest * kept.numel() + rank[place_N % longest]
-    logits_NV = output.logits.flatten(0, 1)[chosen_N.to(device)].float() / (temperature or 1.0)
-    logp_NV = logits_NV.log_softmax(-1)
-    mask = rows.mask.to(device)
-    logp_N = logp_NV.gather(-1, rows.ids[rows.mask].to(device)[:, None])[:, 0]
-    with torch.set_grad_enabled(entropy_gradient and torch.is_grad_enabled()):
-        entropy_N = entropy_of(logp_NV)
+    known = inspect.signature(model.forward).parameters
+    inputs, place_N, kept = _laid_out(rows, layout)
+    if "logits_to_keep" in known:
+        inputs["logits_to_keep"] = kept
+        rank = torch.zeros(int(kept[-1]) + 1 if kept.numel() else 0, dtype=torch.long)
+        rank[kept] = torch.arange(kept.numel())
+        longest = inputs["input_ids"].shape[1]
+        place_N = place_N // longest * kept.numel() + rank[place_N % longest]
+    if layout == "packed" and "position_ids" not in known:
+        raise UsageError(
+            f"{type(model).__name__} takes no position_ids, so rows in one sequence would see each other; "
+            'use layout "padded"'
+        )
+    arguments: dict[str, Any] = {name: value.to(device) for name, value in inputs.items()}
+    if "use_cache" in known:
+        arguments["use_cache"] = False
+    precision = torch.autocast(device.type, autocast) if autocast is not None else nullcontext()
+    with precision:
+        logits = model(**arguments).logits.flatten(0, 1)
+    ids_N, mask = rows.ids[rows.mask].to(device), rows.mask.to(device)
+    logp_N, entropy_N = chosen_logp(
+        logits, place_N.to(device), ids_N, temperature or 1.0, entropy_gradient and torch.is_grad_enabled()
+    )
     blank = torch.zeros(len(rows), device=device)
     return Scores(blank.masked_scatter(mask, logp_N), blank.masked_scatter(mask, entropy_N))
+
+
+def _laid_out(rows: Rows, layout: Layout) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+    """What the model reads, where in its flattened output each sampled token is judged, and the columns of these.
+
+    The logits at position p judge the token at p + 1; a row's first token is context, so p is never −1. Padding is to
+    the right, where a causal model cannot see it, so no attention mask is needed: without one, attention skips what
+    lies above the diagonal instead of computing and masking it.
+    """
+    if layout == "packed":
+        place_N = rows.mask.nonzero()[:, 0] - 1
+        return {"input_ids": rows.ids[None], "position_ids": rows.positions()[None]}, place_N, place_N
+    padded = rows.padded()
+    place_N = padded.flat_T[rows.mask] - 1
+    return {"input_ids": padded.ids_BL}, place_N, torch.unique(place_N % padded.ids_BL.shape[1])
