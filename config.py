@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import pydantic
 
@@ -26,8 +26,20 @@ class Config(pydantic.BaseModel):
     )
 
 
-def load_config(model: type[C], path: Path | str | None = None, overrides: Sequence[str] = ()) -> C:
+def load_config(
+    model: type[C],
+    path: Path | str | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    presets: Mapping[str, Any] | None = None,
+) -> C:
     """A configuration from an optional TOML file and overrides such as ``optimizer.lr=1e-3``.
+
+    Args:
+        model: what is configured.
+        path: of the file.
+        overrides: win over the file.
+        presets: hold where neither says anything.
 
     Raises:
         ConfigError: the file is missing or malformed (with its line), or a key or value does not fit the model.
@@ -46,7 +58,7 @@ def load_config(model: type[C], path: Path | str | None = None, overrides: Seque
     for override in overrides:
         _override(data, override)
     try:
-        return model.model_validate(data)
+        return model.model_validate(beneath(presets or {}, data))
     except pydantic.ValidationError as error:
         typed = {override.partition("=")[0].strip() for override in overrides}
         said = [_explain(model, p, path, source, typed) for p in error.errors(include_url=False)]
@@ -89,20 +101,62 @@ def _override(data: dict[str, Any], override: str) -> None:
 
 def _explain(model: type[Config], problem: Any, path: Path | str | None, source: str, typed: Collection[str]) -> str:
     """One problem in words, with the line of the file unless the value was typed over it."""
-    location: tuple[Any, ...] = problem["loc"]
+    location, holders = _walk(model, problem["loc"])
+    kind, context = problem["type"], problem.get("ctx", {})
+    if kind.startswith("union_tag"):  # said of the table; what is wrong, or missing, is the setting that names its kind
+        location = (*location, context["discriminator"].strip("'"))
     key = ".".join(str(step) for step in location)
     over = any(key == word or key.startswith(f"{word}.") for word in typed)
     line = None if over or path is None else _line(source, location)
     where = f"{path}, line {line}: " if line else ""
-    if problem["type"] == "extra_forbidden":
-        known = _siblings(model, location)
-        near = difflib.get_close_matches(str(location[-1]), known, n=2)
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else f"{LISTED}{', '.join(known)}"
-        return f"{where}there is no setting {key!r}{hint}"
-    if problem["type"] == "missing":
+    if kind == "extra_forbidden":
+        known = [name for holder in holders for name in holder.model_fields]
+        return f"{where}there is no setting {key!r}{_hint(str(location[-1]), known)}"
+    if kind == "union_tag_invalid":
+        known = re.findall(r"'([^']*)'", context["expected_tags"])
+        return f"{where}setting {key!r} cannot be {context['tag']!r}{_hint(context['tag'], known)}"
+    if kind in ("missing", "union_tag_not_found"):
         return f"{where}setting {key!r} is missing"
     said = problem["msg"].removeprefix("Value error, ")
+    if not location:  # several settings that do not go together
+        return f"{path}: {said}" if path is not None else str(said)
     return f"{where}setting {key!r}: {said}; got {problem['input']!r}"
+
+
+def _hint(wrong: str, known: Sequence[str]) -> str:
+    """The nearest of what there is, or all of it."""
+    near = difflib.get_close_matches(wrong, known, n=2)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else f"{LISTED}{', '.join(known)}"
+
+
+def held(annotation: Any) -> tuple[type[Config], ...]:
+    """The kinds of ``Config`` that a field of this type may hold: itself, a union's members, a sequence's items."""
+    if isinstance(annotation, type) and not get_args(annotation):
+        return (annotation,) if issubclass(annotation, Config) else ()
+    return tuple(kind for part in get_args(annotation) for kind in held(part))
+
+
+def tag_of(kind: type[Config]) -> str:
+    """What tells one member of a union from the others: its ``name``, where it has a default."""
+    field = kind.model_fields.get("name")
+    return str(field.default) if field is not None else ""
+
+
+def _walk(model: type[Config], location: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[type[Config], ...]]:
+    """A place as a person would write it, without the tags of unions, and the kinds of table that its end is in."""
+    place: list[Any] = []
+    holders: tuple[type[Config], ...] = (model,)
+    inside = holders
+    for step in location:
+        if len(inside) > 1 and step in map(tag_of, inside):
+            inside = tuple(kind for kind in inside if tag_of(kind) == step)
+            continue
+        place.append(step)
+        if not isinstance(step, int):
+            holders = inside
+            fields = [kind.model_fields[step] for kind in holders if step in kind.model_fields]
+            inside = tuple(kind for field in fields for kind in held(field.annotation))
+    return tuple(place), holders
 
 
 def _listed_once(said: Sequence[str]) -> Iterator[str]:
@@ -114,19 +168,9 @@ def _listed_once(said: Sequence[str]) -> Iterator[str]:
         seen.add(known)
 
 
-def _siblings(model: type[Config], location: tuple[Any, ...]) -> list[str]:
-    current: Any = model
-    for step in location[:-1]:
-        field = current.model_fields.get(step)
-        if field is None or not (isinstance(field.annotation, type) and issubclass(field.annotation, Config)):
-            return ["(see the documentation)"]
-        current = field.annotation
-    return list(current.model_fields)
-
-
 def _line(source: str, location: tuple[Any, ...]) -> int | None:
     """The line on which a key stands, found by walking tables; good enough to point a person at it."""
-    *tables, last = [str(step) for step in location] or [""]
+    *tables, last = [step for step in location if isinstance(step, str)] or [""]
     table = ""
     for number, line in enumerate(source.splitlines(), 1):
         header = re.match(r"\s*\[+([^\]]+)\]", line)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from enum import StrEnum
+import difflib
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,17 +22,60 @@ if TYPE_CHECKING:
 SHIPPED = Path(__file__).resolve().parent.parent / "configs"
 
 
-class Algorithm(StrEnum):
-    """What can be trained with."""
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What a word after ``turnwise train`` stands for.
 
-    LOOP = "loop"
-    """Leave-one-out PPO (arXiv 2502.01600): ``trainers/loop.py``."""
-    BC = "bc"
-    """Behaviour cloning of demonstrations, all or the best: ``trainers/behaviour_cloning.py``."""
+    Args:
+        script: a module of ``trainers/`` with a function ``train``.
+        config: the class of its configuration.
+        says: what it is, in a line.
+        algorithm: the ``algorithm.name`` that the word sets, in a script that has several.
+    """
+
+    script: str
+    config: str
+    says: str
+    algorithm: str | None = None
+
+    @property
+    def presets(self) -> Mapping[str, Any]:
+        """The settings that the word makes."""
+        return {"algorithm": {"name": self.algorithm}} if self.algorithm else {}
+
+    def load(self) -> tuple[type[TrainConfig], Callable[[Any], RunResult]]:
+        """The configuration and the function; imports torch."""
+        module = importlib.import_module(f"..trainers.{self.script}", __package__)
+        return getattr(module, self.config), module.train
+
+
+def _on_policy(name: str, says: str) -> Trained:
+    return Trained("on_policy", "OnPolicyConfig", says, name)
+
+
+def _value_based(name: str, says: str) -> Trained:
+    return Trained("value_based", "ValueBasedConfig", says, name)
+
+
+ALGORITHMS: Mapping[str, Trained] = {
+    "bc": Trained("behaviour_cloning", "CloningConfig", "behaviour cloning of demonstrations, all or the best"),
+    "loop": Trained("loop", "LoopConfig", "leave-one-out PPO (arXiv 2502.01600)"),
+    "archer": Trained("archer", "ArcherConfig", "a critic over utterances, an actor over tokens (arXiv 2402.19446)"),
+    "ppo": _on_policy("ppo", "generalised advantages over turns or tokens, with a critic (arXiv 1707.06347)"),
+    "reinforce": _on_policy("reinforce", "Monte-Carlo returns, with a baseline or none"),
+    "rloo": _on_policy("rloo", "REINFORCE over trajectories, leave-one-out (arXiv 2402.14740)"),
+    "grpo": _on_policy("grpo", "group-relative advantages, clipped (arXiv 2402.03300)"),
+    "m-grpo": _on_policy("m-grpo", "GRPO as a mean over tokens, turns, trajectories (arXiv 2505.16421)"),
+    "gigpo": _on_policy("gigpo", "groups of attempts, and of turns in the same state (arXiv 2505.10978)"),
+    "turn-credit": _on_policy("turn-credit", "returns from each turn on, compared turn by turn (arXiv 2505.11821)"),
+    "ilql": _value_based("ilql", "implicit language Q-learning from demonstrations (arXiv 2206.11871)"),
+    "mc": _value_based("monte_carlo", "values of tokens by Monte-Carlo returns, from demonstrations"),
+}
+"""Everything that can be trained with, by the word for it."""
 
 
 def train(
-    algorithm: Annotated[Algorithm, typer.Argument(help="loop: leave-one-out PPO; bc: behaviour cloning.")],
+    algorithm: Annotated[str, typer.Argument(help=f"What to train with: {', '.join(ALGORITHMS)}.", show_default=False)],
     overrides: Annotated[
         list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings, e.g. steps=50.", show_default=False)
     ] = None,
@@ -53,34 +98,53 @@ def train(
 
         turnwise train loop --config loop-maze --out runs/first --resume
     """
-    config_type, run = trainer(algorithm)
+    chosen = named(algorithm)
+    config_type, run = chosen.load()
     if settings:
         from ..trainers.runs.script import describe
 
-        typer.echo("\n".join(describe(config_type)))
+        typer.echo("\n".join(describe(config_type, config_type.filled(chosen.presets))))
         return
     words = list(overrides or [])
     words += [f"out={out}"] if out else []
     words += ["resume=true"] if resume else []
-    chosen = load_config(config_type, located(config) if config else None, words)
-    chosen = chosen.model_copy(update={"env": environment(chosen.env)})
-    with resumable(f"The run in {chosen.out} is whole: the same command with --resume goes on."):
-        result = run(chosen)
+    wanted = configured(algorithm, located(config) if config else None, words)
+    wanted = wanted.model_copy(update={"env": environment(wanted.env)})
+    with resumable(f"The run in {wanted.out} is whole: the same command with --resume goes on."):
+        result = run(wanted)
     if result.note:
         remark().print(result.note, markup=False)
     remark().print(f"trained {result.steps} steps", markup=False)
     typer.echo(result.model)
 
 
-def trainer(algorithm: Algorithm) -> tuple[type[TrainConfig], Callable[[Any], RunResult]]:
-    """The configuration and the function of an algorithm; imports torch."""
-    if algorithm is Algorithm.LOOP:
-        from ..trainers import loop
+def named(word: str) -> Trained:
+    """What a word stands for.
 
-        return loop.LoopConfig, loop.train
-    from ..trainers import behaviour_cloning
+    Raises:
+        ConfigError: nothing; the message has the nearest words.
+    """
+    if word in ALGORITHMS:
+        return ALGORITHMS[word]
+    near = difflib.get_close_matches(word, ALGORITHMS, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are: {', '.join(ALGORITHMS)}"
+    raise ConfigError(f"nothing is trained with {word!r}; {hint}")
 
-    return behaviour_cloning.CloningConfig, behaviour_cloning.train
+
+def configured(word: str, path: Path | None = None, overrides: list[str] | None = None) -> TrainConfig:
+    """The configuration of an algorithm, from a file and words.
+
+    Raises:
+        ConfigError: a setting is wrong, or the file is another algorithm's.
+    """
+    chosen = named(word)
+    config = load_config(chosen.load()[0], path, overrides or [], presets=chosen.presets)
+    configures = getattr(getattr(config, "algorithm", None), "name", None)
+    if chosen.algorithm is not None and configures != chosen.algorithm:
+        other = next((each for each, row in ALGORITHMS.items() if row.algorithm == configures), configures)
+        what = f"{path} sets algorithm.name" if path is not None else "algorithm.name is set"
+        raise ConfigError(f"{what} to {configures!r}: use `turnwise train {other}`, not {word}")
+    return config
 
 
 def located(name: str) -> Path:

@@ -8,27 +8,33 @@ from pathlib import Path
 import pytest
 
 from turnwise.cli import COMMANDS
-from turnwise.commands.train import Algorithm, located, trainer
-from turnwise.config import load_config
+from turnwise.commands.train import ALGORITHMS, configured, located
 from turnwise.envs.registry import find, make
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = sorted((ROOT / "configs").rglob("*.toml"))
 
 
-def algorithm(path: Path) -> Algorithm:
-    """What a file configures: the one word of its name that is an algorithm."""
-    (word,) = set(path.stem.split("-")) & set(Algorithm)
-    return Algorithm(word)
+def shown(path: Path) -> tuple[str, str, str]:
+    """The command that a file's comment shows: ``turnwise``'s command, what is trained with, and the file."""
+    found = re.search(r"^#\s+turnwise ([\w-]+) ([\w-]+) --config (\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert found, f"{path.name} should say how it is run"
+    command, word, file = found.groups()
+    return command, word, file
+
+
+def algorithm(path: Path) -> str:
+    """What a file configures."""
+    return shown(path)[1]
 
 
 def test_there_are_some_for_every_algorithm() -> None:
-    assert {algorithm(path) for path in CONFIGS} == set(Algorithm)
+    assert {algorithm(path) for path in CONFIGS} == set(ALGORITHMS)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_it_parses_and_its_environment_has_what_it_names(path: Path) -> None:
-    config = load_config(trainer(algorithm(path))[0], path)
+    config = configured(algorithm(path), path)
     env = make(find(config.env).id, **config.episodes.env_kwargs)
     family = env.unwrapped.tasks()  # type: ignore[attr-defined]
     env.close()
@@ -38,18 +44,18 @@ def test_it_parses_and_its_environment_has_what_it_names(path: Path) -> None:
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_its_comment_shows_a_command_that_runs_it(path: Path) -> None:
-    shown = re.findall(r"^#\s+turnwise (\w+) (\w+) --config (\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
-    assert shown, f"{path.name} should say how it is run"
-    command, trained, config = shown[0]
+    command, trained, config = shown(path)
     assert command in COMMANDS
-    assert Algorithm(trained) is algorithm(path)
+    assert trained in ALGORITHMS
+    words = path.stem.removeprefix("quickstart-")
+    assert words.startswith(trained), f"{path.name} should begin with what it trains with, {trained}"
     assert (ROOT / config).resolve() == path or located(config).resolve() == path
 
 
 def test_models_they_start_from_are_made_by_others() -> None:
-    folders = {str(load_config(trainer(algorithm(path))[0], path).out) for path in CONFIGS}
+    folders = {str(configured(algorithm(path), path).out) for path in CONFIGS}
     for path in CONFIGS:
-        model = getattr(load_config(trainer(algorithm(path))[0], path), "model", None)
+        model = getattr(configured(algorithm(path), path), "model", None)
         if model:
             assert model.removesuffix("/model") in folders, f"nothing makes {model} for {path.name}"
 

@@ -73,12 +73,9 @@ class OnPolicyConfig(TrainConfig):
     overlap: OverlapConfig = OverlapConfig()
     """Play episodes while the learner learns; set ``loss.is_mode`` too, since tokens may then be stale."""
 
-    @pydantic.model_validator(mode="before")
     @classmethod
-    def _as_in_the_paper(cls, given: Any) -> Any:
-        """Beneath what was set, what follows from the algorithm's name."""
-        if not isinstance(given, Mapping):
-            return given
+    def filled(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What was set, and beneath it what follows from the algorithm's name."""
         algorithm = algorithm_named(given.get("algorithm"))
         if algorithm is None:
             return given
@@ -151,7 +148,7 @@ class Parts:
 async def _train(config: OnPolicyConfig, run: TrainingRun, parts: Parts) -> RunResult:
     async with run:
         await run.evaluate()
-        while run.step < config.steps:
+        while not run.over:
             clock = run.clock()
             with clock("sync"):
                 await run.weights.send(run.step)

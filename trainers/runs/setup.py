@@ -164,6 +164,16 @@ class TrainConfig(Config):
     tensorboard: bool = True
     """Write TensorBoard files beside ``metrics.jsonl``."""
 
+    @classmethod
+    def filled(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What was set, and whatever else follows from it: in most scripts nothing."""
+        return given
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _filled(cls, given: Any) -> Any:
+        return cls.filled(given) if isinstance(given, Mapping) else given
+
     @pydantic.field_validator("device")
     @classmethod
     def _device(cls, name: str) -> str:
