@@ -127,7 +127,7 @@ async def _train(config: ArcherConfig, run: TrainingRun) -> RunResult:
         if config.mode == "offline" and not len(parts.replay):
             await fill(config, run, parts.replay)
         await run.evaluate()
-        while run.step < config.steps:
+        while not run.over:
             clock = Stopwatch()
             with clock("sync"):
                 await run.weights.send(run.step)

@@ -82,7 +82,7 @@ async def _train(config: ValueBasedConfig, run: TrainingRun) -> RunResult:
         )
         run.keep("values", learner)
         await run.evaluate()
-        while run.step < config.steps:
+        while not run.over:
             clock = Stopwatch()
             with clock("learn"):
                 batch = minibatch(rows, config.batch, step=run.step, seed=config.seed)
