@@ -155,11 +155,18 @@ class TokenLearner:
         return Estimates(q_KNV, v_N, target_KN, next_N)
 
     def _hidden(self, values: ActionValues, ids_BL: Tensor, attention_BL: Tensor, place_N: Tensor) -> Tensor:
-        """The states that the heads read, at places of the flattened batch, ``[N, H]``."""
+        """The states that the heads read, at places of the flattened batch, ``[N, H]``.
+
+        Rows that are the same are read once: where a game has few states, a large batch costs little more than those.
+        """
         device = next(values.parameters()).device
+        longest = ids_BL.shape[1]
+        marked_RL, row_B = torch.unique(2 * ids_BL + attention_BL, dim=0, return_inverse=True)
+        ids_RL, attention_RL = (marked_RL // 2).to(device), (marked_RL % 2).to(device)
         backbone = self.policy.base_model if values.backbone is None else values.backbone
-        output = backbone(input_ids=ids_BL.to(device), attention_mask=attention_BL.to(device), use_cache=False)
-        hidden: Tensor = output.last_hidden_state.flatten(0, 1)[place_N.to(device)]
+        output = backbone(input_ids=ids_RL, attention_mask=attention_RL, use_cache=False)
+        flat_N = row_B[place_N // longest] * longest + place_N % longest
+        hidden: Tensor = output.last_hidden_state.flatten(0, 1)[flat_N.to(device)]
         return hidden
 
     @torch.no_grad()
