@@ -133,8 +133,11 @@ class Parts:
             critic = token_values(config.values, run.model, run.tokenizer, seed=config.seed, dump=run.folder.dump)
             run.keep("critic", critic)
         if penalty.coef:
-            reference = Reference(
-                run.load(penalty.reference or config.model)[0],
+            reference = Reference.load(
+                penalty.reference or config.model,
+                run.tokenizer,
+                dtype=getattr(torch, config.dtype),
+                device=config.device,
                 temperature=config.agent.temperature,
                 microbatch_tokens=config.optimizer.microbatch_tokens,
             )
