@@ -12,60 +12,61 @@ CHUNK = 1 << 24
 
 
 def chosen_logp(
-    logits_PV: Tensor, place_N: Tensor, ids_N: Tensor, temperature: float, entropy_gradient: bool = False
+    logits_PV: Tensor, place_N: Tensor, ids_N: Tensor, temperature: float, *, entropy_gradient: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of tokens and entropies in nats, both ``[N]`` and 32-bit.
+    """Log-probabilities of tokens and entropies in nats of what they were drawn from, both ``[N]`` and 32-bit.
 
-    With p = softmax(z/τ): ∂ log p_a / ∂z_v = (1[v = a] − p_v) / τ. The backward pass computes p again from the logits,
-    chunk by chunk, so that neither pass keeps an array of the size of the logits beside them and their gradient.
+    With p = softmax(z/τ) and H = −Σ p log p: ∂ log p_a / ∂z_v = (1[v = a] − p_v) / τ and
+    ∂H / ∂z_v = −p_v (log p_v + H) / τ. The backward pass computes p again from the logits, chunk by chunk, so that no
+    array of their size is kept beside the logits and their gradient.
 
     Args:
-        logits_PV: of every position, in any precision; one softmax is taken per entry of ``place_N``.
-        place_N: the position that judges each token.
+        logits_PV: of every position, in any precision; −inf is probability 0.
+        place_N: the position that judges each token; all different.
         ids_N: the tokens.
         temperature: τ.
-        entropy_gradient: keep the entropy's graph, by plain differentiation, which costs several arrays ``[N, V]``.
+        entropy_gradient: whether the entropies have a gradient; without it they are detached.
     """
-    if entropy_gradient:
-        logp_NV = (logits_PV[place_N].float() / temperature).log_softmax(-1)
-        entropy_N = -(logp_NV.exp() * logp_NV).sum(-1)
-        return logp_NV.gather(-1, ids_N[:, None])[:, 0], entropy_N
     logp_N, entropy_N = _Chosen.apply(logits_PV, place_N, ids_N, temperature)  # type: ignore[no-untyped-call]
-    return logp_N, entropy_N
+    return logp_N, entropy_N if entropy_gradient else entropy_N.detach()
 
 
 class _Chosen(torch.autograd.Function):
-    """The gradient of ``chosen_logp`` by hand; its entropy has none."""
+    """``chosen_logp``, with the gradients by hand."""
 
     @staticmethod
     def forward(
         ctx: Any, logits_PV: Tensor, place_N: Tensor, ids_N: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        norms, logps, entropies = [], [], []
-        for place, ids in _chunks(logits_PV, place_N, ids_N):
-            z = logits_PV[place].float().div_(temperature)
-            norms.append(z.logsumexp(-1))
-            logps.append(z.gather(-1, ids[:, None])[:, 0] - norms[-1])
-            entropies.append(norms[-1] - (z - norms[-1][:, None]).exp_().mul_(z).sum(-1))
-        blank = torch.zeros(0, device=logits_PV.device)
-        norm_N, logp_N, entropy_N = (torch.cat([blank, *parts]) for parts in (norms, logps, entropies))
-        ctx.save_for_backward(logits_PV, place_N, ids_N, norm_N)
+        blank = torch.zeros(place_N.numel(), device=logits_PV.device)
+        norm_N, logp_N, entropy_N = blank, blank.clone(), blank.clone()
+        for part in _chunks(logits_PV, place_N.numel()):
+            z_NV = logits_PV[place_N[part]].float() / temperature
+            norm_N[part] = z_NV.logsumexp(-1)
+            logp_N[part] = z_NV.gather(-1, ids_N[part, None])[:, 0] - norm_N[part]
+            entropy_N[part] = torch.special.entr(z_NV.sub_(norm_N[part, None]).exp_()).sum(-1)
+        ctx.save_for_backward(logits_PV, place_N, ids_N, norm_N, entropy_N)
         ctx.temperature = temperature
-        ctx.mark_non_differentiable(entropy_N)
+        ctx.set_materialize_grads(False)
         return logp_N, entropy_N
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, None, None, None]:
-        logits_PV, place_N, ids_N, norm_N = ctx.saved_tensors
-        gradient_N = gradients[0] / ctx.temperature
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, None, None, None]:
+        logits_PV, place_N, ids_N, norm_N, entropy_N = ctx.saved_tensors
+        by_logp_N, by_entropy_N = (None if each is None else each / ctx.temperature for each in gradients)
         gradient_PV = torch.zeros_like(logits_PV)
-        for place, ids, norm, gradient in _chunks(logits_PV, place_N, ids_N, norm_N, gradient_N):
-            part = logits_PV[place].float().div_(ctx.temperature).sub_(norm[:, None]).exp_().mul_(-gradient[:, None])
-            part.scatter_add_(-1, ids[:, None], gradient[:, None])
-            gradient_PV[place] = part.to(gradient_PV.dtype)
+        for part in _chunks(logits_PV, place_N.numel()):
+            z_NV = (logits_PV[place_N[part]].float() / ctx.temperature).sub_(norm_N[part, None])
+            slope_NV = torch.zeros_like(z_NV) if by_logp_N is None else z_NV.exp() * -by_logp_N[part, None]
+            if by_logp_N is not None:
+                slope_NV.scatter_add_(-1, ids_N[part, None], by_logp_N[part, None])
+            if by_entropy_N is not None:
+                p_NV = z_NV.exp_()
+                slope_NV += by_entropy_N[part, None] * (torch.special.entr(p_NV) - p_NV * entropy_N[part, None])
+            gradient_PV[place_N[part]] = slope_NV.to(gradient_PV.dtype)
         return gradient_PV, None, None, None
 
 
-def _chunks(logits_PV: Tensor, *arrays: Tensor) -> zip[tuple[Tensor, ...]]:
+def _chunks(logits_PV: Tensor, count: int) -> list[slice]:
     size = max(1, CHUNK // logits_PV.shape[-1])
-    return zip(*(array.split(size) for array in arrays), strict=True)
+    return [slice(first, first + size) for first in range(0, count, size)]

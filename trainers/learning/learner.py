@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -14,10 +15,12 @@ from torch import Tensor
 
 from ...config import Config
 from ...errors import DivergedError
+from .activations import recomputed
 from .kl import kl_estimate
 from .loss import Diagnostics
 from .objective import Objective, objective_loss
-from .rows import Rows, Unit
+from .parallel import ALONE, Part, World, sharded_like, unsharded
+from .rows import Layout, Rows, Unit
 from .scoring import Scores, score
 
 
@@ -38,8 +41,15 @@ class OptimizerConfig(Config):
     """AdamW's β₁ and β₂."""
     max_grad_norm: float = pydantic.Field(default=1.0, gt=0)
     """Gradients are scaled down to this norm (LOOP's paper: 1, its code: 0.1)."""
-    microbatch_tokens: int = pydantic.Field(default=16384, ge=1)
-    """Padded tokens in one forward pass; changes memory and speed, and no result but in the last digits."""
+    microbatch_tokens: int = pydantic.Field(default=2048, ge=1)
+    """Tokens in one forward pass; changes memory and speed, and no result but in the last digits. A CPU is fastest
+    with 1024 to 2048, a GPU wants 16384 and more."""
+    layout: Layout = "padded"
+    """How rows lie in a forward pass: ``padded`` to the longest of them, or ``packed`` into one sequence."""
+    autocast: Literal["bfloat16"] | None = None
+    """Compute matrix products in this precision, from weights that stay as they are stored (``dtype``)."""
+    recompute: bool = False
+    """Keep only the input of each layer for the backward pass, and compute the rest again: less memory, more time."""
 
     def rate(self, update: int) -> float:
         """The learning rate of an update, counted from 0."""
@@ -76,12 +86,21 @@ class Learner:
         options: the optimizer's settings.
         temperature: of sampling.
         dump: where a batch with a non-finite loss is saved.
+        world: the processes that learn together. All of them call every method with the same arguments and get the
+            same results; the model is sharded over them (``parallel.shard``).
     """
 
     def __init__(
-        self, model: Any, options: OptimizerConfig, *, temperature: float = 1.0, dump: Path | None = None
+        self,
+        model: Any,
+        options: OptimizerConfig,
+        *,
+        temperature: float = 1.0,
+        dump: Path | None = None,
+        world: World = ALONE,
     ) -> None:
         self.model = model.eval()
+        self.world = world
         self.options = options
         self.temperature = temperature
         self.dump = dump
@@ -91,6 +110,11 @@ class Learner:
         self._optimizer = torch.optim.AdamW(
             self._parameters, lr=options.lr, betas=options.betas, weight_decay=options.weight_decay
         )
+
+    @property
+    def trainable(self) -> int:
+        """How many numbers are learnt: all of the model's, or those of its adapters."""
+        return sum(parameter.numel() for parameter in self._parameters)
 
     def logprobs(self, rows: Rows, *, whole: Unit = "row") -> Tensor:
         """Log-probability of each sampled token under the present weights, 0 on context, ``[T]`` on the CPU."""
@@ -106,10 +130,12 @@ class Learner:
 
     @torch.no_grad()
     def _scores(self, rows: Rows, whole: Unit) -> tuple[Tensor, Tensor]:
-        logp, entropy = torch.zeros(len(rows)), torch.zeros(len(rows))
-        for part, place in rows.numbered_microbatches(self.options.microbatch_tokens, whole=whole):
-            scores = score(self.model, part, temperature=self.temperature)
-            logp[place], entropy[place] = scores.logp.cpu(), scores.entropy.cpu()
+        found_2T = torch.zeros(2, len(rows))
+        for part in self._parts(rows, whole):
+            scores = self._score(part.rows)
+            if part.counts:
+                found_2T[:, part.place_T] = torch.stack([scores.logp, scores.entropy]).cpu()
+        logp, entropy = self.world.total(found_2T)
         return logp, entropy
 
     def step(self, rows: Rows, objective: Objective, *, version: int = 0) -> Update:
@@ -162,12 +188,16 @@ class Learner:
         return self._apply(rows, metrics | {"loss": loss, "tokens": float(rows.tokens)})
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the model that the next update depends on."""
-        return {"optimizer": self._optimizer.state_dict(), "updates": self.updates, "skipped": self.skipped}
+        """Everything but the model that the next update depends on, whole: any number of processes continues it."""
+        return {"optimizer": unsharded(self._optimizer.state_dict()), "updates": self.updates, "skipped": self.skipped}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state_dict``."""
-        self._optimizer.load_state_dict(state["optimizer"])
+        optimizer = dict(state["optimizer"])
+        optimizer["state"] = {
+            index: sharded_like(moments, self._parameters[index]) for index, moments in optimizer["state"].items()
+        }
+        self._optimizer.load_state_dict(optimizer)
         self.updates, self.skipped = int(state["updates"]), int(state["skipped"])
 
     # -- the inside ---------------------------------------------------------------------------------------------
@@ -178,29 +208,44 @@ class Learner:
         objective: Objective | None,
         loss_of: Callable[[Scores, Rows], tuple[Tensor, Diagnostics | None]],
     ) -> tuple[float, Diagnostics | None, dict[str, float]]:
-        """Sum losses and gradients over micro-batches."""
-        whole: Unit = objective.whole if objective else "row"
-        total, seen, entropy = 0.0, [], 0.0
-        for part in rows.microbatches(self.options.microbatch_tokens, whole=whole):
-            differentiable = objective is not None and objective.needs_entropy_gradient
-            scores = score(self.model, part, temperature=self.temperature, entropy_gradient=differentiable)
-            loss, diagnostics = loss_of(scores, part)
-            if not torch.isfinite(loss):
-                self._diverged(part, f"the loss is {float(loss.detach())}")
-            loss.backward()  # type: ignore[no-untyped-call]
-            total += float(loss.detach())
-            entropy += float(scores.entropy.detach().sum())
-            if diagnostics is not None:
-                seen.append(diagnostics)
+        """Sum losses and gradients over micro-batches, and over processes."""
+        differentiable = objective is not None and objective.needs_entropy_gradient
+        sums, mine = torch.zeros(2, dtype=torch.float64), []
+        with recomputed(self.model) if self.options.recompute else nullcontext():
+            for part in self._parts(rows, objective.whole if objective else "row"):
+                scores = self._score(part.rows, differentiable)
+                loss, diagnostics = loss_of(scores, part.rows)
+                (loss if part.counts else 0 * loss).backward()  # type: ignore[no-untyped-call]
+                if part.counts:
+                    sums = sums.to(loss.device) + torch.stack([loss.detach(), scores.entropy.detach().sum()])
+                    mine += [diagnostics] if diagnostics is not None else []
+        loss_sum, entropy = self.world.total(sums.cpu()).tolist()
+        # One look at the end is enough: nothing has moved, and every process sees the same sum.
+        if not math.isfinite(loss_sum):
+            self._diverged(rows, f"the loss is {loss_sum}")
+        seen = [each for share in self.world.gathered(mine) for each in share]
         turns = torch.unique(rows.turn[rows.mask]).numel()
         metrics = {"entropy": entropy / rows.tokens, "entropy_turn": entropy / turns}
-        return total, Diagnostics.join(seen) if seen else None, metrics
+        return loss_sum, Diagnostics.join(seen) if seen else None, metrics
+
+    def _parts(self, rows: Rows, whole: Unit) -> Iterator[Part]:
+        return self.world.parts(rows, self.options.microbatch_tokens, whole=whole, layout=self.options.layout)
+
+    def _score(self, part: Rows, entropy_gradient: bool = False) -> Scores:
+        return score(
+            self.model,
+            part,
+            temperature=self.temperature,
+            entropy_gradient=entropy_gradient,
+            layout=self.options.layout,
+            autocast=getattr(torch, self.options.autocast) if self.options.autocast else None,
+        )
 
     def _apply(self, rows: Rows, metrics: dict[str, float]) -> Update:
-        norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.options.max_grad_norm))
+        norm = float(unsharded(torch.nn.utils.clip_grad_norm_(self._parameters, self.options.max_grad_norm)))
         if not math.isfinite(norm):
             self._diverged(rows, f"the gradient norm is {norm}")
-        metrics |= {"grad_norm": norm, "lr": self.options.rate(self.updates)}
+        metrics |= {"grad_norm": norm, "lr": self.options.rate(self.updates), "trainable": float(self.trainable)}
         if norm == 0.0:
             self.skipped += 1
         else:
@@ -214,9 +259,10 @@ class Learner:
     def _diverged(self, rows: Rows, what: str) -> None:
         self._optimizer.zero_grad(set_to_none=True)
         saved = "not saved: the learner has no dump path"
-        if self.dump is not None:
+        if self.dump is not None and self.world.leads:
             self.dump.parent.mkdir(parents=True, exist_ok=True)
             torch.save({name: getattr(rows, name) for name in rows.__dataclass_fields__}, self.dump)
+        if self.dump is not None:
             saved = f"saved as {self.dump}"
         raise DivergedError(
             f"after {self.updates} updates {what}; the batch of {rows.tokens} tokens is {saved}. "

@@ -238,7 +238,7 @@ class Rows:
                 total = sum(by_unit[unit])
             part_of[unit] = part
         part_T = torch.tensor(part_of)[inverse_T]
-        places = torch.argsort(part_T, stable=True).split(torch.bincount(part_T).tolist())
+        places = torch.split(torch.argsort(part_T, stable=True), torch.bincount(part_T).tolist())
         return [(self._take(place), place) for place in places]
 
     def padded(self) -> Padded:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -77,7 +77,7 @@ def score(
         logits = model(**arguments).logits.flatten(0, 1)
     ids_N, mask = rows.ids[rows.mask].to(device), rows.mask.to(device)
     logp_N, entropy_N = chosen_logp(
-        logits, place_N.to(device), ids_N, temperature or 1.0, entropy_gradient and torch.is_grad_enabled()
+        logits, place_N.to(device), ids_N, temperature or 1.0, entropy_gradient=entropy_gradient
     )
     blank = torch.zeros(len(rows), device=device)
     return Scores(blank.masked_scatter(mask, logp_N), blank.masked_scatter(mask, entropy_N))

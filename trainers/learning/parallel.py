@@ -1,0 +1,178 @@
+"""Many processes that learn from the same batch: each a share of the micro-batches, over a model that they share out.
+
+Started by ``torchrun --nproc-per-node N``. The model is sharded by FSDP2, gradients are *summed* over processes, and
+whatever is divided by was counted over the whole batch beforehand; so loss and gradient are those of one process.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.tensor import DTensor, distribute_tensor
+
+from ...errors import UsageError
+from .rows import Layout, Rows, Unit
+
+T = TypeVar("T")
+PATIENCE = timedelta(days=2)
+"""How long a process waits for another: while one collects episodes, or evaluates, the others have nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A micro-batch that a process computes.
+
+    Args:
+        rows: its rows.
+        place_T: where its tokens are among those of the batch.
+        counts: false where a process has no share left and computes only to keep step with the others.
+    """
+
+    rows: Rows
+    place_T: Tensor
+    counts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The processes that learn together; by default there is one, and nothing here costs anything.
+
+    Args:
+        rank: which of them this is; 0 leads.
+        size: how many there are.
+        device: where each keeps its shard.
+    """
+
+    rank: int = 0
+    size: int = 1
+    device: str = "cpu"
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process plays, evaluates and writes."""
+        return self.rank == 0
+
+    def parts(self, rows: Rows, budget: int, *, whole: Unit = "row", layout: Layout = "padded") -> Iterator[Part]:
+        """This process's micro-batches of ``rows``: as many as every other has, since a sharded pass is a joint one.
+
+        Args:
+            rows: the batch, the same in every process.
+            budget: tokens in one pass; less where that gives every process its share.
+            whole: what must not be divided.
+            layout: of the passes.
+        """
+        fair = -(-len(rows) // self.size) if self.size > 1 else budget
+        parts = rows.numbered_microbatches(max(1, min(budget, fair)), whole=whole, layout=layout)
+        for first in range(0, len(parts), self.size):
+            mine = first + self.rank
+            counts = mine < len(parts)
+            part, place_T = parts[mine if counts else 0]
+            yield Part(part, place_T, counts)
+
+    def total(self, share: Tensor) -> Tensor:
+        """The sum over processes of what each computed; the same number everywhere, to the last bit."""
+        if self.size > 1:
+            dist.all_reduce(share)
+        return share
+
+    def gathered(self, mine: T) -> list[T]:
+        """What every process has, by rank, its tensors on this process's device."""
+        if self.size == 1:
+            return [mine]
+        buffer = io.BytesIO()
+        torch.save(mine, buffer)
+        found: list[bytes] = [b""] * self.size
+        dist.all_gather_object(found, buffer.getvalue())
+        return [torch.load(io.BytesIO(data), map_location=self.device, weights_only=False) for data in found]
+
+    def told(self, word: T | None = None) -> T:
+        """What process 0 says, in every process; the others' ``word`` is not looked at."""
+        said: list[T | None] = [word]
+        if self.size > 1:
+            dist.broadcast_object_list(said, src=0)
+        (heard,) = said
+        return heard  # type: ignore[return-value]
+
+
+ALONE = World()
+
+
+@contextmanager
+def world(device: str = "cpu") -> Iterator[World]:
+    """The processes that ``torchrun`` started, joined until the block is left; without it, this one alone.
+
+    Args:
+        device: ``"cpu"`` (gloo), or ``"cuda"`` (nccl), of which each process takes the GPU of its local rank.
+
+    Raises:
+        UsageError: a device that is the same for all of them.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield World(device=device)
+        return
+    if ":" in device:
+        raise UsageError(f"device {device} is one GPU for {size} processes; say device=cuda, and each takes its own")
+    if device == "cpu":
+        dist.init_process_group("gloo", timeout=PATIENCE)
+    else:
+        device = f"cuda:{os.environ['LOCAL_RANK']}"
+        torch.cuda.set_device(device)
+        dist.init_process_group("cpu:gloo,cuda:nccl", timeout=PATIENCE)
+    try:
+        yield World(dist.get_rank(), dist.get_world_size(), device)
+    finally:
+        dist.destroy_process_group()
+
+
+def shard(model: Any, among: World) -> Any:
+    """Shard a model in place over the processes, block by block; alone, it stays as it is.
+
+    Args:
+        model: with the same weights in every process.
+        among: the processes.
+    """
+    if among.size == 1:
+        return model
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh(torch.device(among.device).type, (among.size,))
+    blocks = [block for module in model.modules() if isinstance(module, torch.nn.ModuleList) for block in module]
+    for module in [*blocks, model]:
+        fully_shard(module, mesh=mesh)
+        module.set_gradient_divide_factor(1.0)  # a sum: FSDP's own default is the mean
+        module.set_force_sum_reduction_for_comms(True)  # and no pre-scaling, which gloo cannot do
+    return model
+
+
+def unsharded(state: Any) -> Any:
+    """A nested state with every sharded tensor made whole, on the CPU. All processes have to ask at once."""
+    if isinstance(state, DTensor):
+        return state.full_tensor().cpu()
+    if isinstance(state, Mapping):
+        return {name: unsharded(value) for name, value in state.items()}
+    if isinstance(state, list | tuple):
+        return type(state)(unsharded(value) for value in state)
+    return state
+
+
+def sharded_like(state: Any, like: Tensor) -> Any:
+    """A parameter's optimizer state, whole, with every tensor of the parameter's shape sharded as the parameter is."""
+    if not isinstance(like, DTensor):
+        return state
+    return {
+        name: distribute_tensor(value.to(like.device), like.device_mesh, like.placements)
+        if isinstance(value, Tensor) and value.shape == like.shape
+        else value
+        for name, value in state.items()
+    }
