@@ -81,7 +81,7 @@ class LearnerConfig(Config):
     script: str = ""
     """Of ``turnwise.trainers``: ``behaviour_cloning``, ``loop``, …"""
     config: str = ""
-    """The shipped configuration, e.g. ``ppo-maze``."""
+    """The shipped configuration, e.g. ``ppo-maze``; without one, everything is in ``settings``."""
     after: str | None = None
     """Starts from the model that this learner made of the same seed."""
     data: bool = False
@@ -202,7 +202,8 @@ def normalised(value: float, low: float, middle: float, high: float) -> float:
 def digest(study: Study, name: str) -> str:
     """Eight hex digits of everything that a learner's run depends on, besides the swept value and the seed."""
     learner = study[name]
-    shipped = tomllib.loads(config_path(learner).read_text(encoding="utf-8"))
+    path = config_path(learner)
+    shipped = tomllib.loads(path.read_text(encoding="utf-8")) if path else {}
     parts: dict[str, Any] = {
         "script": learner.script,
         "config": shipped,
@@ -215,9 +216,9 @@ def digest(study: Study, name: str) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
-def config_path(learner: LearnerConfig) -> Path:
+def config_path(learner: LearnerConfig) -> Path | None:
     """The configuration that a learner starts from."""
-    return CONFIGS / f"{learner.config}.toml"
+    return CONFIGS / f"{learner.config}.toml" if learner.config else None
 
 
 def words(study: Study, job: Job, outcomes: Outcomes, *, root: Path) -> list[str]:
@@ -237,7 +238,11 @@ def words(study: Study, job: Job, outcomes: Outcomes, *, root: Path) -> list[str
         settings["model"] = str(root / before.folder / "run" / "model")
     if learner.swept is not None and job.value is not None:
         settings[learner.swept] = job.value
-    return ["--config", str(config_path(learner)), *(f"{key}={json.dumps(value)}" for key, value in settings.items())]
+    path = config_path(learner)
+    return [
+        *(["--config", str(path)] if path else []),
+        *(f"{key}={json.dumps(value)}" for key, value in settings.items()),
+    ]
 
 
 def data_folder(study: Study) -> str:
