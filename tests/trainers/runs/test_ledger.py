@@ -1,0 +1,222 @@
+"""The accounts of an overlapped run, by simulation: every drawn task is trained exactly once, and none too late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise import Episode
+from turnwise.errors import ContractError, UsageError
+from turnwise.trainers.runs.ledger import Ledger, Outstanding
+
+from ..fakes import episode, turn
+
+
+def over(group: str, member: int, version: int = 0) -> Episode:
+    return episode([turn((1,), (2,), version=version)], group=group, name=f"{group}-{member}")
+
+
+def name(position: int) -> str:
+    return f"g{position}"
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a checkpoint holds, and what was trained on the way to it."""
+
+    version: int = 0
+    cursor: int = 0
+    drawn: tuple[tuple[int, int], ...] = ()
+    pending: tuple[Episode, ...] = ()
+    trained: tuple[int, ...] = ()
+
+
+@dataclass
+class World:
+    """A run in miniature: whoever decides draws numbers; ``kill`` loses all but the last checkpoint."""
+
+    batch: int
+    group_size: int
+    bound: int
+    steps: int
+    saved: Saved = field(default_factory=Saved)
+
+    def __post_init__(self) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        saved = self.saved
+        self.version, self.cursor, self.trained = saved.version, saved.cursor, list(saved.trained)
+        self.ledger = Ledger(batch=self.batch, group_size=self.group_size, max_staleness=self.bound, steps=self.steps)
+        drawn = [(name(position), Outstanding(position, born)) for position, born in saved.drawn]
+        self.ledger.restore(self.version, drawn, saved.pending)
+        self.asked = 0
+
+    def save(self) -> None:
+        drawn = tuple((one.position, one.born) for one in self.ledger.drawn.values())
+        pending = tuple(self.ledger.pending)
+        self.saved = Saved(self.version, self.cursor, drawn, pending, tuple(self.trained))
+
+    def begin(self) -> None:
+        if self.ledger.room:
+            self.ledger.begin(self.cursor, name(self.cursor))
+            self.cursor += 1
+
+    def finish(self, choice: int) -> None:
+        """One episode of some group is over; it was begun when its group was, or later, and says so."""
+        playing = [one for one in self.ledger.drawn.values() if len(one.episodes) < self.group_size]
+        if playing:
+            one = playing[choice % len(playing)]
+            missing = set(range(self.group_size)) - {int(e.episode_id.split("-")[1]) for e in one.episodes}
+            self.ledger.finish(over(name(one.position), sorted(missing)[choice % len(missing)], version=one.born))
+
+    def learn(self, extra: int = 0) -> bool:
+        """A step, if enough is over; one that sets groups aside asks for ``extra`` more."""
+        if self.version == self.steps:
+            return False
+        self.asked = max(self.asked, self.batch)
+        self.ledger.expect(self.asked, self.version)
+        if not self.ledger.ready(self.asked):
+            return False
+        first = self.ledger.take(self.asked)
+        if self.asked < self.batch + extra:
+            self.asked = self.batch + extra
+            self.ledger.expect(self.asked, self.version)
+            if not self.ledger.ready(self.asked):
+                return False
+        taken = self.ledger.take(self.asked)
+        assert taken[: len(first)] == first, "what a step took it keeps"
+        for group in taken:
+            assert len(group) == self.group_size
+            assert [int(e.episode_id.split("-")[1]) for e in group] == list(range(self.group_size))
+            ages = [self.version - v for e in group for t in e.turns for v in t.versions]
+            assert max(ages) <= self.bound, "no token is older than the bound when it is trained"
+            self.trained.append(int(group[0].group_id[1:]))
+        self.ledger.trained()
+        self.version += 1
+        self.asked = 0
+        return True
+
+    def step(self, extra: int = 0) -> None:
+        """Play fairly until one more step is learnt."""
+        for _ in range(200):
+            self.begin()
+            self.finish(self.cursor)
+            if self.version == self.steps or self.learn(extra):
+                return
+        raise AssertionError(f"the run is stuck at version {self.version}")
+
+    def done(self, extra: int = 0) -> None:
+        """Play to the end, fairly."""
+        while self.version < self.steps:
+            self.step(extra)
+
+
+sizes = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(0, 3), st.integers(1, 5))
+moves = st.lists(st.tuples(st.sampled_from("bbbbfffffllLLskii"), st.integers(0, 100)), min_size=10, max_size=60)
+
+
+def play(world: World, chosen: list[tuple[str, int]], extra: int = 0) -> None:
+    for move, choice in chosen:
+        if move == "b":
+            world.begin()
+        elif move == "f":
+            world.finish(choice)
+        elif move == "l":
+            world.learn(extra if choice % 2 else 0)
+        elif move == "L":
+            world.step(extra if choice % 2 else 0)
+        elif move == "s":
+            world.save()
+        elif move == "k":
+            world.kill()
+        elif move == "i":  # Ctrl-C: a checkpoint of this very moment, and on from it
+            world.save()
+            world.kill()
+
+
+@given(sizes, moves)
+def test_trap_20_every_drawn_task_is_trained_exactly_once_whenever_the_process_dies(
+    size: tuple[int, int, int, int], chosen: list[tuple[str, int]]
+) -> None:
+    world = World(*size)
+    play(world, chosen)
+    world.done()
+    assert sorted(world.trained) == list(range(world.batch * world.steps)), "none twice, none lost, none left over"
+    assert world.ledger.pending == []
+    assert world.ledger.drawn == {}
+    assert world.cursor == world.batch * world.steps, "nothing is drawn that no step will train"
+
+
+@given(sizes, moves, st.integers(1, 3))
+def test_steps_that_set_groups_aside_keep_the_accounts_too(
+    size: tuple[int, int, int, int], chosen: list[tuple[str, int]], extra: int
+) -> None:
+    world = World(*size)
+    play(world, chosen, extra)
+    world.done(extra)
+    left = {one.position for one in world.ledger.drawn.values()}
+    assert sorted([*world.trained, *left]) == list(range(world.cursor)), "each drawn task is trained once, or waits"
+    assert len(set(world.trained)) == len(world.trained)
+
+
+@given(sizes, moves)
+def test_no_more_begins_than_the_gate_allows(size: tuple[int, int, int, int], chosen: list[tuple[str, int]]) -> None:
+    world = World(*size)
+    for move in chosen:
+        play(world, [move])
+        ahead = len(world.ledger.drawn)
+        assert ahead <= (world.bound + 1) * world.batch, "at most η + 1 batches are drawn and untrained"
+
+
+def test_who_is_over_first_is_taken_first_but_who_is_due_comes_before() -> None:
+    ledger = Ledger(batch=2, group_size=1, max_staleness=1, steps=9)
+    for position in range(4):
+        ledger.begin(position, name(position))
+    assert ledger.room == 0, "two batches may be under way with a bound of one version"
+    for position in (3, 2):
+        ledger.finish(over(name(position), 0))
+    ledger.expect(2, 0)
+    assert ledger.ready(2), "at version 0 nobody is due"
+    assert [group[0].group_id for group in ledger.take(2)] == ["g3", "g2"], "in the order in which they were over"
+    ledger.trained()
+    ledger.expect(2, 1)
+    assert ledger.room == 2
+    for position in (4, 5):
+        ledger.begin(position, name(position))
+        ledger.finish(over(name(position), 0, version=1))
+    assert not ledger.ready(2), "g0 and g1 began at version 0: they are waited for, and not cancelled"
+    ledger.finish(over("g1", 0))
+    assert not ledger.ready(2)
+    ledger.finish(over("g0", 0, version=1))
+    assert [group[0].group_id for group in ledger.take(2)] == ["g1", "g0"]
+
+
+def test_a_step_that_trains_too_little_is_told_when_tokens_get_too_old() -> None:
+    ledger = Ledger(batch=2, group_size=1, max_staleness=0, steps=9)
+    for position in range(2):
+        ledger.begin(position, name(position))
+        ledger.finish(over(name(position), 0))
+    ledger.expect(1, 0)
+    ledger.take(1)
+    ledger.trained()
+    ledger.expect(1, 1)
+    with pytest.raises(ContractError, match=r"version 0, which version 1 may not train on \(max_staleness 0\)"):
+        ledger.take(1)
+
+
+def test_what_cannot_be_is_said() -> None:
+    ledger = Ledger(batch=1, group_size=1, max_staleness=0, steps=1)
+    with pytest.raises(ContractError, match="belongs to no group"):
+        ledger.finish(over("g7", 0))
+    ledger.begin(0, "g0")
+    with pytest.raises(UsageError, match="1 groups were asked for and 0 are over"):
+        ledger.take(1)
+    with pytest.raises(UsageError, match="room for 0"):
+        ledger.begin(1, "g1")
+    ledger.finish(over("g0", 0))
+    with pytest.raises(ContractError, match="belongs to no group"):
+        ledger.finish(replace(over("g0", 1)))
