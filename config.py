@@ -76,7 +76,8 @@ def beneath(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
     for name, default in defaults.items():
         mine = merged.get(name)
         if isinstance(mine, Config):
-            mine = mine.model_dump(exclude_unset=True)
+            tag = {"name": tag_of(type(mine))} if tag_of(type(mine)) else {}
+            mine = tag | mine.model_dump(exclude_unset=True)
         if isinstance(default, Mapping) and isinstance(mine, Mapping):
             merged[name] = beneath(default, mine)
         else:

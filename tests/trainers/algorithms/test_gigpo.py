@@ -39,7 +39,7 @@ def test_the_same_state_of_another_task_is_another_state() -> None:
 
 def test_without_keys_the_observation_stands_for_the_state() -> None:
     """The fakes' observations name turn and attempt, so that only equal texts meet; a key is never taken for a text."""
-    keys = [[[None, "turn 0 of 0"], [None, None]]]
+    keys: list[list[list[str | None]]] = [[[None, "turn 0 of 0"], [None, None]]]
     given_ = batch([[[1.0, 0.0], [0.0, 1.0]]], keys)
     assert anchors(given_).tolist() == [0, 1, 2, 3]
     again = batch([[[1.0, 0.0]], [[0.0, 1.0]]])

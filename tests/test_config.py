@@ -1,0 +1,106 @@
+"""Configurations are read from TOML and words; what is wrong in them is said in one clear line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pydantic
+import pytest
+
+from turnwise.config import Config, beneath, load_config
+from turnwise.errors import ConfigError
+
+
+class Circle(Config):
+    """One kind."""
+
+    name: Literal["circle"] = "circle"
+    """Which."""
+    radius: float = pydantic.Field(default=1.0, gt=0)
+    """Its size."""
+
+
+class Square(Config):
+    """Another kind."""
+
+    name: Literal["square"] = "square"
+    """Which."""
+    side: float = 1.0
+    """Its size."""
+
+
+Shape = Annotated[Circle | Square, pydantic.Field(discriminator="name")]
+
+
+class Drawing(Config):
+    """A table of several kinds, a list of them, and a table that may be missing."""
+
+    shape: Shape
+    """The main one."""
+    others: tuple[Shape, ...] = ()
+    """Further ones."""
+    frame: Square | None = None
+    """Around it."""
+    pens: int = 1
+    """How many."""
+
+    @pydantic.model_validator(mode="after")
+    def _together(self) -> Drawing:
+        if self.pens > 1 and not self.others:
+            raise ValueError(f"pens={self.pens} have one shape to draw: add others")
+        return self
+
+
+def said(path: Path | None, *words: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_config(Drawing, path, words)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["shape.name=circle", "shape.radios=2"], "there is no setting 'shape.radios'; did you mean 'radius'?"),
+        (["shape.name=circle", "shape.side=2"], "there is no setting 'shape.side'; there are: name, radius"),
+        (["shape.name=square", "shape.side=wide"], "setting 'shape.side': Input should be a valid number"),
+        (["shape.name=circle", "shape.radius=0"], "setting 'shape.radius': Input should be greater than 0; got 0"),
+        (["shape.name=cirle"], "setting 'shape.name' cannot be 'cirle'; did you mean 'circle'?"),
+        (["shape.name=42"], "setting 'shape.name' cannot be '42'; there are: circle, square"),
+        (["shape.radius=2"], "setting 'shape.name' is missing"),
+        ([], "setting 'shape' is missing"),
+        (["shape.name=circle", "frame.sides=4"], "there is no setting 'frame.sides'; did you mean 'side'?"),
+        (["shape.name=circle", "pens=2"], "pens=2 have one shape to draw: add others"),
+    ],
+)
+def test_mistakes_in_a_table_of_several_kinds_are_told_without_its_insides(words: list[str], message: str) -> None:
+    assert said(None, *words).startswith(message)
+
+
+def test_a_mistake_in_a_list_of_tables_has_its_place_and_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "d.toml"
+    file.write_text('[shape]\nname = "circle"\n\n[[others]]\nname = "square"\nsied = 2\n')
+    assert said(file) == f"{file}, line 6: there is no setting 'others.0.sied'; did you mean 'side'?"
+    file.write_text('pens = 2\n[shape]\nname = "circle"\n')
+    assert said(file) == f"{file}: pens=2 have one shape to draw: add others"
+
+
+def test_presets_hold_where_neither_file_nor_words_say_anything(tmp_path: Path) -> None:
+    file = tmp_path / "d.toml"
+    file.write_text("[shape]\nradius = 3.0\n")
+    presets = {"shape": {"name": "circle", "radius": 2.0}, "frame": {"side": 5.0}}
+    drawing = load_config(Drawing, file, ["frame.side=6"], presets=presets)
+    assert drawing == Drawing(shape=Circle(radius=3.0), frame=Square(side=6.0))
+
+
+def test_beneath_merges_tables_and_what_was_set_wins() -> None:
+    defaults = {"a": {"x": 1, "y": 2}, "b": 3, "c": {"z": 4}}
+    given = {"a": {"y": 20}, "c": None, "d": 5}
+    assert beneath(defaults, given) == {"a": {"x": 1, "y": 20}, "b": 3, "c": None, "d": 5}
+    assert given == {"a": {"y": 20}, "c": None, "d": 5}, "nothing is changed in place"
+    set_to_the_default = beneath({"shape": {"radius": 9.0}}, {"shape": Circle(radius=1.0)})
+    assert set_to_the_default == {"shape": {"name": "circle", "radius": 1.0}}, "what was set counts, though it is the default"
+    unset = beneath({"shape": {"radius": 9.0}}, {"shape": Circle()})
+    assert unset == {"shape": {"name": "circle", "radius": 9.0}}, "and which kind it is"
