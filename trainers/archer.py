@@ -19,7 +19,7 @@ from torch import Tensor
 from ..errors import UsageError
 from ..tasks.rng import Rng
 from .algorithms.archer import ActorKind, ArcherRule, CriticKind, awr_weight, token_credit
-from .critics.encoder import NanoEncoder
+from .critics.encoders import encoder_named
 from .critics.replay import Replay
 from .critics.token_values import ValuesConfig, token_values
 from .critics.transitions import Transition, transitions
@@ -229,13 +229,8 @@ def described(advantage_B: Tensor) -> dict[str, float]:
 
 def hierarchy(config: ArcherConfig, run: TrainingRun) -> Hierarchy:
     """The critic, its replay and the baseline of an opened run; of a resumed one, as they were."""
-    encoder = NanoEncoder(
-        config.critic_model.encoder,
-        vocabulary=run.model.get_input_embeddings().weight.shape[0],
-        context=run.model.config.max_position_embeddings,
-        seed=config.seed,
-    )
-    critic = UtteranceCritic(encoder.to(config.device), config.critic_model, seed=config.seed, dump=run.folder.dump)
+    encoder = encoder_named(config.critic_model.encoder, run.model, run.tokenizer, seed=config.seed)
+    critic = UtteranceCritic(encoder, config.critic_model, seed=config.seed, dump=run.folder.dump)
     rule = ArcherRule(config.critic, config.gamma, config.min_target, config.expectile)
     baseline = None
     if config.baseline == "token":

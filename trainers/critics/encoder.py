@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import Literal, Protocol, cast, runtime_checkable
 
 import pydantic
 import torch
@@ -33,9 +33,63 @@ class Encoder(Protocol):
         ...
 
 
-class EncoderConfig(Config):
-    """An encoder built from scratch over the policy's own vocabulary; the paper's is RoBERTa-base, 768 wide."""
+@runtime_checkable
+class PairEncoder(Protocol):
+    """An encoder that reads an utterance where it was said: after its state, in one pass over both."""
 
+    def pairs(self, states: Sequence[tuple[int, ...]], actions: Sequence[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
+        """Vectors of B states, and of the utterance said in each, ``[B, H]`` each.
+
+        Raises:
+            UsageError: state and utterance together are longer than what the encoder can read.
+        """
+        ...
+
+
+@runtime_checkable
+class CountingEncoder(Protocol):
+    """An encoder with something to report, such as what it did not read."""
+
+    def metrics(self) -> dict[str, float]:
+        """Counts since it was asked last."""
+        ...
+
+
+EncoderKind = Literal["nano", "transformers", "shared"]
+TooLong = Literal["error", "drop_oldest"]
+
+
+class PretrainedConfig(Config):
+    """A transformers encoder from a folder, with its own tokenizer."""
+
+    path: str = ""
+    """Its folder, with weights and tokenizer (paper: RoBERTa-base)."""
+    too_long: TooLong = "error"
+    """``error`` stops the run; ``drop_oldest`` reads the newest tokens that fit, and counts those it did not read."""
+    train: bool = True
+    """Train it with the heads; off, it is frozen."""
+
+
+class AdapterConfig(Config):
+    """The critic's adapters on the policy's own backbone."""
+
+    rank: int = pydantic.Field(default=16, ge=1)
+    """LoRA's r: how much the critic's reading may differ from the base's."""
+    alpha: int = pydantic.Field(default=32, ge=1)
+    """LoRA's α: updates are scaled by α/r."""
+    targets: list[str] | str = "all-linear"
+    """Linear layers that are adapted, by the end of their name; ``all-linear`` for every one but the output."""
+
+
+class EncoderConfig(Config):
+    """What reads states and utterances. The five numbers are those of a nano encoder; the paper's is RoBERTa-base."""
+
+    kind: EncoderKind = "nano"
+    """``nano``, built over the policy's vocabulary; ``transformers``, from a folder; ``shared``, the policy's own."""
+    pretrained: PretrainedConfig = PretrainedConfig()
+    """Of ``transformers``."""
+    adapter: AdapterConfig = AdapterConfig()
+    """Of ``shared``."""
     hidden: int = pydantic.Field(default=64, ge=2)
     """Its width."""
     layers: int = pydantic.Field(default=2, ge=1)
@@ -112,14 +166,43 @@ def encode(encoder: Encoder, sequences: Sequence[tuple[int, ...]], *, tokens: in
     Returns:
         ``[B, H]``.
     """
-    if not sequences:
+    parts, place_B = _parts([(sequence,) for sequence in sequences], tokens)
+    vectors = torch.cat([encoder([sequence for (sequence,) in part]) for part in parts])
+    return vectors[place_B.to(vectors.device)]
+
+
+def encode_pairs(
+    encoder: Encoder, states: Sequence[tuple[int, ...]], actions: Sequence[tuple[int, ...]], *, tokens: int = 16384
+) -> tuple[Tensor, Tensor]:
+    """Encode states, and what was said in them: apart, or together by an encoder that can.
+
+    Returns:
+        ``[B, H]`` of states and of utterances.
+    """
+    if not isinstance(encoder, PairEncoder):
+        return encode(encoder, states, tokens=tokens), encode(encoder, actions, tokens=tokens)
+    parts, place_B = _parts(list(zip(states, actions, strict=True)), tokens)
+    read = [encoder.pairs([state for state, _ in part], [action for _, action in part]) for part in parts]
+    state_RH, action_RH = torch.cat([state for state, _ in read]), torch.cat([action for _, action in read])
+    place_B = place_B.to(state_RH.device)
+    return state_RH[place_B], action_RH[place_B]
+
+
+def _parts(
+    wanted: Sequence[tuple[tuple[int, ...], ...]], tokens: int
+) -> tuple[list[list[tuple[tuple[int, ...], ...]]], Tensor]:
+    """What differs among B sequences or pairs, cut into forward passes; and where each of the B is among it."""
+    if not wanted:
         raise UsageError("there is no sequence to encode")
-    different = sorted(set(sequences), key=lambda sequence: (len(sequence), sequence))
-    place = {sequence: index for index, sequence in enumerate(different)}
-    parts: list[list[tuple[int, ...]]] = []
-    for sequence in different:  # ever longer, so the newest is what a part is padded to
-        if not parts or (len(parts[-1]) + 1) * len(sequence) > tokens:
+
+    def size(one: tuple[tuple[int, ...], ...]) -> int:
+        return sum(len(ids) for ids in one)
+
+    different = sorted(set(wanted), key=lambda one: (size(one), one))
+    place = {one: index for index, one in enumerate(different)}
+    parts: list[list[tuple[tuple[int, ...], ...]]] = []
+    for one in different:  # ever longer, so the newest is what a part is padded to
+        if not parts or (len(parts[-1]) + 1) * size(one) > tokens:
             parts.append([])
-        parts[-1].append(sequence)
-    vectors = torch.cat([encoder(part) for part in parts])
-    return vectors[torch.tensor([place[sequence] for sequence in sequences], device=vectors.device)]
+        parts[-1].append(one)
+    return parts, torch.tensor([place[one] for one in wanted])

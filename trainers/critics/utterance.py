@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ...config import Config
 from ...errors import DivergedError, UsageError
 from ..learning.learner import OptimizerConfig
-from .encoder import Encoder, EncoderConfig, encode
+from .encoder import CountingEncoder, Encoder, EncoderConfig, encode, encode_pairs
 from .replay import packed
 from .transitions import Transition
 
@@ -30,6 +30,9 @@ class CriticConfig(Config):
     """What reads states and utterances (paper: RoBERTa-base)."""
     head: int = pydantic.Field(default=64, ge=1)
     """Width of the heads' hidden layers (released code: 768)."""
+    scaled: bool = True
+    """Let the heads work in units of the returns in the first batch (their mean and deviation), kept from then on.
+    Formulas and results are in reward either way; without it the heads first have to learn the size of a return."""
     tau: float = pydantic.Field(default=0.1, gt=0, le=1)
     """Polyak: how far the slow copy moves towards the critic after every update (released code: 0.1)."""
     optimizer: OptimizerConfig = OptimizerConfig()
@@ -80,15 +83,21 @@ class Networks(nn.Module):
         read = cast(Encoder, encoder).width
         self.q_heads = nn.ModuleList(_head(2 * read, width) for _ in range(2))
         self.v_heads = nn.ModuleList(_head(read, width) for _ in range(2))
+        self.register_buffer("units", torch.tensor([0.0, 1.0]))
+        """Centre and spread: what the heads say is in these units, what goes in and out of the critic in reward."""
 
     def q(self, state_BH: Tensor, action_BH: Tensor) -> Tensor:
         """Q by each head, ``[2, B]``."""
         both = torch.cat([state_BH, action_BH], dim=-1)
-        return torch.stack([head(both)[:, 0] for head in self.q_heads])
+        return self._judged(self.q_heads, both)
 
     def v(self, state_BH: Tensor) -> Tensor:
         """V by each head, ``[2, B]``."""
-        return torch.stack([head(state_BH)[:, 0] for head in self.v_heads])
+        return self._judged(self.v_heads, state_BH)
+
+    def _judged(self, heads: nn.ModuleList, read_BX: Tensor) -> Tensor:
+        centre, spread = self.get_buffer("units")
+        return centre + spread * torch.stack([head(read_BX)[:, 0] for head in heads])
 
 
 class UtteranceCritic:
@@ -122,7 +131,7 @@ class UtteranceCritic:
     def q(self, states: Sequence[Ids], actions: Sequence[Ids], *, slow: bool = False) -> Tensor:
         """Q of each pair by each head, ``[2, B]`` on the CPU, without gradient; by the slow copy if asked."""
         networks = self.slow if slow else self.online
-        return networks.q(self._encoded(networks, states), self._encoded(networks, actions)).cpu()
+        return networks.q(*self._read(networks, states, actions)).cpu()
 
     @torch.no_grad()
     def v(self, states: Sequence[Ids], *, slow: bool = False) -> Tensor:
@@ -133,8 +142,7 @@ class UtteranceCritic:
     @torch.no_grad()
     def advantage(self, states: Sequence[Ids], actions: Sequence[Ids]) -> Tensor:
         """``A = min(Q1, Q2) − min(V1, V2)``, ``[B]`` on the CPU (released code; section 3.3 of the paper has one)."""
-        state_BH = self._encoded(self.online, states)
-        action_BH = self._encoded(self.online, actions)
+        state_BH, action_BH = self._read(self.online, states, actions)
         q_2B, v_2B = self.online.q(state_BH, action_BH), self.online.v(state_BH)
         return (q_2B.amin(0) - v_2B.amin(0)).cpu()
 
@@ -157,6 +165,8 @@ class UtteranceCritic:
             UsageError: an empty batch, or not one fresh utterance per transition.
             DivergedError: the loss or the gradient is not finite; weights and optimizer are as before.
         """
+        if self.config.scaled and not self.updates:
+            self._calibrate(batch)
         if not batch or (fresh_actions is not None and len(fresh_actions) != len(batch)):
             count = "no" if fresh_actions is None else len(fresh_actions)
             raise UsageError(f"{len(batch)} transitions with {count} fresh utterances: a critic cannot learn from it")
@@ -165,11 +175,11 @@ class UtteranceCritic:
         sums = torch.zeros(4, dtype=torch.float64)
         for place in self._parts(batch):
             some = [batch[index] for index in place.tolist()]
-            state_BH = self._encoded(self.online, [t.state_ids for t in some])
-            action_BH = self._encoded(self.online, [t.action_ids for t in some])
+            states, actions = [t.state_ids for t in some], [t.action_ids for t in some]
+            state_BH, action_BH = self._read(self.online, states, actions)
             q_2B, v_2B = self.online.q(state_BH, action_BH), self.online.v(state_BH)
             q_loss_B, v_loss_B = rule.losses(q_2B, v_2B, known.part(place.to(q_2B.device)))
-            loss = (q_loss_B.sum() + v_loss_B.sum()) / len(batch)
+            loss = (q_loss_B.sum() + v_loss_B.sum()) / (len(batch) * self.online.get_buffer("units")[1].square())
             if not torch.isfinite(loss):
                 self._diverged(batch, fresh_actions, f"the critic's loss is {float(loss.detach())}")
             loss.backward()  # type: ignore[no-untyped-call]
@@ -178,25 +188,28 @@ class UtteranceCritic:
         norm = self._step(batch, fresh_actions)
         means = dict(zip(("q_loss", "v_loss", "q", "v"), (sums / len(batch)).tolist(), strict=True))
         means |= {"loss": means["q_loss"] + means["v_loss"], "grad_norm": norm}
+        if isinstance(self.online.encoder, CountingEncoder):
+            means |= self.online.encoder.metrics()
         return {f"critic/{name}": value for name, value in means.items()}
 
     @torch.no_grad()
     def known(self, batch: Sequence[Transition], fresh_actions: Sequence[Ids] | None = None) -> Known:
         """What the slow copy, and the transitions themselves, say of a batch; on the critic's device."""
-        state_BH = self._encoded(self.slow, [t.state_ids for t in batch])
-        taken_BH = self._encoded(self.slow, [t.action_ids for t in batch])
+        states, actions = [t.state_ids for t in batch], [t.action_ids for t in batch]
+        if fresh_actions is not None:
+            states, actions = states * 2, [*actions, *fresh_actions]
+        state_BH, action_BH = self._read(self.slow, states, actions)
+        judged_2B = self.slow.q(state_BH, action_BH)
         device = state_BH.device
         done_B = torch.tensor([t.done for t in batch], device=device)
         next_v_2B = torch.zeros(2, len(batch), device=device, dtype=state_BH.dtype)
         following = [t.next_ids for t in batch if not t.done]
         if following:
             next_v_2B[:, ~done_B] = self.slow.v(self._encoded(self.slow, following))
-        fresh = None
-        if fresh_actions is not None:
-            fresh = self.slow.q(state_BH, self._encoded(self.slow, fresh_actions))
+        fresh = None if fresh_actions is None else judged_2B[:, len(batch) :]
         reward_B = torch.tensor([t.reward for t in batch], dtype=torch.float32, device=device)
         return_B = torch.tensor([t.mc_return for t in batch], dtype=torch.float32, device=device)
-        return Known(reward_B, done_B, return_B, next_v_2B, self.slow.q(state_BH, taken_BH), fresh)
+        return Known(reward_B, done_B, return_B, next_v_2B, judged_2B[:, : len(batch)], fresh)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next update depends on."""
@@ -215,6 +228,10 @@ class UtteranceCritic:
         self.updates = int(state["updates"])
 
     # -- the inside ---------------------------------------------------------------------------------------------
+
+    def _read(self, networks: Networks, states: Sequence[Ids], actions: Sequence[Ids]) -> tuple[Tensor, Tensor]:
+        tokens = self.config.optimizer.microbatch_tokens
+        return encode_pairs(cast(Encoder, networks.encoder), states, actions, tokens=tokens)
 
     def _encoded(self, networks: Networks, sequences: Sequence[Ids]) -> Tensor:
         return encode(cast(Encoder, networks.encoder), sequences, tokens=self.config.optimizer.microbatch_tokens)
@@ -235,6 +252,14 @@ class UtteranceCritic:
             parts[-1].append(index)
             different = more
         return [torch.tensor(part) for part in parts]
+
+    def _calibrate(self, batch: Sequence[Transition]) -> None:
+        returns = torch.tensor([t.mc_return for t in batch], dtype=torch.float32)
+        spread = float(returns.std(correction=0)) if returns.numel() else 0.0
+        if not math.isfinite(spread) or spread <= 0:
+            return
+        for networks in (self.online, self.slow):
+            networks.get_buffer("units").copy_(torch.tensor([float(returns.mean()), spread]))
 
     def _step(self, batch: Sequence[Transition], fresh_actions: Sequence[Ids] | None) -> float:
         options = self.config.optimizer

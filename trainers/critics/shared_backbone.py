@@ -1,0 +1,147 @@
+"""One copy of a large model for actor and critic: the policy's frozen backbone, with adapters of the critic's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+import torch
+from peft import LoraConfig, PeftModel
+from torch import Tensor, nn
+
+from ...errors import UsageError
+from .encoder import AdapterConfig
+
+
+class SharedEncoder(nn.Module):
+    """The policy's own backbone, read through an adapter of the critic's (LoRA, arXiv 2106.09685).
+
+    The policy has a frozen base and an adapter, the actor's; this adds ``critic``, and copying it, as a critic does for
+    its slow networks, adds ``target``: one large model in memory, three small sets of weights. Only the adapter's
+    weights are parameters of this module: nothing of base or actor is in its ``parameters()`` or ``state_dict()``, and
+    when it has answered, the actor's adapter is the active one again.
+
+    The answer is the last hidden state: of a state, at the end of the prompt; of an utterance, at the end of prompt and
+    utterance. ``pairs`` reads both in one causal pass.
+
+    Args:
+        model: the policy, with adapters.
+        adapter: the name of this encoder's; added unless the model has it.
+        config: of a new adapter.
+        seed: of a new adapter's weights; the global generator is left as it was.
+
+    Raises:
+        UsageError: the policy has no adapters, or its base learns too.
+    """
+
+    def __init__(self, model: Any, config: AdapterConfig, *, adapter: str = "critic", seed: int = 0) -> None:
+        super().__init__()
+        if not isinstance(model, PeftModel):
+            raise UsageError(
+                "a shared critic reads through adapters on a frozen policy, and this policy has none: train it with "
+                "LoRA, or choose the critic encoder nano or transformers"
+            )
+        base = [name for name, parameter in model.named_parameters() if parameter.requires_grad and "lora_" not in name]
+        if base:
+            raise UsageError(
+                f"the policy's base learns too ({base[0]} and {len(base) - 1} more): what the critic reads through "
+                "would move under it; train the policy's adapter alone"
+            )
+        # Not a submodule: base and actor are somebody else's weights.
+        object.__setattr__(self, "_model", model)
+        self.config, self.adapter = config, adapter
+        self.width = int(model.config.hidden_size)
+        self.context = getattr(model.config, "max_position_embeddings", None)
+        if adapter not in model.peft_config:
+            self._add(model, seed)
+        self.weights = nn.ParameterList(_weights(model, adapter))
+        self.weights.requires_grad_(True)
+
+    def forward(self, sequences: Sequence[tuple[int, ...]]) -> Tensor:
+        """See ``Encoder``: the state after the last token."""
+        last_B = torch.tensor([len(ids) for ids in sequences]) - 1
+        return self._read(sequences, [last_B])[0]
+
+    def pairs(self, states: Sequence[tuple[int, ...]], actions: Sequence[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
+        """Vectors of B states, and of the utterance that follows each, ``[B, H]`` each, in one pass."""
+        both = [(*state, *action) for state, action in zip(states, actions, strict=True)]
+        state_B = torch.tensor([len(ids) for ids in states]) - 1
+        action_B = torch.tensor([len(ids) for ids in both]) - 1
+        state_BH, action_BH = self._read(both, [state_B, action_B])
+        return state_BH, action_BH
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """The slow copy: another adapter on the same base, with the same weights."""
+        model = self._policy
+        number = sum(name.startswith("target") for name in model.peft_config)
+        twin = type(self)(model, self.config, adapter="target" if not number else f"target{number}")
+        with torch.no_grad():
+            for mine, its in zip(self.weights, twin.weights, strict=True):
+                its.copy_(mine)
+        memo[id(self)] = twin
+        return twin
+
+    # -- the inside ---------------------------------------------------------------------------------------------
+
+    @property
+    def _policy(self) -> Any:
+        return self.__dict__["_model"]
+
+    def _add(self, model: Any, seed: int) -> None:
+        config = LoraConfig(
+            r=self.config.rank, lora_alpha=self.config.alpha, lora_dropout=0.0, target_modules=self.config.targets
+        )
+        with torch.random.fork_rng(devices=[]), _active(model):
+            torch.manual_seed(seed)
+            model.add_adapter(self.adapter, config)
+
+    def _read(self, sequences: Sequence[tuple[int, ...]], places: Sequence[Tensor]) -> list[Tensor]:
+        """The last hidden state at one place of each sequence, for each list of places."""
+        longest = max(len(ids) for ids in sequences)
+        if not all(sequences):
+            raise UsageError("an empty sequence has no last token to read a value at")
+        if self.context is not None and longest > self.context:
+            raise UsageError(
+                f"the critic is to read {longest} tokens, and the policy's backbone holds {self.context}: use a "
+                "shorter agent.context (last:K)"
+            )
+        device = self.weights[0].device
+        ids_BL = torch.zeros(len(sequences), longest, dtype=torch.long)
+        attention_BL = torch.zeros_like(ids_BL)
+        for row, ids in enumerate(sequences):
+            ids_BL[row, : len(ids)] = torch.tensor(ids)
+            attention_BL[row, : len(ids)] = 1
+        with _active(self._policy, self.adapter):
+            backbone = self._policy.get_base_model().base_model
+            hidden_BLH = backbone(
+                input_ids=ids_BL.to(device), attention_mask=attention_BL.to(device), use_cache=False
+            ).last_hidden_state
+        row_B = torch.arange(len(sequences), device=device)
+        return [hidden_BLH[row_B, place_B.to(device)].float() for place_B in places]
+
+
+@contextmanager
+def _active(model: Any, adapter: str | None = None) -> Iterator[None]:
+    """An adapter is the one in use, and afterwards whichever was before; what learns and what does not stays so."""
+    before = list(model.active_adapters)
+    learning = {parameter for parameter in model.parameters() if parameter.requires_grad}
+
+    def use(adapters: list[str]) -> None:
+        model.base_model.set_adapter(adapters)
+        model.active_adapter = adapters[0]
+        for parameter in model.parameters():  # switching says who learns, which is not for it to say
+            parameter.requires_grad_(parameter in learning)
+
+    try:
+        if adapter is not None:
+            use([adapter])
+        yield
+    finally:
+        use(before)
+
+
+def _weights(model: Any, adapter: str) -> list[nn.Parameter]:
+    """An adapter's weights, in order of their names."""
+    named = sorted(model.named_parameters(), key=lambda pair: pair[0])
+    return [weight for name, weight in named if "lora_" in name and adapter in name.split(".")]
