@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pydantic
-import torch
 from torch import Tensor
 
 from ...config import Config
@@ -101,37 +100,3 @@ class EntropyHistory:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from ``state_dict``."""
         self.steps, self.total = int(state["steps"]), float(state["total"])
-
-
-def entropy_of(logp_NV: Tensor) -> Tensor:
-    """Entropy in nats of each of N normalised log-distributions, ``[N]``, differentiable with little memory.
-
-    Autograd's own ``−Σ p log p`` would keep two more arrays of N·V numbers until the backward pass; this keeps none
-    but its input, which the log-softmax keeps anyway.
-
-    Args:
-        logp_NV: log-probabilities, as ``log_softmax`` returns them; ``−inf`` counts as probability 0.
-    """
-    entropy: Tensor = _Entropy.apply(logp_NV)  # type: ignore[no-untyped-call]
-    return entropy
-
-
-class _Entropy(torch.autograd.Function):
-    """H = −Σ p l with p = eˡ, dH/dl = −p l − p; an impossible token adds nothing to either."""
-
-    @staticmethod
-    def forward(ctx: Any, logp_NV: Tensor) -> Tensor:
-        ctx.save_for_backward(logp_NV)
-        return _surprise(logp_NV.exp()).sum(-1)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        (logp_NV,) = ctx.saved_tensors
-        p_NV: Tensor = logp_NV.exp()
-        return _surprise(p_NV).sub_(p_NV).mul_(grads[0][:, None])
-
-
-def _surprise(p_NV: Tensor) -> Tensor:
-    """−p log p, and 0 where p is 0."""
-    surprise: Tensor = torch.special.entr(p_NV)
-    return surprise
