@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -78,11 +78,19 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Any:
     return tokenizer
 
 
-def save_model(model: Any, tokenizer: Any, path: str | os.PathLike[str]) -> None:
+def save_model(
+    model: Any, tokenizer: Any, path: str | os.PathLike[str], *, weights: Mapping[str, torch.Tensor] | None = None
+) -> None:
     """Write a model folder that ``load_model`` reads; ``path`` is the old folder or the new one, never a part.
 
     It is written beside ``path`` and renamed. A folder that was there is moved away just before and removed after:
     a machine that dies between the two renames leaves both, whole, in a hidden folder beside ``path``.
+
+    Args:
+        model: of transformers.
+        tokenizer: goes beside it.
+        path: the folder.
+        weights: written instead of the model's own, where these are shared out or have adapters among them.
 
     Raises:
         ModelError: the disk refuses, or ``path`` is a file.
@@ -95,7 +103,7 @@ def save_model(model: Any, tokenizer: Any, path: str | os.PathLike[str]) -> None
         with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
             new, old = Path(scratch, "new"), Path(scratch, "old")
             with _quiet():
-                model.save_pretrained(new)
+                _plain(model, weights).save_pretrained(new, state_dict=weights)
             tokenizer.save_pretrained(new)
             if target.exists():
                 target.rename(old)
@@ -106,6 +114,16 @@ def save_model(model: Any, tokenizer: Any, path: str | os.PathLike[str]) -> None
                 raise
     except (OSError, SafetensorError) as error:  # a full disk is the latter
         raise ModelError(f"cannot save a model to {target}: {error}") from error
+
+
+def _plain(model: Any, weights: Mapping[str, torch.Tensor] | None) -> Any:
+    """A model without weights of its own, to save others': adapters and sharding have changed the model's layers."""
+    if weights is None:
+        return model
+    with torch.device("meta"):
+        shell = AutoModelForCausalLM.from_config(model.config, dtype=model.dtype)  # type: ignore[no-untyped-call]
+    shell.generation_config = model.generation_config
+    return shell
 
 
 @contextmanager

@@ -1,0 +1,163 @@
+"""LoRA: a frozen model with a low-rank difference beside each of its linear layers, which alone is learnt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import peft
+import pydantic
+import torch
+from peft.tuners.lora import LoraLayer
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ...config import Config
+from ...errors import CheckpointError, UsageError
+
+NAME = "default"
+WEIGHTS, SETTINGS = "adapter_model.safetensors", "adapter_config.json"
+PREFIX = "base_model.model."
+"""What peft's own files put before every name."""
+
+
+class LoraConfig(Config):
+    """Which layers get a low-rank difference, and of which rank (arXiv 2106.09685): W + (alpha / rank) · B A."""
+
+    rank: int = pydantic.Field(default=16, ge=1)
+    """Rank of the difference."""
+    alpha: float = pydantic.Field(default=32.0, gt=0)
+    """Scale of the difference; it counts alpha / rank times."""
+    targets: list[str] | None = None
+    """Names of the layers, as ``q_proj``; every linear layer but the output when omitted."""
+    dropout: float = 0.0
+    """Must be 0: with dropout the policy differs from itself, and every ratio from 1, before a single update."""
+
+    @pydantic.model_validator(mode="after")
+    def _no_dropout(self) -> Self:
+        if self.dropout != 0:
+            raise ValueError(
+                f"lora.dropout = {self.dropout} would make the learner score other tokens than the policy sampled; "
+                "leave it 0, and lower rank or optimizer.lr against overfitting"
+            )
+        return self
+
+
+def attach(model: Any, config: LoraConfig, *, seed: int = 0) -> Any:
+    """Freeze a model and give its layers adapters, in place; at first they change nothing, since B is 0.
+
+    The model keeps its class and its ``forward``. Adapters are 32-bit, whatever the model is stored in.
+
+    Args:
+        model: a model of transformers.
+        config: of the adapters.
+        seed: of A; the global generator is left as it was.
+
+    Raises:
+        UsageError: the model has no layers of these names.
+    """
+    settings = peft.LoraConfig(
+        r=config.rank,
+        lora_alpha=config.alpha,  # type: ignore[arg-type]  # peft multiplies by it: any number will do
+        target_modules=config.targets or "all-linear",
+        task_type="CAUSAL_LM",
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            peft.inject_adapter_in_model(settings, model, adapter_name=NAME)
+        except ValueError as error:
+            known = sorted({name.rpartition(".")[2] for name, each in model.named_modules() if _linear(each)})
+            raise UsageError(
+                f"lora.targets = {config.targets} does not fit {type(model).__name__}: its linear layers are called "
+                f"{', '.join(known) or '(there are none)'}"
+            ) from error
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("lora_" in name)
+        if "lora_" in name:
+            parameter.data = parameter.data.float()
+    return model.eval()
+
+
+def adapted(model: Any) -> bool:
+    """Whether a model has adapters."""
+    return any(isinstance(module, LoraLayer) for module in model.modules())
+
+
+def merged(model: Any, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of an ordinary model that computes what the adapted one does.
+
+    Args:
+        model: with adapters; only its structure is looked at.
+        state: its weights, whole.
+    """
+    found = {name: value for name, value in state.items() if "lora_" not in name and ".base_layer." not in name}
+    for name, layer in model.named_modules():
+        if isinstance(layer, LoraLayer):
+            b, a = state[f"{name}.lora_B.{NAME}.weight"], state[f"{name}.lora_A.{NAME}.weight"]
+            change = layer.scaling[NAME] * (b.float() @ a.float())
+            base = state[f"{name}.base_layer.weight"]
+            change = change.T if getattr(layer, "fan_in_fan_out", False) else change
+            found[f"{name}.weight"] = (base.float() + change).to(base.dtype)
+            if f"{name}.base_layer.bias" in state:
+                found[f"{name}.bias"] = state[f"{name}.base_layer.bias"]
+    return {name: value.contiguous() for name, value in found.items()}
+
+
+def save_adapter(model: Any, state: Mapping[str, Tensor], folder: Path, *, base: Mapping[str, str]) -> None:
+    """Write the adapters alone, as ``peft.PeftModel.from_pretrained`` reads them.
+
+    Args:
+        model: with adapters; only its structure is looked at.
+        state: its weights, whole.
+        folder: is made.
+        base: where the frozen part came from: its ``path`` and the ``digest`` of its weights.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    own = {name: value for name, value in state.items() if "lora_" in name}
+    save_file({PREFIX + _public(name): value.contiguous() for name, value in own.items()}, folder / WEIGHTS)
+    settings = json.loads(json.dumps(model.peft_config[NAME].to_dict(), default=sorted))
+    settings |= {"base_model_name_or_path": base["path"], "inference_mode": True}
+    (folder / SETTINGS).write_text(json.dumps(settings, indent=1) + "\n")
+    (folder / "base.json").write_text(json.dumps(dict(base), indent=1) + "\n")
+
+
+def is_adapter(folder: Path | str) -> bool:
+    """Whether ``save_adapter`` wrote this folder."""
+    return Path(folder, SETTINGS).is_file() and Path(folder, "base.json").is_file()
+
+
+def base_of(folder: Path | str) -> dict[str, str]:
+    """What ``save_adapter`` was told of the frozen part."""
+    found: dict[str, str] = json.loads(Path(folder, "base.json").read_text())
+    return found
+
+
+def load_adapter(model: Any, folder: Path | str) -> None:
+    """Give the adapters of a model, made by ``attach``, the weights in a folder.
+
+    Raises:
+        CheckpointError: they are adapters of another shape, or cannot be read.
+    """
+    try:
+        saved = load_file(Path(folder, WEIGHTS))
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"the adapters in {folder} cannot be read: {error}") from error
+    own = {name: parameter for name, parameter in model.named_parameters() if "lora_" in name}
+    shapes = {PREFIX + _public(name): tuple(parameter.shape) for name, parameter in own.items()}
+    if shapes != {name: tuple(value.shape) for name, value in saved.items()}:
+        raise CheckpointError(f"the adapters in {folder} are not of the rank and targets in [lora]; set these back")
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(saved[PREFIX + _public(name)])
+
+
+def _public(name: str) -> str:
+    return name.replace(f".{NAME}.", ".")
+
+
+def _linear(module: torch.nn.Module) -> bool:
+    return isinstance(module, torch.nn.Linear) or type(module).__name__ == "Conv1D"
