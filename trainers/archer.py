@@ -128,7 +128,7 @@ async def _train(config: ArcherConfig, run: TrainingRun) -> RunResult:
             await fill(config, run, parts.replay)
         await run.evaluate()
         while not run.over:
-            clock = Stopwatch()
+            clock = run.clock()
             with clock("sync"):
                 await run.weights.send(run.step)
             with clock("collect"):

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from turnwise.errors import UsageError
+from turnwise.trainers.algorithms.archer import ArcherRule, awr_weight, expectile_loss, token_credit
+from turnwise.trainers.critics.utterance import Known
+from turnwise.trainers.learning.rows import Rows
+from turnwise.trainers.learning.utterances import Utterance, pack_utterances
+
+NUMBER = st.floats(-20, 20)
+
+
+def known(
+    reward: float, done: bool, next_v: list[float], fresh: list[float], taken: list[float], returned: float = 0.0
+) -> Known:
+    def column(values: list[float]) -> Tensor:
+        return torch.tensor(values)[:, None]
+
+    one = (torch.tensor([reward]), torch.tensor([done]), torch.tensor([returned]))
+    return Known(*one, column(next_v), column(taken), column(fresh))
+
+
+def targets(rule: ArcherRule, seen: Known) -> tuple[list[float], list[float]]:
+    """Where the loss of each head has its minimum, found by Newton's step: squared errors are parabolas."""
+    q, v = torch.zeros(2, 1, requires_grad=True), torch.zeros(2, 1, requires_grad=True)
+    q_loss, v_loss = rule.losses(q, v, seen)
+    slope_q, slope_v = torch.autograd.grad(q_loss.sum() + v_loss.sum(), [q, v])
+    return (-slope_q[:, 0] / 2).tolist(), (-slope_v[:, 0] / 2).tolist()
+
+
+@given(NUMBER, st.booleans(), NUMBER, NUMBER, NUMBER, NUMBER, st.floats(0, 1))
+def test_td_every_head_learns_from_its_own_slow_copy(
+    r: float, done: bool, v1: float, v2: float, q1: float, q2: float, gamma: float
+) -> None:
+    seen = known(r, done, [v1, v2], [q1, q2], [99.0, 99.0])
+    q, v = targets(ArcherRule("td", gamma), seen)
+    follows = 0.0 if done else gamma
+    assert q == pytest.approx([r + follows * v1, r + follows * v2], abs=1e-4), "Q_i ← r + γ(1−d)·V̄_i(s′)"
+    assert v == pytest.approx([q1, q2], abs=1e-4), "V_i ← Q̄_i(s, ã)"
+    q, v = targets(ArcherRule("td", gamma, min_target=True), seen)
+    assert q == pytest.approx([r + follows * min(v1, v2)] * 2, abs=1e-4)
+    assert v == pytest.approx([min(q1, q2)] * 2, abs=1e-4)
+
+
+@given(NUMBER, NUMBER)
+def test_mc_learns_the_return_whatever_the_slow_copy_says(r: float, returned: float) -> None:
+    q, v = targets(ArcherRule("mc"), known(r, False, [50.0, -50.0], [9.0, 9.0], [9.0, 9.0], returned))
+    assert q == pytest.approx([returned] * 2, abs=1e-4)
+    assert v == pytest.approx([returned] * 2, abs=1e-4)
+
+
+@given(NUMBER, st.booleans(), NUMBER, NUMBER, NUMBER, NUMBER)
+def test_iql_at_one_half_is_the_mean_of_what_was_done(
+    r: float, done: bool, v1: float, v2: float, q1: float, q2: float
+) -> None:
+    seen = known(r, done, [v1, v2], [99.0, 99.0], [q1, q2])
+    q, v = targets(ArcherRule("iql", 0.9, expectile=0.5), seen)
+    follows = 0.0 if done else 0.9
+    assert q == pytest.approx([r + follows * v1, r + follows * v2], abs=1e-4)
+    assert v == pytest.approx([min(q1, q2) / 2] * 2, abs=1e-4), "half of a squared error, towards the smaller Q̄"
+
+
+@pytest.mark.parametrize("expectile", [0.1, 0.5, 0.8, 0.99])
+def test_the_minimum_of_the_expectile_loss_is_the_expectile(expectile: float) -> None:
+    data = torch.tensor([-3.0, 0.0, 1.0, 5.0])
+    value = torch.zeros((), requires_grad=True)
+    for _ in range(2000):
+        (slope,) = torch.autograd.grad(expectile_loss(data - value, expectile).mean(), value)
+        value = (value - 0.2 * slope).detach().requires_grad_()
+    above = float((data - value).clamp_min(0).sum().detach())
+    below = float((value - data).clamp_min(0).sum().detach())
+    assert expectile * above == pytest.approx((1 - expectile) * below, rel=1e-3), "the definition of an expectile"
+
+
+def test_td_without_fresh_utterances_is_an_error() -> None:
+    seen = known(0.0, False, [0.0, 0.0], [0.0, 0.0], [0.0, 0.0])
+    without = Known(seen.reward_B, seen.done_B, seen.return_B, seen.next_v_2B, seen.taken_q_2B)
+    assert ArcherRule("td").needs_fresh
+    assert not ArcherRule("iql").needs_fresh
+    with pytest.raises(UsageError, match="none were sampled"):
+        ArcherRule("td").losses(torch.zeros(2, 1), torch.zeros(2, 1), without)
+
+
+@given(NUMBER, st.floats(0.05, 10), st.floats(1, 100))
+def test_awr_weighs_by_the_exponential_up_to_a_cap(advantage: float, beta: float, cap: float) -> None:
+    (weight,) = awr_weight(torch.tensor([advantage], dtype=torch.float64), beta=beta, cap=cap).tolist()
+    assert weight == pytest.approx(min(math.exp(min(advantage / beta, 300)), cap), rel=1e-5)
+
+
+class Steps:
+    """A critic of prefixes that values the n-th token of the pack at n."""
+
+    def values(self, rows: Rows) -> Tensor:
+        return torch.where(rows.mask, torch.arange(len(rows)).float(), 0.0)
+
+
+def test_every_token_is_paid_its_utterances_advantage_less_the_baseline() -> None:
+    rows = pack_utterances([Utterance((1, 2), (3, 4), (-1.0, -1.0)), Utterance((5,), (6,), (-1.0,))])
+    paid = token_credit(rows, torch.tensor([2.0, -3.0]))
+    assert paid.advantage.tolist() == [0, 0, 2, 2, 0, -3], "trap 6: the last token, the stop, is paid like the others"
+    less = token_credit(rows, torch.tensor([2.0, -3.0]), Steps())  # type: ignore[arg-type]
+    assert less.advantage.tolist() == [0, 0, 2 - 2, 2 - 3, 0, -3 - 5]

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise.errors import UsageError
+from turnwise.tasks.rng import Rng
+from turnwise.trainers.critics.replay import Replay, packed, unpacked
+from turnwise.trainers.critics.transitions import Transition
+
+from .turns import step
+
+IDS = st.lists(st.integers(0, 2**31 - 1), max_size=4).map(tuple)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def any_transition(draw: st.DrawFn) -> Transition:
+    action = draw(IDS)
+    logprobs = tuple(draw(st.lists(NUMBERS, min_size=len(action), max_size=len(action))))
+    integers, texts = st.integers(-1, 2**40), st.text(max_size=5)
+    numbers = draw(NUMBERS), draw(IDS), draw(st.booleans()), draw(NUMBERS)
+    return Transition(draw(IDS), action, logprobs, *numbers, draw(integers), draw(texts), draw(integers))
+
+
+@given(st.lists(any_transition(), max_size=6))
+def test_packing_loses_no_bit(held: list[Transition]) -> None:
+    assert unpacked(packed(held)) == held
+
+
+@given(st.integers(1, 6), st.lists(st.integers(0, 3), max_size=6))
+def test_the_newest_are_held_and_the_others_counted(capacity: int, sizes: list[int]) -> None:
+    replay, everything = Replay(capacity), list[Transition]()
+    for size in sizes:
+        new = [step((len(everything) + i,), (1,)) for i in range(size)]
+        everything += new
+        replay.add(new)
+    newest = everything[-capacity:]
+    assert unpacked(replay.state_dict()["transitions"]) == newest
+    assert (len(replay), replay.added, replay.dropped) == (
+        len(newest),
+        len(everything),
+        len(everything) - len(newest),
+    )
+    assert replay.metrics() == {"replay/size": len(newest), "replay/dropped": len(everything) - len(newest)}
+
+
+def test_samples_are_a_function_of_contents_and_generator(tmp_path: Path) -> None:
+    replay = Replay(5)
+    replay.add(step((i,), (1,)) for i in range(7))
+    drawn = replay.sample(60, Rng("a", 1))
+    assert drawn == replay.sample(60, Rng("a", 1))
+    assert drawn != replay.sample(60, Rng("a", 2))
+    assert {each.state_ids for each in drawn} == {(i,) for i in range(2, 7)}, "uniform over what is held"
+    torch.save(replay.state_dict(), tmp_path / "replay.pt")
+    other = Replay(5)
+    other.add([step((99,), (1,))])
+    other.load_state_dict(torch.load(tmp_path / "replay.pt", weights_only=True))
+    assert other.sample(60, Rng("a", 1)) == drawn
+    assert (other.added, other.dropped) == (7, 2)
+
+
+def test_a_smaller_replay_that_loads_a_larger_one_says_what_went() -> None:
+    large, small = Replay(5), Replay(2)
+    large.add(step((i,), (1,)) for i in range(6))
+    small.load_state_dict(large.state_dict())
+    assert (len(small), small.added, small.dropped) == (2, 6, 4)
+
+
+def test_nothing_comes_from_nothing() -> None:
+    with pytest.raises(UsageError, match="the replay is empty"):
+        Replay(3).sample(1, Rng(0))
+    with pytest.raises(UsageError, match="capacity 0"):
+        Replay(0)

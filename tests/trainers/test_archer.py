@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from turnwise.config import load_config
+from turnwise.envs.registry import find
+from turnwise.errors import CheckpointError, DivergedError, UsageError
+from turnwise.trainers import archer
+from turnwise.trainers.archer import ArcherConfig
+from turnwise.trainers.critics.replay import Replay
+from turnwise.trainers.critics.transitions import transitions
+from turnwise.trainers.learning.utterances import Utterance
+from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.runs.session import TrainingRun
+from turnwise.trainers.runs.setup import RunResult
+
+from . import small
+from .critics.turns import step
+from .test_resume import finish as to_the_end
+from .test_resume import killed_and_resumed, same, state
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("archer-*.toml"))
+CRITIC: dict[str, Any] = {"encoder": {"hidden": 8, "layers": 1, "heads": 1, "intermediate": 8}, "head": 8}
+
+
+def config(out: Path, model: Path, **changes: Any) -> ArcherConfig:
+    settings: dict[str, Any] = {
+        **small.SHARED,
+        "out": str(out),
+        "model": str(model),
+        "steps": 3,
+        "rollouts": 3,
+        "critic_steps": 2,
+        "actor_steps": 2,
+        "batch": 8,
+        "warmup": 1,
+        "critic_model": CRITIC,
+        "checkpoint_every": 1,
+        "eval": {"split": "train", "episodes": 2, "every": 0},
+    }
+    return ArcherConfig.model_validate(settings | changes)
+
+
+def weights(result: RunResult) -> bytes:
+    return (result.model / "model.safetensors").read_bytes()
+
+
+def test_the_critic_learns_first_and_the_actor_after_the_warm_up(tmp_path: Path, cloned: Path) -> None:
+    result = archer.train(config(tmp_path / "run", cloned / "model"))
+    first, second, third = (line for line in read_metrics(result.folder / "metrics.jsonl") if "return" in line)
+    assert {"critic/loss", "critic/q", "critic/v", "critic/grad_norm", "fresh/cut", "replay/size"} <= first.keys()
+    assert "updates" not in first, "only the critic learns in the warm-up"
+    assert second["updates"] == third["updates"] == 2
+    assert {"advantage", "advantage_std", "entropy", "grad_norm", "mismatch_p99"} <= second.keys()
+    assert second["mismatch_p99"] < 1e-4, "fresh utterances are those of the present policy, at every actor step"
+    assert third["replay/size"] > first["replay/size"], "the replay holds the turns of earlier steps"
+    assert third["replay/dropped"] == 0
+    assert weights(result) != (cloned / "model" / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"actor": "ppo", "epochs": 2},
+        {"actor": "awr", "critic": "iql"},
+        {"critic": "mc", "min_target": True},
+        {"baseline": "token", "values": {"init": "nano", "nano": {"size": "0.1M", "layers": 1, "hidden": 16}}},
+    ],
+    ids=["ppo", "iql+awr", "mc", "token baseline"],
+)
+def test_every_kind_of_critic_and_actor_runs(tmp_path: Path, cloned: Path, changes: dict[str, Any]) -> None:
+    result = archer.train(config(tmp_path / "run", cloned / "model", steps=2, replay=20, **changes))
+    (first, second) = (line for line in read_metrics(result.folder / "metrics.jsonl") if "return" in line)
+    assert second["updates"] == 2 * changes.get("epochs", 1), "PPO updates several times on one batch"
+    assert ("fresh/cut" in first) == (changes.get("critic") is None), "no utterance is sampled that nobody needs"
+    assert second["replay/size"] <= 20
+    assert second["replay/dropped"] > 0, "what had to go is counted"
+
+
+def test_offline_nothing_is_played_and_the_actor_learns(tmp_path: Path, cloned: Path) -> None:
+    offline = {"mode": "offline", "critic": "iql", "actor": "awr", "warmup": 0, "rollouts": 99}
+    demonstrations = {"count": 4, "skills": [0.5]}
+    result = archer.train(config(tmp_path / "run", cloned / "model", **offline, demonstrations=demonstrations))
+    lines = [line for line in read_metrics(result.folder / "metrics.jsonl") if "critic/loss" in line]
+    assert [line["replay/size"] for line in lines] == [lines[0]["replay/size"]] * 3, "filled once"
+    assert all("return" not in line and line["updates"] == 2 for line in lines)
+    assert {"awr_capped", "advantage_std"} <= lines[0].keys()
+    again = config(tmp_path / "run", cloned / "model", **offline, demonstrations=demonstrations).model_copy(
+        update={"steps": 4, "resume": True}
+    )
+    assert archer.train(again).metrics["replay/size"] == lines[0]["replay/size"], "and not again on resume"
+
+
+def test_demonstrations_that_do_not_fit_are_an_error_and_not_cut(tmp_path: Path, cloned: Path) -> None:
+    few = config(tmp_path / "run", cloned / "model", mode="offline", replay=5, demonstrations={"count": 4})
+    with pytest.raises(UsageError, match=r"demonstrations hold \d+ turns and the replay 5: .*set replay="):
+        archer.train(few)
+
+
+def test_trap_24_n_plus_m_steps_are_n_then_resume_then_m(tmp_path: Path, cloned: Path) -> None:
+    archer.train(config(tmp_path / "straight", cloned / "model", steps=4))
+    archer.train(config(tmp_path / "parts", cloned / "model", steps=2))
+    random.seed(5)  # whatever this process did meanwhile
+    torch.manual_seed(5)
+    archer.train(config(tmp_path / "parts", cloned / "model", steps=4, resume=True))
+    one, other = state(tmp_path / "straight", "archer"), state(tmp_path / "parts", "archer")
+    assert one[0] == other[0], "the weights, to the last bit"
+    assert same(one[1][2], other[1][2]), "optimizers, generators, critic, slow copy and replay"
+    assert {"critic", "replay"} == one[1][2]["kept"].keys()
+    trained = [[line for line in logged if "return" in line] for logged in (one[2], other[2])]
+    assert trained[0] == trained[1]
+
+
+@pytest.mark.slow
+def test_trap_24_killed_at_random_points_it_is_bitwise_the_same_run(tmp_path: Path, cloned: Path) -> None:
+    to_the_end(archer.train, config(tmp_path / "straight", cloned / "model", steps=5))
+    killed_and_resumed(archer.train, config(tmp_path / "broken", cloned / "model", steps=5), [1, 3, 4], seed=2)
+    one, other = state(tmp_path / "straight", "archer"), state(tmp_path / "broken", "archer")
+    assert one[0] == other[0]
+    assert same(one[1], other[1])
+    assert one[2] == other[2]
+
+
+def test_an_interruption_while_learning_waits_for_the_end_of_the_step(tmp_path: Path, cloned: Path) -> None:
+    """Ctrl-C between two critic updates, while utterances are sampled: the step is finished, and then saved."""
+    straight = archer.train(config(tmp_path / "straight", cloned / "model"))
+    broken = config(tmp_path / "broken", cloned / "model")
+
+    async def interrupted(run: TrainingRun) -> None:
+        task = asyncio.create_task(archer._train(broken, run))
+        while not (run._kept and run._kept["critic"].state_dict()["updates"] == 3):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with TrainingRun(broken, "archer") as run:
+        asyncio.run(interrupted(run))
+    checkpoint = run.folder.checkpoints.latest()
+    assert (checkpoint.step, checkpoint.tensors["kept"]["critic"]["updates"]) == (2, 4), (
+        "a whole step, never half of one"
+    )
+    assert not checkpoint.pending.is_dir(), "what was learnt from does not wait to be learnt from again"
+    resumed = archer.train(broken.model_copy(update={"resume": True}))
+    assert weights(resumed) == weights(straight)
+
+
+def test_an_empty_replay_is_told_and_nothing_is_lost(tmp_path: Path, cloned: Path) -> None:
+    late = {**small.SHARED["episodes"], "turn_timeout": 1e-9}  # the policy fails every episode
+    with pytest.raises(UsageError, match="the replay is empty"):
+        archer.train(config(tmp_path / "run", cloned / "model", episodes=late, eval={"episodes": 0}))
+    mended = config(tmp_path / "run", cloned / "model", eval={"episodes": 0})
+    assert archer.train(mended).steps == 3, "the folder is as good as new"
+
+
+def test_a_checkpoint_without_a_critic_is_refused(tmp_path: Path, cloned: Path) -> None:
+    archer.train(config(tmp_path / "run", cloned / "model", steps=1))
+    changed = config(tmp_path / "run", cloned / "model", steps=2, resume=True, baseline="token")
+    with pytest.raises(CheckpointError, match="baseline was 'none', now 'token'"):
+        archer.train(changed)
+    with TrainingRun(config(tmp_path / "run", cloned / "model", steps=2, resume=True), "archer") as run:
+        checkpoint = run.begin()
+        assert checkpoint is not None
+        run.open(*run.load(checkpoint.model), checkpoint, optimizer=run.config.optimizer)
+        with pytest.raises(CheckpointError, match="holds no baseline"):
+            run.keep("baseline", Replay(1))
+    with pytest.raises(CheckpointError, match="holds a run of 'archer', not 'loop'"):
+        small.run(small.looping(tmp_path / "run", cloned / "model", resume=True))
+
+
+def test_a_critic_that_diverges_saves_its_batch(tmp_path: Path, cloned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def poisoned(episode: Any, gamma: float) -> Any:
+        return [replace(each, reward=float("inf"), mc_return=0.0) for each in transitions(episode, gamma)]
+
+    monkeypatch.setattr(archer, "transitions", poisoned)
+    with pytest.raises(DivergedError, match=r"critic's loss is (inf|nan).*diverged\.pt"):
+        archer.train(config(tmp_path / "run", cloned / "model"))
+    saved = torch.load(tmp_path / "run" / "diverged.pt", weights_only=True)
+    assert len(saved["transitions"]["reward"]) == len(saved["fresh_actions"]) == 8
+
+
+class Judge:
+    """A critic that likes utterances that begin with one token."""
+
+    def __init__(self, liked: int) -> None:
+        self.liked = liked
+
+    def advantage(self, states: Any, actions: Any) -> torch.Tensor:
+        return torch.tensor([1.0 if action[0] == self.liked else -1.0 for action in actions])
+
+
+@pytest.mark.parametrize("actor", ["reinforce", "ppo", "awr"])
+def test_the_actor_does_what_the_critic_likes(tmp_path: Path, cloned: Path, actor: str) -> None:
+    settings = config(tmp_path / "run", cloned / "model", actor=actor, beta=0.3, optimizer={"lr": 1e-2})
+    with TrainingRun(settings, "archer") as run:
+        run.begin()
+        run.open(*run.load(settings.model), None, optimizer=settings.optimizer)
+        liked, other = 5, 6
+        judge: Any = Judge(liked)
+        parts = archer.Hierarchy(judge, archer.ArcherRule(), Replay(10), None)
+        pairs = [((1, 2, 3), (liked, 0)), ((1, 2, 3), (other, 0))]
+
+        def likelihoods() -> list[float]:
+            rows = archer.pack_utterances([Utterance(p, a, (0.0, 0.0)) for p, a in pairs])
+            return run.learner.logprobs(rows).view(2, -1).sum(-1).tolist()
+
+        before = likelihoods()
+        for _ in range(3):
+            if actor == "awr":
+                archer.imitate(settings, run, parts, [step(p, a) for p, a in pairs])
+            else:
+                archer.reinforce(settings, run, parts, [Utterance(p, a, (0.0, 0.0)) for p, a in pairs])
+        after = likelihoods()
+    gained = [new - old for new, old in zip(after, before, strict=True)]
+    assert gained[0] > 0
+    assert gained[0] > gained[1]
+    if actor != "awr":
+        assert gained[1] < 0, "what the critic dislikes becomes rarer"
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_shipped_configuration_runs_for_two_updates(tmp_path: Path, cloned: Path, path: Path) -> None:
+    shrunk = ["steps=2", "warmup=0", "rollouts=2", "critic_steps=1", "actor_steps=1", "batch=4", "progress=false"]
+    shrunk += ["tensorboard=false", "eval.episodes=0", "demonstrations.count=3", f"out={tmp_path / 'run'}"]
+    shrunk += [
+        f"model={cloned / 'model'}",
+        f"env={small.ENV}",
+        "episodes.env_kwargs.max_turns=12",
+        "agent.show_tools=false",
+    ]
+    config = load_config(ArcherConfig, path, shrunk)
+    find(load_config(ArcherConfig, path).env)
+    result = archer.train(config)
+    assert (result.steps, result.metrics["updates"]) == (2, 1)
+    assert result.metrics["critic/grad_norm"] > 0
+
+
+def test_numbers_that_make_no_sense_are_refused() -> None:
+    for setting in ("rollouts", "replay", "batch", "critic_steps", "actor_steps", "epochs"):
+        with pytest.raises(ValueError, match=setting):
+            ArcherConfig.model_validate({"env": "e", "model": "m", setting: 0})
+    for setting, value in {"gamma": 1.01, "expectile": 1.0, "beta": 0.0, "critic": "sarsa", "actor": "none"}.items():
+        with pytest.raises(ValueError, match=setting):
+            ArcherConfig.model_validate({"env": "e", "model": "m", setting: value})
