@@ -1,0 +1,280 @@
+"""The study harness: its rules are pure, its files name what exists, and a finished run is never run again."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from turnwise.config import load_config
+from turnwise.errors import ConfigError, UsageError
+from turnwise.trainers.runs.setup import TrainConfig
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+if not BENCHMARKS.is_dir():
+    pytest.skip("benchmarks are not part of a source distribution", allow_module_level=True)
+
+STUDIES = sorted(path.stem for path in (BENCHMARKS / "studies").glob("*.toml"))
+SMALL = """
+title = "Small"
+env = "turnwise/MazeU-v0"
+thresholds = [-5.0]
+against = ["slow", "fast"]
+scale = { min = -50.0, max = -2.0 }
+data = { episodes = 12, skills = [0.0, 1.0], weights = [1.0, 1.0] }
+measure = { tasks = 6, attempts = 1 }
+sweep = { values = [1e-3, 3e-3], seeds = 2 }
+env_kwargs = { max_turns = 12 }
+
+[shared]
+agent = { context = "last:1:bare", max_tokens = 4 }
+eval = { split = "train", episodes = 6, every = 1 }
+steps = 2
+
+[[learner]]
+name = "bc"
+script = "behaviour_cloning"
+config = "bc-maze"
+data = true
+settings = { nano = { layers = 1, hidden = 32 }, batch = 16 }
+
+[[learner]]
+name = "fast"
+script = "loop"
+config = "loop-maze"
+after = "bc"
+swept = "optimizer.lr"
+settings = { tasks = 2, k = 2, minibatch = 4 }
+
+[[learner]]
+name = "turns"
+like = "fast"
+seeds = 1
+settings = { level = "turn" }
+"""
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield
+    for name in [name for name in sys.modules if name.split(".")[0] in ("study", "study_plan", "study_report")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def plan() -> Any:
+    return importlib.import_module("study_plan")
+
+
+@pytest.fixture
+def report() -> Any:
+    return importlib.import_module("study_report")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def test_the_score_is_0_50_and_100_at_its_three_marks(plan: Any) -> None:
+    marks = [plan.normalised(value, -101.0, -83.0, -6.84) for value in (-101.0, -83.0, -6.84)]
+    assert marks == pytest.approx([0.0, 50.0, 100.0])
+    assert plan.normalised(-92.0, -101.0, -83.0, -6.84) == pytest.approx(25.0)
+    assert plan.normalised(-44.92, -101.0, -83.0, -6.84) == pytest.approx(75.0)
+    assert plan.normalised(-119.0, -101.0, -83.0, -6.84) == pytest.approx(-50.0), "worse than the floor is not hidden"
+
+
+@given(st.lists(st.floats(-1000, 0), min_size=2, max_size=2))
+def test_a_better_return_never_scores_less(returns: list[float]) -> None:
+    plan = importlib.import_module("study_plan")
+    low, high = (plan.normalised(value, -101.0, -60.0, -6.84) for value in sorted(returns))
+    assert low <= high + 1e-9
+
+
+def test_the_sweep_takes_the_best_mean_of_equals_the_smaller_and_no_failure(plan: Any) -> None:
+    assert plan.choose({1e-3: [-10.0, -20.0], 3e-3: [-12.0, -14.0]}) == 3e-3
+    assert plan.choose({3e-3: [-10.0], 1e-3: [-10.0]}) == 1e-3
+    assert plan.choose({1e-3: [-10.0, None], 3e-3: [-90.0, -90.0]}) == 3e-3
+    assert plan.choose({1e-3: [None], 3e-3: [None]}) is None
+
+
+def jobs_run(plan: Any, study: Any, names: list[str], seeds: range, outcome: Any) -> list[Any]:
+    """Every job that a harness with unlimited processes would run, in order."""
+    outcomes: dict[Any, float | None] = {}
+    order: list[Any] = []
+    while waiting := plan.ready(study, names, seeds, outcomes):
+        for job in waiting:
+            assert job not in outcomes, f"{job} was to be run twice"
+            order.append(job)
+        outcomes |= {job: outcome(job) for job in waiting}
+    return order
+
+
+def best_at(rate: float) -> Any:
+    return lambda job: 0.0 if job.value is None else -abs(math.log(job.value / rate))
+
+
+def test_everything_runs_once_what_it_needs_before_it(plan: Any, small: Path) -> None:
+    study = plan.load_study(str(small))
+    order = jobs_run(plan, study, ["fast", "turns"], range(3), best_at(3e-3))
+    assert len(order) == len(set(order))
+    place = {(job.learner, job.value, job.seed): number for number, job in enumerate(order)}
+    assert {key for key in place if key[0] == "bc"} == {("bc", None, seed) for seed in (0, 1, 2, 100, 101)}
+    swept = {("fast", value, seed) for value in (1e-3, 3e-3) for seed in (100, 101)}
+    assert {key for key in place if key[0] == "fast"} == swept | {("fast", 3e-3, seed) for seed in range(3)}
+    assert [key for key in place if key[0] == "turns"] == [("turns", 3e-3, 0)], "an ablation has the rate it is like"
+    for learner, value, seed in place:
+        if learner != "bc":
+            assert place["bc", None, seed] < place[learner, value, seed]
+        if learner != "bc" and seed < 100:
+            assert max(place[key] for key in swept) < place[learner, value, seed]
+
+
+def test_what_is_finished_is_not_run_again(plan: Any, small: Path) -> None:
+    study = plan.load_study(str(small))
+    done = dict.fromkeys(jobs_run(plan, study, ["bc", "fast"], range(2), best_at(0.001)), -1.0)
+    assert plan.ready(study, ["bc", "fast"], range(2), done) == []
+    more = plan.ready(study, ["bc", "fast"], range(3), done)
+    assert [(job.learner, job.seed) for job in more] == [("bc", 2)], "one more seed needs one more of everything"
+
+
+def test_without_a_start_nothing_is_started(plan: Any, small: Path) -> None:
+    study = plan.load_study(str(small))
+    order = jobs_run(plan, study, ["fast"], range(2), lambda job: None if job.learner == "bc" else -1.0)
+    assert {job.learner for job in order} == {"bc"}
+
+
+def test_other_settings_are_other_runs(plan: Any, small: Path) -> None:
+    study = plan.load_study(str(small))
+    before = {name: plan.digest(study, name) for name in ("bc", "fast", "turns")}
+    assert len(set(before.values())) == 3
+    small.write_text(SMALL.replace("batch = 16", "batch = 17"))
+    changed = plan.load_study(str(small))
+    assert all(plan.digest(changed, name) != before[name] for name in before), "what starts from it changes with it"
+    small.write_text(SMALL.replace("attempts = 1", "attempts = 2"))
+    again = plan.load_study(str(small))
+    assert {name: plan.digest(again, name) for name in before} == before, "measuring otherwise needs no training"
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any, name: str) -> None:
+    study = plan.load_study(name)
+    assert set(study.against) <= {one.name for one in study.learner}
+    assert len({learner.swept for learner in study.learner if learner.after and not learner.like}) == 1
+    outcomes: dict[Any, float | None] = {}
+    for learner in (study[one.name] for one in study.learner):
+        value = study.sweep.values[0] if learner.swept else None
+        job = plan.Job(learner.name, plan.digest(study, learner.name), value, 0)
+        outcomes[job] = -1.0
+        words = plan.words(study, job, outcomes, root=Path("root"))
+        module = importlib.import_module(f"turnwise.trainers.{learner.script}")
+        kinds = [k for k in vars(module).values() if isinstance(k, type) and issubclass(k, TrainConfig)]
+        (kind,) = (kind for kind in kinds if kind.__module__ == module.__name__)
+        path = words[1] if words[0] == "--config" else None
+        config = load_config(kind, path, words[2:] if path else words)
+        assert (config.env, config.threads) == (study.env, 1)
+        if value is not None:
+            assert config.optimizer.lr == value
+        assert callable(module.main)
+    assert (BENCHMARKS / "studies" / f"{name}.toml").read_text().startswith("# ")
+
+
+def test_unknown_studies_and_learners_are_told(plan: Any, small: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no study 'maze-of'; there are maze-fo"):
+        plan.load_study("maze-of")
+    with pytest.raises(UsageError, match="no learner 'ppo'; there are bc, fast, turns"):
+        plan.load_study(str(small))["ppo"]
+    small.write_text(SMALL.replace('after = "bc"', 'after = "cb"'))
+    with pytest.raises(UsageError, match="no learner 'cb'"):
+        plan.load_study(str(small))
+
+
+def test_a_threshold_is_reached_at_the_first_evaluation_above_it(report: Any) -> None:
+    trace = [(0.0, -80.0), (50.0, -30.0), (100.0, -40.0), (150.0, -10.0)]
+    assert report.reach(trace, -40.0) == report.Reach(50.0, True)
+    assert report.reach(trace, -80.0) == report.Reach(0.0, True)
+    assert report.reach(trace, -5.0) == report.Reach(150.0, False), "all its episodes are a lower bound"
+    assert report.reach([], -5.0) == report.Reach(0.0, False)
+
+
+def test_the_ratio_is_of_medians_and_each_side_is_resampled_alone(report: Any) -> None:
+    certain = report.ratio_of_medians([400.0] * 5, [100.0] * 3)
+    assert (certain.value, certain.low, certain.high) == (4.0, 4.0, 4.0), "mixing the sides would spread it"
+    spread = report.ratio_of_medians([300.0, 400.0, 900.0], [50.0, 100.0, 200.0])
+    assert spread.value == 4.0
+    assert spread.low < 4.0 < spread.high
+    assert (spread.low, spread.high) >= (300 / 200, 300 / 50)
+    assert spread.high <= 900 / 50
+
+
+def test_bounds_are_marked_where_the_median_never_arrived(report: Any) -> None:
+    arrived, late = report.Reach(100.0, True), report.Reach(500.0, False)
+    assert not report.censored([arrived, arrived, late])
+    assert report.censored([arrived, late, late])
+    assert report.ratio_cell([late] * 3, [arrived] * 3).startswith("≥ 5.0")
+    assert report.ratio_cell([arrived] * 3, [late] * 3) == "–", "a bound below says nothing"
+    assert report.median_cell([arrived, arrived, late]).endswith("2 of 3")
+
+
+def test_the_mean_over_tasks_resamples_within_each(report: Any) -> None:
+    estimate = report.aggregate({"a": [10.0, 10.0], "b": [90.0, 90.0]})
+    assert (estimate.value, estimate.low, estimate.high) == (50.0, 50.0, 50.0)
+
+
+def test_a_section_replaces_itself_and_nothing_else(report: Any, tmp_path: Path) -> None:
+    file = tmp_path / "results.md"
+    file.write_text("# Results\n\nWords before.\n")
+    report.place(file, "a", "first")
+    report.place(file, "b", "other")
+    before = file.read_text()
+    report.place(file, "a", "second")
+    assert file.read_text() == before.replace("first", "second")
+    assert file.read_text().startswith("# Results\n\nWords before.\n")
+
+
+def test_results_are_read_to_the_last_whole_line_and_the_last_of_a_run_counts(tmp_path: Path) -> None:
+    study = importlib.import_module("study")
+    line = {"learner": "bc", "digest": "d", "value": None, "seed": 0, "measure": "m", "return": -5.0}
+    file = tmp_path / "results.jsonl"
+    file.write_text(json.dumps(line | {"return": None}) + "\n" + json.dumps(line) + "\n" + '{"learner": "f')
+    assert study.read_results(file) == [line]
+    assert study.read_results(tmp_path / "none") == []
+
+
+@pytest.mark.slow
+def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = importlib.import_module("study")
+    out, docs = tmp_path / "out", tmp_path / "docs"
+    docs.mkdir()
+    assert study.main([str(small), "--learners", "bc", "--seeds", "1", "--out", str(out)]) == 0
+    first = (out / "small" / "results.jsonl").read_text()
+    assert study.main([str(small), "--learners", "bc,fast", "--seeds", "1", "--out", str(out)]) == 0
+    results = (out / "small" / "results.jsonl").read_text()
+    assert results.startswith(first), "what was finished is not run again"
+    lines = [json.loads(line) for line in results.splitlines()]
+    ran = [(line["learner"], line["value"], line["seed"]) for line in lines]
+    assert len(ran) == len(set(ran)) == 1 + 2 + 4 + 1
+    for line in lines:
+        assert line["measured_episodes"] == 6
+        assert line["cpu_seconds_training"] > 0
+        assert line["episodes"] == (8 if line["learner"] == "fast" else 0), "two steps of two tasks, twice each"
+    assert study.main([str(small), "--learners", "bc,fast", "--seeds", "1", "--out", str(out)]) == 0
+    assert (out / "small" / "results.jsonl").read_text() == results
+    report = importlib.import_module("study_report")
+    root = out / "small"
+    report.write_report(study.plan.load_study(str(small)), root, study.read_results(root / "results.jsonl"), docs)
+    text = (docs / "results.md").read_text()
+    assert "| bc | – | 1 |" in text
+    assert "| fast | 0.00" in text
+    assert (docs / "results-small.png").stat().st_size > 1000
