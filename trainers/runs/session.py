@@ -191,6 +191,7 @@ class TrainingRun:
             if name not in states:
                 raise CheckpointError(f"checkpoint {self._resumed.path} holds no {name}; start a new run")
             part.load_state_dict(states[name])
+            restore_generators(self._resumed.tensors["generators"])  # making the part may have drawn numbers
 
     async def learn(self, learning: Callable[[], T]) -> T:
         """Do the step's learning: all that changes the model and does not wait for anything."""
