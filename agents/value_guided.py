@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -169,11 +170,23 @@ class ValueGuidedModel(nn.Module):
         logits = output.logits.float().log_softmax(-1) + self.beta * advantage
         return GuidedOutput(logits, past_key_values)
 
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write the policy as any model, and the values beside it; ``load_model`` makes a guided model of the two."""
-        self.policy.save_pretrained(folder)
-        state = {name: tensor.detach().contiguous().clone() for name, tensor in self.values.state_dict().items()}
-        save_file(state, Path(folder, VALUES))
+    def save_pretrained(
+        self, folder: str | os.PathLike[str], *, state_dict: Mapping[str, Tensor] | None = None
+    ) -> None:
+        """Write the policy as any model, and the values beside it; ``load_model`` makes a guided model of the two.
+
+        Args:
+            folder: a new one, or one to write into.
+            state_dict: written instead of the model's own weights.
+        """
+        own = self.state_dict() if state_dict is None else state_dict
+        parts = {
+            part: {name.removeprefix(part): tensor for name, tensor in own.items() if name.startswith(part)}
+            for part in ("policy.", "values.")
+        }
+        self.policy.save_pretrained(folder, state_dict=parts["policy."])
+        values = {name: tensor.detach().contiguous().clone() for name, tensor in parts["values."].items()}
+        save_file(values, Path(folder, VALUES))
         described = {
             "format": FORMAT,
             "beta": self.beta,

@@ -40,6 +40,8 @@ class ValueBasedConfig(OfflineConfig):
     """How far values count when the model acts; 0 is π_β (LMRL-Gym: 8 in mazes). It may change on resume."""
     polyak: float = pydantic.Field(default=0.005, gt=0, le=1)
     """Share of the learnt weights that the targets take over at every step (LMRL-Gym: 0.005, over 100,000 of steps)."""
+    lagged: bool = False
+    """Take V of the next state from the targets too: calmer where few episodes reach an end. ILQL does not."""
     cloning: float = pydantic.Field(default=0.0, ge=0)
     """Weight of the likelihood of the demonstrations: with 0, π_β stays the model that was started from."""
     share_backbone: bool = False
@@ -78,6 +80,7 @@ async def _train(config: ValueBasedConfig, run: TrainingRun) -> RunResult:
             config.optimizer,
             polyak=config.polyak,
             cloning=config.cloning,
+            lagged=config.lagged,
             dump=run.folder.dump,
         )
         run.keep("values", learner)

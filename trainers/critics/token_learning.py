@@ -54,6 +54,7 @@ class TokenLearner:
         options: of the optimizer.
         polyak: share of the online weights that a target takes over at each update.
         cloning: weight of the cloning loss.
+        lagged: take V of the next state from the targets too; ILQL takes it from the values that learn.
         dump: where a batch with a non-finite loss is saved.
     """
 
@@ -67,10 +68,11 @@ class TokenLearner:
         *,
         polyak: float,
         cloning: float = 0.0,
+        lagged: bool = False,
         dump: Path | None = None,
     ) -> None:
-        self.policy, self.online, self.target = policy, online, target
-        self.loss, self.options, self.polyak, self.cloning, self.dump = loss, options, polyak, cloning, dump
+        self.policy, self.online, self.target, self.loss, self.options = policy, online, target, loss, options
+        self.polyak, self.cloning, self.lagged, self.dump = polyak, cloning, lagged, dump
         self.updates = 0
         learning: list[nn.Module] = [online, policy] if cloning or online.backbone is None else [online]
         self._parameters = [p for module in learning for p in module.parameters() if p.requires_grad]
@@ -143,15 +145,13 @@ class TokenLearner:
         hidden_NH = self._hidden(self.online, *shown)
         q_KNV, v_N = self.online.heads.action_values(hidden_NH), self.online.heads.state_values(hidden_NH)
         with torch.no_grad():
-            if self.target is self.online:
-                target_KNV = q_KNV.detach()
-            else:
-                own = self.target.backbone is None  # targets of heads alone read the states that learn
-                target_KNV = self.target.heads.action_values(
-                    hidden_NH.detach() if own else self._hidden(self.target, *shown)
-                )
+            late_NH = hidden_NH.detach()  # what targets of heads alone read: the states that learn
+            if self.target is not self.online and self.target.backbone is not None:
+                late_NH = self._hidden(self.target, *shown)
+            target_KNV = self.target.heads.action_values(late_NH)
             target_KN = target_KNV.gather(-1, tokens.ids_N.expand(len(target_KNV), -1)[..., None])[..., 0]
-            next_N = tokens.following(v_N.detach(), prompt_value_P)
+            before_N = self.target.heads.state_values(late_NH) if self.lagged else v_N.detach()
+            next_N = tokens.following(before_N, prompt_value_P)
         return Estimates(q_KNV, v_N, target_KN, next_N)
 
     def _hidden(self, values: ActionValues, ids_BL: Tensor, attention_BL: Tensor, place_N: Tensor) -> Tensor:
@@ -172,12 +172,11 @@ class TokenLearner:
     @torch.no_grad()
     def _prompt_values(self, steps: TokenSteps, rows: Rows) -> Tensor:
         """V of the states that prompts show, ``[P]``, of those that these rows need; 0 of the others."""
-        device = next(self.online.parameters()).device
-        value_P = torch.zeros(len(steps.prompts), device=device)
-        turn_N = rows.turn[rows.mask]
-        needed = torch.unique(steps.successor_U[turn_N])
-        if self.online.heads.v is None:
+        values = self.target if self.lagged else self.online
+        value_P = torch.zeros(len(steps.prompts), device=next(values.parameters()).device)
+        if values.heads.v is None:
             return value_P
+        needed = torch.unique(steps.successor_U[rows.turn[rows.mask]])
         for part in packed([(int(number), steps.prompts[number]) for number in needed if number >= 0], self.options):
             longest = len(part[0][1])
             ids_BL = torch.zeros(len(part), longest, dtype=torch.long)
@@ -186,8 +185,8 @@ class TokenLearner:
                 ids_BL[place, : len(prompt)] = torch.tensor(prompt)
                 attention_BL[place, : len(prompt)] = 1
             last_B = torch.arange(len(part)) * longest + attention_BL.sum(-1) - 1
-            hidden_BH = self._hidden(self.online, ids_BL, attention_BL, last_B)
-            value_P[[number for number, _ in part]] = self.online.heads.state_values(hidden_BH)
+            hidden_BH = self._hidden(values, ids_BL, attention_BL, last_B)
+            value_P[[number for number, _ in part]] = values.heads.state_values(hidden_BH)
         return value_P
 
     def _diverged(self, rows: Rows, what: str) -> None:
