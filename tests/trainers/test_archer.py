@@ -13,10 +13,11 @@ from turnwise.config import load_config
 from turnwise.envs.registry import find
 from turnwise.errors import CheckpointError, DivergedError, UsageError
 from turnwise.trainers import archer
+from turnwise.trainers.algorithms.archer import ArcherRule
 from turnwise.trainers.archer import ArcherConfig
 from turnwise.trainers.critics.replay import Replay
 from turnwise.trainers.critics.transitions import transitions
-from turnwise.trainers.learning.utterances import Utterance
+from turnwise.trainers.learning.utterances import Utterance, pack_utterances
 from turnwise.trainers.runs.metrics import read_metrics
 from turnwise.trainers.runs.session import TrainingRun
 from turnwise.trainers.runs.setup import RunResult
@@ -204,11 +205,11 @@ def test_the_actor_does_what_the_critic_likes(tmp_path: Path, cloned: Path, acto
         run.open(*run.load(settings.model), None, optimizer=settings.optimizer)
         liked, other = 5, 6
         judge: Any = Judge(liked)
-        parts = archer.Hierarchy(judge, archer.ArcherRule(), Replay(10), None)
+        parts = archer.Hierarchy(judge, ArcherRule(), Replay(10), None)
         pairs = [((1, 2, 3), (liked, 0)), ((1, 2, 3), (other, 0))]
 
         def likelihoods() -> list[float]:
-            rows = archer.pack_utterances([Utterance(p, a, (0.0, 0.0)) for p, a in pairs])
+            rows = pack_utterances([Utterance(p, a, (0.0, 0.0)) for p, a in pairs])
             return run.learner.logprobs(rows).view(2, -1).sum(-1).tolist()
 
         before = likelihoods()

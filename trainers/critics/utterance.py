@@ -96,8 +96,8 @@ class Networks(nn.Module):
         return self._judged(self.v_heads, state_BH)
 
     def _judged(self, heads: nn.ModuleList, read_BX: Tensor) -> Tensor:
-        centre, spread = self.get_buffer("units")
-        return centre + spread * torch.stack([head(read_BX)[:, 0] for head in heads])
+        units = self.get_buffer("units")
+        return units[0] + units[1] * torch.stack([head(read_BX)[:, 0] for head in heads])
 
 
 class UtteranceCritic:

@@ -58,7 +58,8 @@ def value(weighted: list[tuple[float, float]], expectile: float | None) -> float
 def data() -> tuple[list[Transition], list[tuple[int, ...]]]:
     """Every state ten times, its actions, and as many fresh ones, in the exact proportions of the policy."""
     often = {action: round(10 * share) for action, share in POLICY.items()}
-    batch, fresh = [], []
+    batch: list[Transition] = []
+    fresh: list[tuple[int, ...]] = []
     for state in STATES:
         for action in ACTIONS:
             reward, after = world(state, action)

@@ -32,7 +32,7 @@ class Bag(nn.Module):
     def __init__(self, vocabulary: int = 8, width: int = 8) -> None:
         super().__init__()
         self.width = width
-        self.table = nn.Embedding.from_pretrained(torch.eye(vocabulary, width), freeze=False)
+        self.table = nn.Embedding(vocabulary, width, _weight=torch.eye(vocabulary, width))
         self.read: list[tuple[int, ...]] = []
 
     def forward(self, sequences: Sequence[tuple[int, ...]]) -> Tensor:
