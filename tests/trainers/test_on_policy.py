@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+import torch
+from torch import Tensor
+
+from turnwise.errors import CheckpointError, UsageError
+from turnwise.trainers import loop, on_policy
+from turnwise.trainers.algorithms.named import ALGORITHMS
+from turnwise.trainers.learning.batch import Batch
+from turnwise.trainers.learning.groups import Group, grouped
+from turnwise.trainers.learning.learner import Learner, OptimizerConfig
+from turnwise.trainers.learning.reference import Reference
+from turnwise.trainers.learning.rows import Rows
+from turnwise.trainers.on_policy import OnPolicyConfig, Parts, iterate
+from turnwise.trainers.runs.metrics import read_metrics
+
+from . import small
+from .fakes import Bigram, Said, conversation
+from .test_resume import finish, killed_and_resumed, same, state
+
+
+def config(name: str, **changes: Any) -> OnPolicyConfig:
+    return OnPolicyConfig.model_validate({"env": "e", "model": "m", "algorithm": {"name": name}} | changes)
+
+
+def running(out: Path, model: Path, name: str, **changes: Any) -> OnPolicyConfig:
+    settings: dict[str, Any] = {
+        **small.SHARED,
+        "out": str(out),
+        "model": str(model),
+        "algorithm": {"name": name},
+        "steps": 2,
+        "tasks": 2,
+        "k": 3,
+        "checkpoint_every": 1,
+        "eval": {"split": "train", "episodes": 2, "every": 0},
+        "values": {"warmup": 1},
+    }
+    return OnPolicyConfig.model_validate(settings | changes)
+
+
+def groups(*rewards: float, group: str = "g0") -> list[Group]:
+    """Attempts at one task whose one turn has 1 to 3 tokens."""
+    return grouped(
+        conversation([Said((1,), (2, 3, 4)[: 1 + i % 3], each)], group=group, name=f"{group}-{i}")
+        for i, each in enumerate(rewards)
+    )
+
+
+def parts(model: Bigram, **others: Any) -> Parts:
+    return Parts(Learner(model, OptimizerConfig()), **others)
+
+
+class Fitted:
+    """A critic that says 0 and counts how often it was taught."""
+
+    def __init__(self) -> None:
+        self.targets: list[Tensor] = []
+
+    def values(self, rows: Rows) -> Tensor:
+        return torch.zeros(len(rows))
+
+    def final(self, prompts: Sequence[tuple[int, ...]]) -> Tensor:
+        return torch.zeros(len(prompts))
+
+    def fit(self, rows: Rows, target_T: Tensor) -> Mapping[str, float]:
+        assert rows.weight[rows.mask].all(), "the critic learns from every sampled token"
+        self.targets.append(target_T)
+        return {"value_loss": 1.0}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        del state
+
+
+def test_the_paper_fills_in_what_nobody_set_and_a_person_wins() -> None:
+    assert (config("rloo").loss.level, config("rloo").epochs) == ("trajectory", 1)
+    assert config("rloo", loss={"level": "turn"}).loss.level == "turn"
+    mixed = config("rloo", loss={"clip_high": 0.3}).loss
+    assert (mixed.level, mixed.clip_high) == ("trajectory", 0.3), "table by table, not as a whole"
+    assert config("m-grpo").loss.kl.coef > 0
+    assert config("m-grpo", loss={"kl": {"coef": 0.0}}).loss.kl.coef == 0
+    assert config("grpo", out="runs/mine").out == "runs/mine"
+    again = OnPolicyConfig.model_validate(config("m-grpo").model_dump())
+    assert again == config("m-grpo"), "what is written down is read as the same"
+
+
+@pytest.mark.parametrize("name", [name for name, kind in ALGORITHMS.items() if kind.smallest_group > 1])
+def test_a_group_of_one_is_refused_where_there_would_be_no_baseline(name: str) -> None:
+    with pytest.raises(pydantic.ValidationError, match=rf"k=1 attempts per task leave {name} without a baseline"):
+        config(name, k=1)
+
+
+def test_a_constant_needs_one() -> None:
+    with pytest.raises(pydantic.ValidationError, match="set denominator"):
+        config("grpo", normaliser="const")
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_loop_is_this_script_with_rloos_credit_and_loops_loss(epochs: int) -> None:
+    """The same weights, to the last bit, by two roads (arXiv 2502.01600)."""
+    played = [*groups(1.0, 0.0, 3.0), *groups(2.0, 2.5, group="g1")]
+    one, other = Bigram(), Bigram()
+    paper = loop.LoopConfig(env="e", model="m", minibatch=8, epochs=epochs, max_kl=None)
+    loop.iterate(paper, Learner(one, OptimizerConfig()), played, version=0)
+    mine = config(
+        "rloo",
+        epochs=epochs,
+        minibatch=8,
+        denominator=8,
+        min_advantage=0.01,
+        loss={"level": "token", "bounds": "loop", "clip_low": 0.1, "clip_high": 0.1},
+    )
+    iterate(mine, parts(other), played, version=0)
+    assert torch.equal(one.table, other.table)
+    assert not torch.equal(one.table, Bigram().table), "something was learnt"
+
+
+def test_the_weights_of_a_minibatch_are_a_mean_whatever_its_size() -> None:
+    given = Batch.of([*groups(1.0, 0.0, 3.0, 4.0)])
+    rows = config("grpo").algorithm.credit(given, None).rows
+    whole = on_policy.weighted(config("grpo"), rows, 4)
+    halves = on_policy.weighted(config("grpo", minibatch=2), rows, 4)
+    fixed = on_policy.weighted(config("grpo", minibatch=2, denominator=10), rows, 4)
+    assert float(whole.weight.sum()) == pytest.approx(1)
+    assert float(halves.weight.sum()) == pytest.approx(2), "two updates, each a mean"
+    assert float(fixed.weight.sum()) == pytest.approx(4 / 10)
+
+
+def test_small_advantages_count_for_nothing_if_asked() -> None:
+    given = Batch.of(groups(1.0, 0.0, 0.49))
+    chosen = config("grpo", min_advantage=0.1)
+    rows = on_policy.weighted(chosen, chosen.algorithm.credit(given, None).rows, 3)
+    by_episode = torch.zeros(3).index_add(0, rows.episode, rows.weight)
+    assert by_episode.tolist() == pytest.approx([1 / 3, 1 / 3, 0.0])
+
+
+def test_while_the_critic_warms_up_the_policy_stands_still() -> None:
+    model, critic = Bigram(), Fitted()
+    before = model.table.detach().clone()
+    ppo = config("ppo", values={"warmup": 2}, k=1)
+    metrics = iterate(ppo, parts(model, critic=critic), groups(1.0, 5.0), version=1)
+    assert torch.equal(model.table, before)
+    assert "updates" not in metrics
+    iterate(ppo, parts(model, critic=critic), groups(1.0, 5.0), version=2)
+    assert not torch.equal(model.table, before)
+    assert len(critic.targets) == 2, "it learns in both"
+
+
+def test_a_penalty_in_the_reward_is_credited_where_returns_are_equal() -> None:
+    """Three actions in one state, paid alike: what is left to compare is −β·log(π/ref).
+
+    With credit A and one Adam step each logit moves in the direction of its A, since Σ A = 0.
+    """
+    played = grouped(conversation([Said((1,), (2 + i,), 1.0)], name=str(i)) for i in range(3))
+    model, reference = Bigram(seed=1), Reference(Bigram(seed=2))
+    free, before = copy.deepcopy(model), model.table.detach().clone()
+    assert iterate(config("rloo"), parts(free), played, version=0)["updates"] == 0, "alike: nothing to learn"
+    penalised = config("rloo", loss={"kl": {"coef": 0.5, "where": "reward"}})
+    metrics = iterate(penalised, parts(model, reference=reference), played, version=0)
+    gap_3 = (before.log_softmax(-1) - Bigram(seed=2).table.detach().log_softmax(-1))[1, 2:5]
+    assert metrics["kl_ref"] == pytest.approx(float(gap_3.mean()), abs=1e-5)
+    assert torch.equal((model.table.detach() - before)[1, 2:5].sign(), -(gap_3 - gap_3.mean()).sign())
+
+
+def test_modulators_follow_the_algorithm_in_order() -> None:
+    chosen = config("grpo", modulators=[{"name": "empg", "k": 2.0}])
+    one, other = Bigram(), Bigram()
+    iterate(config("grpo"), parts(one), groups(1.0, 0.0, 3.0), version=0)
+    iterate(chosen, parts(other), groups(1.0, 0.0, 3.0), version=0)
+    assert not torch.equal(one.table, other.table)
+
+
+def test_nothing_to_learn_from_is_no_error() -> None:
+    for name in ALGORITHMS:
+        critic = Fitted() if ALGORITHMS[name].needs_values else None
+        chosen = config(name, values={"warmup": 0}, loss={"kl": {"coef": 0.0}})
+        assert iterate(chosen, parts(Bigram(), critic=critic), [], version=0)["updates"] == 0
+
+
+def test_a_reward_that_is_not_finite_is_told_and_nothing_is_learnt() -> None:
+    model = Bigram()
+    before = model.table.detach().clone()
+    with pytest.raises(UsageError, match=r"episode g0-1 .* has a reward of nan"):
+        iterate(config("grpo"), parts(model), groups(1.0, float("nan")), version=0)
+    assert torch.equal(model.table, before)
+
+
+def test_a_linear_schedule_ends_with_the_run() -> None:
+    scheduled = on_policy.scheduled(config("grpo", steps=10, tasks=4, k=4, minibatch=8, epochs=3))
+    assert scheduled.total == 10 * 3 * 2
+    assert (
+        on_policy.scheduled(config("ppo", steps=10, tasks=4, k=1, minibatch=4, epochs=1, values={"warmup": 4})).total
+        == 6
+    )
+    assert on_policy.scheduled(config("grpo", optimizer={"total": 7})).total == 7
+
+
+@pytest.mark.parametrize("name", ["reinforce", "m-grpo", "gigpo", "ppo"])
+def test_a_run_learns_and_leaves_a_model(tmp_path: Path, cloned: Path, name: str) -> None:
+    result = on_policy.train(running(tmp_path / "run", cloned / "model", name))
+    assert result.steps == 2
+    assert result.metrics["updates"] >= 1
+    assert (result.model / "model.safetensors").read_bytes() != (cloned / "model" / "model.safetensors").read_bytes()
+
+
+def test_the_folder_belongs_to_the_algorithm(tmp_path: Path, cloned: Path) -> None:
+    on_policy.train(running(tmp_path / "run", cloned / "model", "grpo", steps=1))
+    with pytest.raises(CheckpointError, match="holds a run of 'grpo', not 'rloo'"):
+        on_policy.train(running(tmp_path / "run", cloned / "model", "rloo", steps=2, resume=True))
+    changed = {"algorithm": {"name": "grpo", "std": "group"}, "steps": 2, "resume": True}
+    with pytest.raises(CheckpointError, match=r"algorithm\.std was 'none', now 'group'"):
+        on_policy.train(running(tmp_path / "run", cloned / "model", "grpo", **changed))
+
+
+def test_dropped_groups_are_drawn_past_and_a_resumed_run_is_bitwise_the_same(tmp_path: Path, cloned: Path) -> None:
+    changes = {"sampling": {"max_rounds": 3}, "pool": 5, "tasks": 3, "k": 2, "eval": {"episodes": 0}}
+    straight = running(tmp_path / "straight", cloned / "model", "grpo", **changes, steps=4)
+    on_policy.train(straight)
+    on_policy.train(running(tmp_path / "parts", cloned / "model", "grpo", **changes, steps=2))
+    torch.manual_seed(5)
+    on_policy.train(running(tmp_path / "parts", cloned / "model", "grpo", **changes, steps=4, resume=True))
+    one, other = state(tmp_path / "straight", "grpo"), state(tmp_path / "parts", "grpo")
+    assert one[0] == other[0]
+    assert same(one[1], other[1])
+    lines = read_metrics(tmp_path / "straight" / "metrics.jsonl")
+    assert one[1][1]["cursor"] == sum(line["tasks_drawn"] for line in lines), "all that was drawn is behind the cursor"
+    assert any(line["groups_dropped"] for line in lines), "the test has something to show"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["grpo", "ppo"])
+def test_trap_24_killed_at_random_points_is_bitwise_the_same_run(tmp_path: Path, cloned: Path, name: str) -> None:
+    """With all that a run may hold: a critic, a reference, a history of entropies, groups drawn again."""
+    changes: dict[str, Any] = {
+        "steps": 5,
+        "sampling": {"max_rounds": 3 if name == "grpo" else 0},
+        "loss": {"kl": {"coef": 0.01}, "smoothing": {"coef": 0.1}},
+        "eval": {"episodes": 0},
+    }
+    finish(on_policy.train, running(tmp_path / "straight", cloned / "model", name, **changes))
+    broken = running(tmp_path / "broken", cloned / "model", name, **changes)
+    killed_and_resumed(on_policy.train, broken, [1, 3], seed=2)
+    one, other = state(tmp_path / "straight", name), state(tmp_path / "broken", name)
+    assert one[0] == other[0]
+    assert same(one[1], other[1])
+    assert one[2] == other[2]
