@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
 
+import peft
 import torch
-from peft import LoraConfig, PeftModel
+from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import Tensor, nn
 
 from ...errors import UsageError
@@ -26,7 +27,7 @@ class SharedEncoder(nn.Module):
     utterance. ``pairs`` reads both in one causal pass.
 
     Args:
-        model: the policy, with adapters.
+        model: the policy, with adapters (``learning/lora.py``, or a ``peft.PeftModel``).
         adapter: the name of this encoder's; added unless the model has it.
         config: of a new adapter.
         seed: of a new adapter's weights; the global generator is left as it was.
@@ -37,7 +38,8 @@ class SharedEncoder(nn.Module):
 
     def __init__(self, model: Any, config: AdapterConfig, *, adapter: str = "critic", seed: int = 0) -> None:
         super().__init__()
-        if not isinstance(model, PeftModel):
+        model = model.get_base_model() if isinstance(model, peft.PeftModel) else model
+        if not _layers(model):
             raise UsageError(
                 "a shared critic reads through adapters on a frozen policy, and this policy has none: train it with "
                 "LoRA, or choose the critic encoder nano or transformers"
@@ -53,7 +55,7 @@ class SharedEncoder(nn.Module):
         self.config, self.adapter = config, adapter
         self.width = int(model.config.hidden_size)
         self.context = getattr(model.config, "max_position_embeddings", None)
-        if adapter not in model.peft_config:
+        if not _weights(model, adapter):
             self._add(model, seed)
         self.weights = nn.ParameterList(_weights(model, adapter))
         self.weights.requires_grad_(True)
@@ -73,9 +75,10 @@ class SharedEncoder(nn.Module):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """The slow copy: another adapter on the same base, with the same weights."""
-        model = self._policy
-        number = sum(name.startswith("target") for name in model.peft_config)
-        twin = type(self)(model, self.config, adapter="target" if not number else f"target{number}")
+        target, number = "target", 2
+        while _weights(self._policy, target):
+            target, number = f"target{number}", number + 1
+        twin = type(self)(self._policy, self.config, adapter=target)
         with torch.no_grad():
             for mine, its in zip(self.weights, twin.weights, strict=True):
                 its.copy_(mine)
@@ -89,12 +92,17 @@ class SharedEncoder(nn.Module):
         return self.__dict__["_model"]
 
     def _add(self, model: Any, seed: int) -> None:
-        config = LoraConfig(
+        settings = peft.LoraConfig(
             r=self.config.rank, lora_alpha=self.config.alpha, lora_dropout=0.0, target_modules=self.config.targets
         )
+        before = set(_layers(model))
         with torch.random.fork_rng(devices=[]), _active(model):
             torch.manual_seed(seed)
-            model.add_adapter(self.adapter, config)
+            peft.inject_adapter_in_model(settings, model, adapter_name=self.adapter)
+            for layer in set(_layers(model)) - before:
+                layer.set_adapter([])  # which the actor does not have: for it, they stay as they were
+        for weight in _weights(model, self.adapter):
+            weight.data = weight.data.float()  # as the actor's: 32-bit, whatever the base is stored in
 
     def _read(self, sequences: Sequence[tuple[int, ...]], places: Sequence[Tensor]) -> list[Tensor]:
         """The last hidden state at one place of each sequence, for each list of places."""
@@ -113,8 +121,7 @@ class SharedEncoder(nn.Module):
             ids_BL[row, : len(ids)] = torch.tensor(ids)
             attention_BL[row, : len(ids)] = 1
         with _active(self._policy, self.adapter):
-            backbone = self._policy.get_base_model().base_model
-            hidden_BLH = backbone(
+            hidden_BLH = self._policy.base_model(
                 input_ids=ids_BL.to(device), attention_mask=attention_BL.to(device), use_cache=False
             ).last_hidden_state
         row_B = torch.arange(len(sequences), device=device)
@@ -123,22 +130,27 @@ class SharedEncoder(nn.Module):
 
 @contextmanager
 def _active(model: Any, adapter: str | None = None) -> Iterator[None]:
-    """An adapter is the one in use, and afterwards whichever was before; what learns and what does not stays so."""
-    before = list(model.active_adapters)
+    """An adapter is the one in use, and afterwards whichever were before; what learns and what does not stays so."""
+    before = [(layer, list(layer.active_adapters)) for layer in _layers(model)]
     learning = {parameter for parameter in model.parameters() if parameter.requires_grad}
 
-    def use(adapters: list[str]) -> None:
-        model.base_model.set_adapter(adapters)
-        model.active_adapter = adapters[0]
+    def use(wanted: Sequence[tuple[BaseTunerLayer, list[str]]]) -> None:
+        for layer, adapters in wanted:
+            layer.set_adapter(adapters)
         for parameter in model.parameters():  # switching says who learns, which is not for it to say
             parameter.requires_grad_(parameter in learning)
 
     try:
         if adapter is not None:
-            use([adapter])
+            use([(layer, [adapter]) for layer, _ in before])
         yield
     finally:
         use(before)
+
+
+def _layers(model: Any) -> list[BaseTunerLayer]:
+    """The layers with adapters."""
+    return [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
 
 
 def _weights(model: Any, adapter: str) -> list[nn.Parameter]:

@@ -96,14 +96,16 @@ def merged(model: Any, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """
     found = {name: value for name, value in state.items() if "lora_" not in name and ".base_layer." not in name}
     for name, layer in model.named_modules():
-        if isinstance(layer, LoraLayer):
+        if not isinstance(layer, LoraLayer):
+            continue
+        found[f"{name}.weight"] = base = state[f"{name}.base_layer.weight"]
+        if NAME in layer.lora_A:  # a critic that shares the model may have adapters where the policy has none
             b, a = state[f"{name}.lora_B.{NAME}.weight"], state[f"{name}.lora_A.{NAME}.weight"]
             change = layer.scaling[NAME] * (b.float() @ a.float())
-            base = state[f"{name}.base_layer.weight"]
             change = change.T if getattr(layer, "fan_in_fan_out", False) else change
             found[f"{name}.weight"] = (base.float() + change).to(base.dtype)
-            if f"{name}.base_layer.bias" in state:
-                found[f"{name}.bias"] = state[f"{name}.base_layer.bias"]
+        if f"{name}.base_layer.bias" in state:
+            found[f"{name}.bias"] = state[f"{name}.base_layer.bias"]
     return {name: value.contiguous() for name, value in found.items()}
 
 
@@ -117,7 +119,7 @@ def save_adapter(model: Any, state: Mapping[str, Tensor], folder: Path, *, base:
         base: where the frozen part came from: its ``path`` and the ``digest`` of its weights.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    own = {name: value for name, value in state.items() if "lora_" in name}
+    own = {name: value for name, value in state.items() if _own(name)}
     save_file({PREFIX + _public(name): value.contiguous() for name, value in own.items()}, folder / WEIGHTS)
     settings = json.loads(json.dumps(model.peft_config[NAME].to_dict(), default=sorted))
     settings |= {"base_model_name_or_path": base["path"], "inference_mode": True}
@@ -146,13 +148,18 @@ def load_adapter(model: Any, folder: Path | str) -> None:
         saved = load_file(Path(folder, WEIGHTS))
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"the adapters in {folder} cannot be read: {error}") from error
-    own = {name: parameter for name, parameter in model.named_parameters() if "lora_" in name}
+    own = {name: parameter for name, parameter in model.named_parameters() if _own(name)}
     shapes = {PREFIX + _public(name): tuple(parameter.shape) for name, parameter in own.items()}
     if shapes != {name: tuple(value.shape) for name, value in saved.items()}:
         raise CheckpointError(f"the adapters in {folder} are not of the rank and targets in [lora]; set these back")
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(saved[PREFIX + _public(name)])
+
+
+def _own(name: str) -> bool:
+    """Whether a weight is the policy's adapter's; a critic that shares the model keeps its own."""
+    return "lora_" in name and f".{NAME}." in name
 
 
 def _public(name: str) -> str:
