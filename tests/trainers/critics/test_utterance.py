@@ -203,3 +203,34 @@ def test_heads_are_a_function_of_the_seed_and_nothing_else_moves() -> None:
     assert torch.equal(before, torch.get_rng_state())
     assert torch.equal(one.v([(1,)]), same.v([(1,)]))
     assert not torch.equal(one.v([(1,)]), UtteranceCritic(Bag(), CriticConfig(), seed=2).v([(1,)]))
+
+
+def test_the_units_of_reward_do_not_matter() -> None:
+    def learnt(scale: float, shift: float) -> Tensor:
+        critic = UtteranceCritic(Bag(), CriticConfig())
+        for _ in range(5):
+            critic.update([step((s,), (3,), returned=scale * s + shift) for s in STATES], ArcherRule("mc"))
+        return critic.q([(s,) for s in STATES], [(3,)] * 3)
+
+    plain = learnt(1.0, 0.0)
+    assert torch.allclose(learnt(10.0, -100.0), 10 * plain - 100, atol=1e-3), "what is learnt scales with the returns"
+    assert not torch.allclose(plain[0], plain[0].mean().expand(3), atol=1e-3)
+
+
+def test_values_begin_at_the_mean_of_the_first_returns_and_keep_their_units() -> None:
+    critic = UtteranceCritic(Bag(), CriticConfig(optimizer=OptimizerConfig(lr=1e-9)))
+    batch = [step((s,), (3,), returned=20.0 * s - 100) for s in STATES]
+    critic.update(batch, ArcherRule("mc"))
+    assert critic.v([(0,)])[0].tolist() == pytest.approx([-80.0], abs=10)
+    units = critic.online.get_buffer("units").tolist()
+    assert units == pytest.approx([-80.0, 20 * (2 / 3) ** 0.5])
+    critic.update([step((0,), (3,), returned=7.0), step((0,), (3,), returned=9.0)], ArcherRule("mc"))
+    assert critic.online.get_buffer("units").tolist() == critic.slow.get_buffer("units").tolist() == units
+
+
+@pytest.mark.parametrize("changes", [{"scaled": False}, {}], ids=["not wanted", "all returns alike"])
+def test_units_of_reward_where_there_are_no_others(changes: dict[str, bool]) -> None:
+    critic = UtteranceCritic(Bag(), CriticConfig.model_validate(changes))
+    returns = (1.0, 5.0) if changes else (3.0, 3.0)
+    critic.update([step((0,), (3,), returned=each) for each in returns], ArcherRule("mc"))
+    assert critic.online.get_buffer("units").tolist() == [0.0, 1.0]
