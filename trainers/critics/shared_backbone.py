@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
@@ -96,8 +97,9 @@ class SharedEncoder(nn.Module):
             r=self.config.rank, lora_alpha=self.config.alpha, lora_dropout=0.0, target_modules=self.config.targets
         )
         before = set(_layers(model))
-        with torch.random.fork_rng(devices=[]), _active(model):
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), _active(model):
             torch.manual_seed(seed)
+            warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # several adapters are the point
             peft.inject_adapter_in_model(settings, model, adapter_name=self.adapter)
             for layer in set(_layers(model)) - before:
                 layer.set_adapter([])  # which the actor does not have: for it, they stay as they were
