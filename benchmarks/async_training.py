@@ -63,7 +63,7 @@ class Ran:
         idle_learner, idle_policy: shares of it in which that side waited.
         staleness: mean age of the trained tokens, in versions.
         spanning: share of actions that more than one version spoke.
-        before, after: mean return over held-out tasks, of the clone and of what was learnt.
+        before, after: mean return over the maze's starts, of the clone and of what was learnt.
     """
 
     side: str
@@ -106,7 +106,7 @@ def cloned(out: Path) -> Path:
 
 def returns(model: Path, episodes: int = 200) -> float:
     """Mean return without delays."""
-    tasks = [MazeU.tasks().spec(number, split="dev") for number in range(episodes)]
+    tasks = [MazeU.tasks().spec(number, split="train") for number in range(episodes)]
     played = run(PLAIN, agent_from(str(model)), tasks, env_kwargs={"max_turns": TURNS}, concurrency=256)
     return statistics.mean(episode.total_reward for episode in played if episode.scored)
 

@@ -17,6 +17,9 @@ from hypothesis import strategies as st
 
 import turnwise as tw
 from turnwise.agents.agent import Decision, EpisodeContext
+from turnwise.agents.chat import ChatAgent
+from turnwise.agents.nano import build_tokenizer
+from turnwise.agents.policy import Completion, Finish
 from turnwise.agents.scripted import OracleAgent, RandomAgent
 from turnwise.envs.messages import Observation
 from turnwise.envs.wrappers.turn_limit import TurnLimit
@@ -31,8 +34,9 @@ from turnwise.errors import (
 )
 from turnwise.rollouts.options import RunOptions, run_options
 from turnwise.rollouts.pool import EnvPool
-from turnwise.rollouts.runner import run, run_episodes
+from turnwise.rollouts.runner import Placed, run, run_episodes
 from turnwise.rollouts.stats import RunStats
+from turnwise.rollouts.store import EpisodeStore, load_episodes
 
 from .fakes import (
     BlockingCount,
@@ -673,3 +677,140 @@ def test_run_returns_tasks_in_order() -> None:
 async def test_run_refuses_to_start_a_loop_within_a_loop() -> None:
     with pytest.raises(UsageError, match="use `async for episode in run_episodes"):
         run(Count, answering(), tasks(1))
+
+
+# -- tasks from an asynchronous source -----------------------------------------------------------------------------
+
+
+class Tap:
+    """A source that hands out tasks when it is told to."""
+
+    def __init__(self, wanted: list[Any]) -> None:
+        self.wanted = wanted
+        self.asked = 0
+        self.closed = False
+        self.open = asyncio.Semaphore(0)
+
+    async def __call__(self) -> Any:
+        try:
+            for task in self.wanted:
+                self.asked += 1
+                await self.open.acquire()
+                yield task
+        finally:
+            self.closed = True
+
+
+async def test_an_asynchronous_source_plays_the_same_run() -> None:
+    async def source() -> Any:
+        for task in tasks(5):
+            await asyncio.sleep(0)
+            yield task
+
+    plain = await played(Count, answering(), tasks(5), group_size=2, concurrency=3)
+    later = await played(Count, answering(), source(), group_size=2, concurrency=3)
+    assert sorted(e.episode_id for e in later) == sorted(e.episode_id for e in plain)
+
+
+async def test_a_source_holds_the_next_task_back_while_others_are_played() -> None:
+    tap = Tap(tasks(3))
+    found: list[tw.Episode] = []
+
+    async def play() -> None:
+        async with aclosing(run_episodes(Count, answering(), tap(), options=RunOptions(group_size=2))) as episodes:
+            async for episode in episodes:
+                found.append(episode)
+
+    playing = asyncio.create_task(play())
+    for count in (1, 2, 3):
+        tap.open.release()
+        while len(found) < 2 * count:  # noqa: ASYNC110 - the loop itself is what is waited for
+            await asyncio.sleep(0)
+        assert [episode.task.seed for episode in found[-2:]] == [count - 1] * 2
+        assert tap.asked == min(count + 1, 3), "the next one is asked for by one worker, and not given"
+    await playing
+    assert tap.closed
+
+
+async def test_leaving_a_run_closes_a_source_that_holds_back() -> None:
+    tap = Tap(tasks(2))
+    tap.open.release()
+    async with aclosing(run_episodes(Count, answering(), tap())) as episodes:
+        await anext(episodes)
+        assert not tap.closed
+    assert tap.closed
+
+
+async def test_a_task_may_say_its_place() -> None:
+    async def shuffled() -> Any:
+        for index in (2, 0, 1):
+            yield Placed(index, tasks(3)[index])
+
+    plain = await played(Count, answering(), tasks(3))
+    placed = await played(Count, answering(), shuffled())
+    assert {e.episode_id for e in placed} == {e.episode_id for e in plain}, "ids follow from the place, not the order"
+    again = await played(Count, answering(), [Placed(2, tasks(3)[2])])
+    assert {e.episode_id for e in again} < {e.episode_id for e in plain}
+
+
+async def test_what_a_source_raises_ends_the_run() -> None:
+    async def broken() -> Any:
+        yield tasks(1)[0]
+        raise TaskError("no more of these")
+
+    with pytest.raises(TaskError, match="no more of these"):
+        await played(Count, answering(), broken())
+
+
+# -- what would have been read next --------------------------------------------------------------------------------
+
+
+class Parrot:
+    """A policy that says one thing, and keeps what it read."""
+
+    def __init__(self, ids: tuple[int, ...]) -> None:
+        self.ids = ids
+        self.read: list[tuple[int, ...]] = []
+
+    async def generate(self, prompt_ids: Any, sampling: Any, *, session: str = "") -> Completion:
+        self.read.append(tuple(prompt_ids))
+        return Completion(self.ids, (-0.5,) * len(self.ids), (0,) * len(self.ids), Finish.STOP)
+
+
+def chatting(**settings: Any) -> tuple[ChatAgent, Parrot]:
+    tokenizer = build_tokenizer("byte")
+    agent = ChatAgent(Parrot(()), tokenizer, **settings)
+    policy = Parrot(agent.template.written("hello"))
+    agent.policy = policy
+    return agent, policy
+
+
+@pytest.mark.parametrize("context", ["full", "last:1"])
+async def test_a_truncated_episode_says_what_would_have_been_read_next(context: str) -> None:
+    agent, policy = chatting(context=context)
+    (short,) = await played(Count, agent, tasks(1), env_kwargs={"length": 9, "max_turns": 2})
+    assert short.outcome is tw.Outcome.TRUNCATED
+    agent, policy = chatting(context=context)
+    (longer,) = await played(Count, agent, tasks(1), env_kwargs={"length": 9, "max_turns": 3})
+    assert short.final_prompt_ids == longer.turns[2].prompt_ids == policy.read[2]
+    assert short.final_prompt_ids
+
+
+async def test_other_episodes_have_nothing_left_to_read() -> None:
+    agent, _ = chatting()
+    (completed,) = await played(Count, agent, tasks(1))
+    assert completed.outcome is tw.Outcome.COMPLETED
+    assert completed.final_prompt_ids == ()
+    (scripted,) = await played(Count, answering(), tasks(1), env_kwargs={"length": 9, "max_turns": 2})
+    assert scripted.outcome is tw.Outcome.TRUNCATED
+    assert scripted.final_prompt_ids == (), "an agent that reads no tokens has none to read"
+
+
+async def test_what_would_have_been_read_is_stored(tmp_path: Path) -> None:
+    agent, _ = chatting()
+    (short,) = await played(Count, agent, tasks(1), env_kwargs={"length": 9, "max_turns": 2})
+    with EpisodeStore(tmp_path / "store") as store:
+        store.append(short)
+    (loaded,) = load_episodes(tmp_path / "store")
+    assert loaded.final_prompt_ids == short.final_prompt_ids
+    assert loaded == short
