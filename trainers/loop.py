@@ -70,7 +70,7 @@ def train(config: LoopConfig) -> RunResult:
         DivergedError: a loss or gradient was not finite.
         KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
     """
-    with TrainingRun(config, "loop") as run:
+    with TrainingRun(config, "loop", together=True) as run:
         checkpoint = run.begin()
         model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
         run.open(model, tokenizer, checkpoint, optimizer=scheduled(config), overlap=config.overlap)

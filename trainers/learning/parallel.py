@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from ...errors import UsageError
+from ...errors import InfrastructureError, UsageError
 from .rows import Layout, Rows, Unit
 
 T = TypeVar("T")
@@ -98,7 +99,10 @@ class World:
         """What process 0 says, in every process; the others' ``word`` is not looked at."""
         said: list[T | None] = [word]
         if self.size > 1:
-            dist.broadcast_object_list(said, src=0)
+            try:
+                dist.broadcast_object_list(said, src=0)
+            except RuntimeError as error:
+                raise InfrastructureError("another process of this run has ended; see what it said") from error
         (heard,) = said
         return heard  # type: ignore[return-value]
 
@@ -128,6 +132,10 @@ def world(device: str = "cpu") -> Iterator[World]:
         device = f"cuda:{os.environ['LOCAL_RANK']}"
         torch.cuda.set_device(device)
         dist.init_process_group("cpu:gloo,cuda:nccl", timeout=PATIENCE)
+    if dist.get_rank() > 0:
+        # Ctrl-C reaches every process. They stop together, when the one that leads says so.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
     try:
         yield World(dist.get_rank(), dist.get_world_size(), device)
     finally:

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -20,6 +20,14 @@ from ...errors import CheckpointError
 
 FORMAT = "turnwise-checkpoint/1"
 MANIFEST, STATE, TENSORS, MODEL, PENDING = "manifest.json", "state.json", "tensors.pt", "model", "pending"
+
+
+class Stateful(Protocol):
+    """What a checkpoint can hold."""
+
+    def state_dict(self) -> Mapping[str, Any]: ...
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

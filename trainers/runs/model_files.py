@@ -74,15 +74,12 @@ class ModelFiles:
             save_model(model, tokenizer, folder, weights=weights)
 
     def export(self, model: Any, tokenizer: Any, weights: Weights, folder: Path) -> None:
-        """A model folder that anything reads: adapters are merged into the weights."""
-        if weights is not None and adapted(model):
-            weights = merged(model, weights)
-        save_model(model, tokenizer, folder, weights=weights)
-
-    def export_adapter(self, model: Any, weights: Weights, folder: Path) -> None:
-        """The adapters alone, as peft reads them; nothing without adapters."""
-        if weights is not None and adapted(model):
-            save_adapter(model, weights, folder, base=self._base)
+        """A model folder that anything reads, with adapters merged; in ``adapter/`` these alone, as peft reads them."""
+        if weights is None or not adapted(model):
+            save_model(model, tokenizer, folder, weights=weights)
+            return
+        save_model(model, tokenizer, folder, weights=merged(model, weights))
+        save_adapter(model, weights, folder / "adapter", base=self._base)
 
 
 def digest(path: Path | str) -> str:

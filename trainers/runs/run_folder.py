@@ -19,6 +19,7 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from typing import Any
 from ...config import Config
 from ...errors import CheckpointError, UsageError
 from .checkpoint import Checkpoint, Checkpoints
+from .setup import TrainConfig
 
 CONFIG, CHECKPOINTS, MODEL, BEST = "config.json", "checkpoints", "model", "best"
 
@@ -88,6 +90,21 @@ class RunFolder:
         shutil.copytree(kept, self.model, dirs_exist_ok=True)
         return True
 
+    def export(self, write: Callable[[Path], None], *, best: tuple[int, float] | None = None) -> list[str]:
+        """Write the run's model, and say in words which one it is if it is not simply the last.
+
+        Args:
+            write: writes the last one.
+            best: step and return of the best evaluation, where its model is wanted.
+        """
+        if best is None:
+            write(self.model)
+            return []
+        if self.export_best(step=best[0]):
+            return [f"the model is that of step {best[0]}, with a held-out return of {best[1]:.4g}"]
+        write(self.model)
+        return [f"the model is the last one: that of the best evaluation, at step {best[0]}, was not kept"]
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep other processes from training here.
@@ -146,6 +163,28 @@ class RunFolder:
         if not self.checkpoints.any():
             return None
         return self.checkpoints.latest()
+
+    def entered(self, config: TrainConfig, *, may_change: Collection[str]) -> Checkpoint | None:
+        """Begin here, or find the checkpoint to continue from (none, if the run died before its first).
+
+        Raises:
+            UsageError: the folder is taken, or has more steps behind it than are asked for.
+            CheckpointError: as ``resume``.
+        """
+        if not config.resume:
+            self.begin(config)
+            return None
+        checkpoint = self.resume(config, may_change=may_change)
+        for problem in checkpoint.passed_over if checkpoint else ():
+            print(f"passed over a newer checkpoint: {problem}", file=sys.stderr)
+        if checkpoint is None:
+            print(f"{self.path} has no checkpoint yet: the run begins anew", file=sys.stderr)
+        elif checkpoint.step > config.steps:
+            raise UsageError(
+                f"the run in {self.path} has been trained for {checkpoint.step} steps already, more than "
+                f"steps={config.steps}; ask for as many or more, or start a new run"
+            )
+        return checkpoint
 
     def _write(self, config: Config) -> None:
         text = json.dumps({"algorithm": self.algorithm, "config": config.model_dump(mode="json")}, indent=1)

@@ -3,46 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import torch
 
-from ...agents.models import load_model, save_model
 from ...envs.registry import find
 from ...errors import CheckpointError, UsageError
 from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...rollouts.store import EpisodeStore, load_episodes
 from ..learning.learner import Learner, OptimizerConfig
-from .checkpoint import Checkpoint
+from ..learning.parallel import ALONE, shard, world
+from .checkpoint import Checkpoint, Stateful
 from .collect import Collected, collect
 from .early_stop import EarlyStop
 from .generators import capture_generators, restore_generators, seed_generators
 from .metrics import MetricsLog, StepProgress, Stopwatch, read_metrics
+from .model_files import ModelFiles
 from .overlap import OverlapConfig, Overlapped, Source, in_thread
 from .run_folder import RunFolder
 from .sampler import TaskSampler
 from .setup import MAY_CHANGE, RunResult, TrainConfig, family_and_tools, round_seed, with_temperature
+from .together import Gathered, led
 from .weights import Copied, InProcess, Probe, Updatable, WeightTransfer, own_copy
 
 T = TypeVar("T")
-CANARY = "What is the answer?"
-"""What the canary asks: any text does, since only log-probabilities are compared."""
-TOLERANCES = {"float32": 1e-3, "bfloat16": 0.1}
-"""How far the two sides of the canary may differ. Measured on random nano models: 1e-6, and 0.02 to 0.05."""
-
-
-class Stateful(Protocol):
-    """What a checkpoint can hold."""
-
-    def state_dict(self) -> Mapping[str, Any]: ...
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None: ...
 
 
 class TrainingRun:
@@ -65,18 +54,24 @@ class TrainingRun:
         config: the run's settings.
         algorithm: names it, in the folder and on the progress bar.
         may_change: settings, besides the usual ones, that a resumed run may set anew.
+        together: whether ``torchrun`` may start it in many processes: all of them then run the script, each learns its
+            share, and what plays, evaluates or writes happens in process 0 alone.
 
     Raises:
         UnknownEnvironmentError: there is no such environment; nothing is written.
     """
 
-    def __init__(self, config: TrainConfig, algorithm: str, *, may_change: Collection[str] = ()) -> None:
+    def __init__(
+        self, config: TrainConfig, algorithm: str, *, may_change: Collection[str] = (), together: bool = False
+    ) -> None:
         find(config.env)
         self.config = config
         self.step = 0
         self.metrics: dict[str, float] = {}
         self.folder = RunFolder(config.out, algorithm, keep=config.keep_checkpoints)
         self._may_change = (*MAY_CHANGE, *may_change)
+        self._together = together
+        self.world = ALONE
         self._kept: dict[str, Stateful] = {}
         self.pending: list[Episode] = []
         """Episodes of the present step that are over and not yet trained on."""
@@ -87,7 +82,13 @@ class TrainingRun:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(self.folder.held())
+        config = self.config
+        self.world = self._stack.enter_context(world(config.device))
+        if self.world.size > 1 and not self._together:
+            raise UsageError(f"{self.folder.algorithm} trains in one process; start it without torchrun")
+        if self.world.leads:
+            self._stack.enter_context(self.folder.held())
+        self.files = ModelFiles(config.dtype, lora=config.lora, seed=config.seed, world=self.world)
         return self
 
     def __exit__(
@@ -103,24 +104,16 @@ class TrainingRun:
         """
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
-        if not self.config.resume:
-            self.folder.begin(self.config)
-            return None
-        checkpoint = self.folder.resume(self.config, may_change=self._may_change)
-        for problem in checkpoint.passed_over if checkpoint else ():
-            print(f"passed over a newer checkpoint: {problem}", file=sys.stderr)
-        if checkpoint is None:
-            print(f"{self.folder.path} has no checkpoint yet: the run begins anew", file=sys.stderr)
-        elif checkpoint.step > self.config.steps:
-            raise UsageError(
-                f"the run in {self.folder.path} has been trained for {checkpoint.step} steps already, more than "
-                f"steps={self.config.steps}; ask for as many or more, or start a new run"
-            )
+        if not self.world.leads:
+            path = self.world.told(Path())
+            return self.folder.checkpoints.load(path) if path != Path() else None
+        checkpoint = self.folder.entered(self.config, may_change=self._may_change)
+        self.world.told(checkpoint.path if checkpoint else Path())
         return checkpoint
 
     def load(self, path: Path | str) -> tuple[Any, Any]:
-        """Model and tokenizer of a folder, in the run's precision and place."""
-        return load_model(path, dtype=getattr(torch, self.config.dtype), device=self.config.device)
+        """Model and tokenizer of a folder, in the run's precision and place, with adapters if there are to be any."""
+        return self.files.load(path)
 
     def open(
         self,
@@ -133,20 +126,28 @@ class TrainingRun:
     ) -> Self:
         """Make the learner, the agent and all that goes with them around a model."""
         config = self.config
-        self.model, self.tokenizer = model, tokenizer
+        own = own_copy(model) if self.world.size > 1 and self.world.leads else None
+        self.model, self.tokenizer = shard(model, self.world), tokenizer
         self.pool = EnvPool.of(config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
         family, self.tools = family_and_tools(config.env, config.episodes.env_kwargs)
         self.sampler = TaskSampler(family, split=config.split, levels=config.levels, pool=config.pool, seed=config.seed)
         levels = config.eval.levels or config.levels
         self._held_out = TaskSampler(family, split=config.eval.split, levels=levels).peek(config.eval.episodes)
-        self.learner = Learner(model, optimizer, temperature=config.agent.temperature, dump=self.folder.dump)
+        temperature, dump = config.agent.temperature, self.folder.dump
+        self.learner = Learner(model, optimizer, temperature=temperature, dump=dump, world=self.world)
         seed_generators(config.seed)
         self._resumed = checkpoint
         if checkpoint is not None:
             self._restore(checkpoint)
-        probe = Probe(tuple(tokenizer.encode(CANARY)), tolerance=TOLERANCES[config.dtype])
+        probe = Probe.of(tokenizer, config.dtype)
         self.weights: WeightTransfer
-        if overlap is not None and overlap.enabled:
+        if self.world.size > 1:
+            if overlap is not None and overlap.enabled:
+                raise UsageError("play cannot overlap with the learning of many processes; leave overlap off")
+            self.agent = config.agent.agent(own if own is not None else model, tokenizer, version=self.step)
+            policy = cast(Updatable, self.agent.policy) if self.world.leads else None
+            self.weights = Gathered(policy, model, self.files, probe)
+        elif overlap is not None and overlap.enabled:
             aside = config.agent.model_copy(update={"threaded": True})
             self.agent = aside.agent(own_copy(model), tokenizer, version=self.step)
             self.weights = Copied(cast(Updatable, self.agent.policy), model, probe)
@@ -154,13 +155,14 @@ class TrainingRun:
         else:
             self.agent = config.agent.agent(model, tokenizer, version=self.step)
             self.weights = InProcess(cast(Updatable, self.agent.policy), model, probe)
-        log = MetricsLog(self.folder.path, resume_at=self.step, tensorboard=config.tensorboard)
-        self.log = self._stack.enter_context(log)
-        judge = config.eval
-        self.early = EarlyStop(patience=judge.patience, stop_at=judge.stop_at, logged=read_metrics(log.path))
-        self._bar = self._stack.enter_context(
-            StepProgress(self.folder.algorithm, config.steps, done=self.step, enabled=config.progress)
-        )
+        if self.world.leads:
+            log = MetricsLog(self.folder.path, resume_at=self.step, tensorboard=config.tensorboard)
+            self.log = self._stack.enter_context(log)
+        logged = self.world.told(read_metrics(self.log.path) if self.world.leads else [])
+        self.early = EarlyStop(patience=config.eval.patience, stop_at=config.eval.stop_at, logged=logged)
+        shown = config.progress and self.world.leads
+        bar = StepProgress(self.folder.algorithm, config.steps, done=self.step, enabled=shown)
+        self._bar = self._stack.enter_context(bar)
         return self
 
     async def __aenter__(self) -> Self:
@@ -172,7 +174,7 @@ class TrainingRun:
         if self._overlap is not None:
             await self._overlap.close()
         await self.pool.close()
-        if isinstance(error, asyncio.CancelledError):
+        if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
             self.checkpoint()
 
     def keep(self, name: str, part: Stateful) -> None:
@@ -217,8 +219,11 @@ class TrainingRun:
         options = self.config.episodes.options(
             seed=round_seed("train", self.config.seed, self.step), group_size=group_size
         )
-        done = tuple(self.pending)
-        return await collect(self.pool, self.agent, drawn, options=options, first=first, done=done, keep=self.pending)
+        done, keep = tuple(self.pending), self.pending
+        return await led(
+            self.world,
+            lambda: collect(self.pool, self.agent, drawn, options=options, first=first, done=done, keep=keep),
+        )
 
     @property
     def over(self) -> bool:
@@ -237,8 +242,9 @@ class TrainingRun:
 
     async def evaluate(self) -> None:
         """Evaluate on the held-out tasks, if it is time to and was not done yet; always the same episodes."""
-        every, done = self.config.eval.every, self.log.has(self.step, "eval/return")
+        every = self.config.eval.every
         due = self.step in (0, self.config.steps) or (every and self.step % every == 0)
+        done = self.world.told(self.world.leads and self.log.has(self.step, "eval/return"))
         if done or not due or not self._held_out:
             return
         await self.weights.send(self.step)
@@ -246,16 +252,20 @@ class TrainingRun:
         if temperature is not None:
             agent = with_temperature(agent, temperature)
         options = self.config.episodes.options(seed=round_seed("eval", self.config.seed))
-        played = (await collect(self.pool, agent, self._held_out, options=options)).metrics()
+        collected = await led(self.world, lambda: collect(self.pool, agent, self._held_out, options=options))
+        played = collected.metrics()
         wanted = ("return", "success", "turns", "episodes", "unscored")
         found = {f"eval/{name}": played[name] for name in wanted if name in played}
         if self.early.see(self.step, found) and self.config.eval.keep_best:
-            self.folder.keep_best(self._export, step=self.step)
+            export = self._exporter()
+            if self.world.leads:
+                self.folder.keep_best(export, step=self.step)
         self.report(found)
 
     def report(self, metrics: Mapping[str, float], *, advance: bool = False) -> None:
         """Log numbers of the step that was finished last, and show the most telling ones."""
-        self.log.write(self.step, metrics)
+        if self.world.leads:
+            self.log.write(self.step, metrics)
         self.metrics.update(metrics)
         shown = ("loss", "return", "success", "eval/return", "eval/success")
         self._bar.show({name: self.metrics[name] for name in shown if name in self.metrics}, advance=advance)
@@ -268,22 +278,25 @@ class TrainingRun:
     def checkpoint(self) -> None:
         """Write one now, unless the newest is of this very state."""
         state = self._state()
-        if self._saved == state:
+        if self.world.told(self._saved == state):
             return
         progress: dict[str, Any] = {"cursor": self.sampler.cursor, "version": self.step}
         if self._overlap is not None:
             progress["overlap"] = self._overlap.state_dict()
-        self.folder.checkpoints.save(
-            self.step,
-            write_model=lambda path: save_model(self.model, self.tokenizer, path),
-            progress=progress,
-            tensors={
-                "learner": self.learner.state_dict(),
-                "generators": capture_generators(),
-                "kept": {name: part.state_dict() for name, part in self._kept.items()},
-            },
-            write_pending=self._write_pending if self.pending else None,
-        )
+        weights = self.files.weights(self.model)
+        tensors = {
+            "learner": self.learner.state_dict(),
+            "generators": capture_generators(),
+            "kept": {name: part.state_dict() for name, part in self._kept.items()},
+        }
+        if self.world.leads:
+            self.folder.checkpoints.save(
+                self.step,
+                write_model=lambda path: self.files.write_checkpoint(self.model, self.tokenizer, weights, path),
+                progress=progress,
+                tensors=tensors,
+                write_pending=self._write_pending if self.pending else None,
+            )
         self._saved = state
 
     def finish(self) -> RunResult:
@@ -291,19 +304,21 @@ class TrainingRun:
         notes = [f"stopped early: {self.early.reason}"] if self.early.reason and self.step < self.config.steps else []
         if notes:
             self.checkpoint()
-        best = self.early.best
-        if not self.config.eval.keep_best or best is None:
-            self._export(self.folder.model)
-        elif self.folder.export_best(step=best[0]):
-            notes.append(f"the model is that of step {best[0]}, with a held-out return of {best[1]:.4g}")
-        else:
-            self._export(self.folder.model)
-            notes.append(f"the model is the last one: that of the best evaluation, at step {best[0]}, was not kept")
+        export = self._exporter()
+        if self.world.leads:
+            notes += self.folder.export(export, best=self.early.best if self.config.eval.keep_best else None)
+        self.world.told(None)
         return RunResult(self.folder.path, self.folder.model, self.step, dict(self.metrics), "; ".join(notes))
 
-    def _export(self, folder: Path) -> None:
-        save_model(self.model, self.tokenizer, folder)
-        self.config.agent.settings.save(folder)
+    def _exporter(self) -> Callable[[Path], None]:
+        """Writes the present model, with how it acted, as others read it; all processes have to ask at once."""
+        weights = self.files.weights(self.model)
+
+        def export(folder: Path) -> None:
+            self.files.export(self.model, self.tokenizer, weights, folder)
+            self.config.agent.settings.save(folder)
+
+        return export
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         self.step = checkpoint.step

@@ -23,6 +23,7 @@ from ...tasks.family import TaskFamily
 from ...tasks.rng import Rng
 from ...tasks.spec import Split
 from ..learning.learner import OptimizerConfig
+from ..learning.lora import LoraConfig
 
 
 class EpisodeConfig(Config):
@@ -143,6 +144,8 @@ class TrainConfig(Config):
     """How many different tasks to train on; as many as there are when omitted."""
     optimizer: OptimizerConfig = OptimizerConfig()
     """The optimizer."""
+    lora: LoraConfig | None = None
+    """Train adapters of low rank and leave the model as it is; everything is trained when omitted."""
     agent: AgentConfig = AgentConfig()
     """How the model acts."""
     episodes: EpisodeConfig = EpisodeConfig()
@@ -200,6 +203,8 @@ MAY_CHANGE = (
     "agent.max_batch",
     "agent.threaded",
     "optimizer.microbatch_tokens",
+    "optimizer.layout",
+    "optimizer.recompute",
 )
 """What a resumed run may set anew: it changes what is learnt in the last digits at most (but a linear schedule does end
 at ``steps``)."""

@@ -6,12 +6,17 @@ import asyncio
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 
-from ...agents.policy import Policy, Sampling
+from ...agents.policy import Completion, Policy, Sampling
 from ...errors import ContractError
+
+CANARY = "What is the answer?"
+"""What the canary asks: any text does, since only log-probabilities are compared."""
+TOLERANCES = {"float32": 1e-3, "bfloat16": 0.1}
+"""How far the two sides of the canary may differ. Measured on random nano models: 1e-6, and 0.02 to 0.05."""
 
 
 class WeightTransfer(Protocol):
@@ -48,6 +53,11 @@ class Probe:
     max_tokens: int = 8
     tolerance: float = 1e-3
 
+    @classmethod
+    def of(cls, tokenizer: Any, dtype: str) -> Self:
+        """The usual question, for weights of a precision."""
+        return cls(tuple(tokenizer.encode(CANARY)), tolerance=TOLERANCES[dtype])
+
 
 class Canary:
     """Asks the policy and the learner the same question after every transfer, and compares.
@@ -69,16 +79,32 @@ class Canary:
         self._last: _Answer | None = None
 
     async def prove(self, version: int) -> None:
-        """Ask.
+        """Ask both sides, and compare.
 
         Raises:
             ContractError: the weights of this version did not arrive.
+        """
+        answer = await self.ask(version)
+        self.judge(version, answer, logprobs_of(self.model, self.probe.prompt_ids, answer.token_ids))
+
+    async def ask(self, version: int) -> Completion:
+        """The policy's answer.
+
+        Raises:
+            ContractError: it is of another version.
         """
         sampling = Sampling(temperature=0.0, max_tokens=self.probe.max_tokens, seed=0)
         answer = await self.policy.generate(self.probe.prompt_ids, sampling, session="canary")
         if set(answer.versions) - {version}:
             raise ContractError(f"the policy stamps version {answer.versions[0]} after version {version} was sent")
-        mine = logprobs_of(self.model, self.probe.prompt_ids, answer.token_ids)
+        return answer
+
+    def judge(self, version: int, answer: Completion, mine: tuple[float, ...]) -> None:
+        """Compare the policy's answer with what the learner's model makes of it.
+
+        Raises:
+            ContractError: the weights of this version did not arrive.
+        """
         worst = max((abs(a - b) for a, b in zip(mine, answer.logprobs, strict=True)), default=0.0)
         if worst > self.probe.tolerance:
             raise ContractError(

@@ -1,9 +1,12 @@
-"""The canary (trap 18, in process): weights that do not arrive stop the run."""
+"""The canary (trap 18): weights that do not arrive stop the run."""
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,10 +16,9 @@ from turnwise import Completion, Finish, Sampling
 from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.agents.transformers_policy import TransformersPolicy
 from turnwise.errors import ContractError
-from turnwise.trainers.runs.session import TOLERANCES
-from turnwise.trainers.runs.weights import InProcess, Probe, logprobs_of
+from turnwise.trainers.runs.weights import TOLERANCES, InProcess, Probe, logprobs_of
 
-from ..fakes import Bigram
+from ..fakes import Bigram, episode, turn
 
 
 class BigramPolicy:
@@ -96,3 +98,105 @@ async def test_the_rounding_of_16_bit_weights_is_not_taken_for_weights_that_were
     await InProcess(policy, model, Probe(ids, tolerance=TOLERANCES["bfloat16"])).send(0)
     with pytest.raises(ContractError, match="did not arrive"):  # why it needs a tolerance of its own
         await InProcess(policy, model, Probe(ids, tolerance=TOLERANCES["float32"])).send(0)
+
+
+# -- a policy with a model of its own ------------------------------------------------------------------------------
+
+
+class CopyPolicy(BigramPolicy):
+    """Samples from its own copy of a bigram table, and takes weights as it should, or does not."""
+
+    def __init__(self, model: Bigram, sabotage: str = "") -> None:
+        super().__init__(model)
+        self.model = own_copy(model)
+        self.sabotage = sabotage
+        self.first = copy.deepcopy(model.state_dict())
+
+    def update(self, state_dict: Mapping[str, Any] | None, version: int) -> None:
+        assert state_dict is not None, "a copy is given weights"
+        if self.sabotage != "ignores":
+            self.model.load_state_dict(self.first if self.sabotage == "old" else state_dict)
+        if self.sabotage != "stale":
+            self.version = version
+
+
+async def test_copied_weights_arrive_and_the_copy_is_apart() -> None:
+    model = Bigram()
+    policy = CopyPolicy(model)
+    transfer = Copied(policy, model, Probe((1, 2)))
+    for version in range(3):
+        await transfer.send(version)
+        assert torch.equal(policy.model.table, model.table)
+        nudge(model, 0.5)
+        assert not torch.equal(policy.model.table, model.table), "what is learnt reaches the policy only when sent"
+    assert not policy.model.table.requires_grad
+
+
+@pytest.mark.parametrize("size", [0.5, 1e-5])
+@pytest.mark.parametrize("sabotage", ["ignores", "old"])
+async def test_weights_that_were_not_taken_are_caught(sabotage: str, size: float) -> None:
+    model = Bigram()
+    transfer = Copied(CopyPolicy(model, sabotage), model, Probe((1, 2)))
+    await transfer.send(0)
+    nudge(model, size)
+    with pytest.raises(ContractError, match="weights of version 1 did not arrive"):
+        await transfer.send(1)
+
+
+async def test_a_stale_version_is_caught() -> None:
+    model = Bigram()
+    with pytest.raises(ContractError, match="stamps version 0 after version 1"):
+        await Copied(CopyPolicy(model, "stale"), model, Probe((1, 2))).send(1)
+
+
+async def test_weights_sent_twice_are_no_reason_to_stop() -> None:
+    model = Bigram()
+    transfer = Copied(CopyPolicy(model), model, Probe((1, 2)))
+    await transfer.send(0)
+    await transfer.send(0)
+    await transfer.send(1)
+
+
+class Stepped(TransformersPolicy):
+    """Waits before each forward pass until it is let, and says when it is about to begin one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.passes = 0
+        self.about = threading.Semaphore(0)
+        self.go = threading.Semaphore(0)
+
+    def _step(self, arrivals: Any) -> None:
+        self.about.release()
+        assert self.go.acquire(timeout=60)
+        super()._step(arrivals)
+        self.passes += 1
+
+
+async def test_an_action_goes_on_across_an_update_and_its_row_says_which_token_is_whose() -> None:
+    tokenizer = build_tokenizer("word", ["what is the answer to all of this"], vocab_size=64)
+    learnt: Any = build_model(NanoConfig(size="0.1M"), tokenizer)
+    policy = Stepped(own_copy(learnt), threaded=True)
+    policy._stop_ids = frozenset()
+    prompt = tuple(tokenizer.encode("what is the answer"))
+    speaking = asyncio.create_task(policy.generate(prompt, Sampling(max_tokens=5, seed=0)))
+    for _ in range(2):
+        policy.go.release()
+    for _ in range(3):
+        assert await asyncio.to_thread(policy.about.acquire, True, 60)
+    with torch.no_grad():
+        for parameter in learnt.parameters():
+            parameter.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
+    assert policy.passes == 2
+    sending = asyncio.create_task(Copied(policy, learnt, Probe(prompt)).send(1))
+    for _ in range(30):
+        policy.go.release()
+    await sending
+    said = await speaking
+    assert said.versions[:2] == (0, 0)
+    assert said.versions[-1] == 1
+    assert list(said.versions) == sorted(said.versions)
+    (row,) = merge(episode([replace(turn(prompt, said.token_ids), logprobs=said.logprobs, versions=said.versions)]))
+    assert row.versions[-5:] == said.versions, "rows carry it"
+    assert row.logprobs[-5:] == said.logprobs
+    assert logprobs_of(learnt, prompt, said.token_ids)[0] != pytest.approx(said.logprobs[0], abs=1e-4)
