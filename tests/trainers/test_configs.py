@@ -1,32 +1,38 @@
-"""Every shipped configuration parses, names what exists, and says what it does."""
+"""Every shipped configuration parses, names what exists, trains for two updates, and says what it does."""
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from turnwise.agents.context import context_strategy
 from turnwise.agents.parsers import action_parser
-from turnwise.config import load_config
+from turnwise.commands.train import ALGORITHMS, configured
+from turnwise.config import beneath
 from turnwise.envs.registry import find
-from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.loop import LoopConfig
+from turnwise.trainers.runs.metrics import read_metrics
 from turnwise.trainers.runs.script import describe, script
 from turnwise.trainers.runs.setup import RunResult, TrainConfig, family_and_tools
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
-TYPES: dict[str, type[TrainConfig]] = {"bc": CloningConfig, "loop": LoopConfig}
 
 
-def training(path: Path) -> bool:
-    return path.stem.split("-")[0] in TYPES
+def word(path: Path) -> str:
+    """What a file configures, by the command that its comment shows."""
+    found = re.search(r"^#\s+turnwise train ([\w-]+) ", path.read_text(), re.MULTILINE)
+    assert found
+    return found.group(1)
 
 
-@pytest.mark.parametrize("path", [path for path in CONFIGS if training(path)], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_a_shipped_configuration_parses_and_names_what_exists(path: Path) -> None:
-    config = load_config(TYPES[path.stem.split("-")[0]], path)
+    config = configured(word(path), path)
     find(config.env)
     family, _ = family_and_tools(config.env, config.episodes.env_kwargs)
     for split, levels in ((config.split, config.levels), (config.eval.split, config.eval.levels or config.levels)):
@@ -37,18 +43,98 @@ def test_a_shipped_configuration_parses_and_names_what_exists(path: Path) -> Non
     assert path.read_text().startswith("# "), "a configuration begins by saying what it does"
 
 
-def test_a_loop_configuration_starts_from_a_model_that_another_makes() -> None:
-    made = {str(Path(tomllib.loads(path.read_text()).get("out", "")) / "model") for path in CONFIGS if training(path)}
-    wanted = {tomllib.loads(path.read_text())["model"] for path in CONFIGS if path.stem.startswith("loop-")}
+SHRUNKEN: dict[str, Any] = {
+    "tasks": 3,
+    "k": 3,
+    "rollouts": 4,
+    "batch": 8,
+    "minibatch": 6,
+    "critic_steps": 2,
+    "actor_steps": 1,
+    "nano": {"size": "0.1M", "layers": 1, "hidden": 32},
+    "demonstrations": {"count": 4},
+}
+"""Sizes that make a step quick; a script has some of them."""
+
+
+def shrunken(config: TrainConfig, out: Path, model: Path | None, *, steps: int = 2) -> TrainConfig:
+    """The same algorithm on a handful of short episodes, with a tiny model, for as long as two updates take."""
+    asked = config.model_dump(exclude_unset=True)
+    asked.get("episodes", {}).pop("env_kwargs", None)  # rewards for success alone would need luck in so few turns
+    sizes = {name: size for name, size in SHRUNKEN.items() if name in type(config).model_fields}
+    if asked.get("k") == 1:
+        sizes |= {"tasks": 6, "k": 1}
+    changes = sizes | {
+        "out": str(out),
+        "steps": steps,
+        "episodes": {"env_kwargs": {"max_turns": 8}},
+        "eval": {"episodes": 0, "every": 0},
+        "checkpoint_every": 100,
+        "threads": 1,
+        "progress": False,
+        "tensorboard": False,
+    }
+    if model is not None:
+        changes["model"] = str(model)
+    for warmed in ("warmup", "values"):
+        if warmed in asked:
+            changes |= {warmed: 0 if warmed == "warmup" else {"warmup": 0}}
+    return type(config).model_validate(beneath(asked, changes))
+
+
+@pytest.fixture(scope="session")
+def makers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A tiny model for each that a configuration starts from, made once by the shrunken configuration that makes it."""
+    folder, made = tmp_path_factory.mktemp("makers"), dict[str, Path]()
+
+    def make(model: str) -> Path:
+        if model not in made:
+            (path,) = (path for path in CONFIGS if Path(configured(word(path), path).out) / "model" == Path(model))
+            config = shrunken(configured(word(path), path), folder / path.stem, None, steps=20)
+            made[model] = ALGORITHMS[word(path)].load()[1](config).model
+        return made[model]
+
+    return make
+
+
+def contents(model: Path | None) -> dict[str, bytes]:
+    return {} if model is None else {file.name: file.read_bytes() for file in model.rglob("*.safetensors")}
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_shipped_configuration_trains_for_two_updates(
+    path: Path, tmp_path: Path, makers: Callable[[str], Path]
+) -> None:
+    shipped = configured(word(path), path)
+    model = getattr(shipped, "model", None)
+    start = makers(model) if model else None
+    config = shrunken(shipped, tmp_path / "run", start)
+    result: RunResult = ALGORITHMS[word(path)].load()[1](config)
+    assert result.steps == 2
+    lines = read_metrics(result.folder / "metrics.jsonl")
+    assert [line["step"] for line in lines] == [1, 2]
+    learnt = [name for name in result.metrics if "loss" in name]
+    assert learnt, "every script says what its loss was"
+    assert all(line[name] is not None for line in lines for name in learnt if name in line), "and it is finite"
+    assert contents(result.model) != contents(start), "what is exported is not what it began with"
+
+
+def test_what_a_configuration_starts_from_is_made_by_another() -> None:
+    made = {str(Path(configured(word(path), path).out) / "model") for path in CONFIGS}
+    wanted = {model for path in CONFIGS if (model := tomllib.loads(path.read_text()).get("model"))}
     assert wanted
     assert wanted <= made
 
 
-@pytest.mark.parametrize("config_type", [CloningConfig, LoopConfig])
-def test_every_setting_is_documented(config_type: type[TrainConfig]) -> None:
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_setting_is_documented(name: str) -> None:
+    config_type, _ = ALGORITHMS[name].load()
+    for line in describe(config_type, config_type.filled(ALGORITHMS[name].presets)):
+        setting, _, meaning = line.strip().partition("  ")
+        assert meaning, f"{setting} says nothing"
     for line in describe(config_type):
-        name, _, meaning = line.strip().partition("  ")
-        assert meaning, f"{name} says nothing"
+        setting, _, meaning = line.strip().partition("  ")
+        assert meaning, f"{setting} says nothing"
 
 
 class Recorder:
