@@ -216,9 +216,8 @@ class TrainingRun:
             return await self._overlap.collect(self.step, tasks, group_size)
         first, self._asked = self._asked, self._asked + tasks
         drawn = self.sampler.peek(self._asked)[first:]
-        options = self.config.episodes.options(
-            seed=round_seed("train", self.config.seed, self.step), group_size=group_size
-        )
+        seed = round_seed("train", self.config.seed, self.step)
+        options = self.config.episodes.options(seed=seed, group_size=group_size)
         done, keep = tuple(self.pending), self.pending
         return await led(
             self.world,

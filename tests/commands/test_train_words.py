@@ -1,0 +1,94 @@
+"""What stands after ``turnwise train``: a word per algorithm, its settings, and files that are another's."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turnwise.commands.train import ALGORITHMS, configured
+from turnwise.errors import ConfigError
+from turnwise.trainers.algorithms import named as on_policy
+
+Run = Callable[..., Any]
+LEAST = ("env=turnwise/MazeFO-v0", "model=nowhere")
+
+
+def test_every_on_policy_algorithm_has_a_word() -> None:
+    words = {row.algorithm for row in ALGORITHMS.values() if row.script == "on_policy"}
+    assert words == set(on_policy.ALGORITHMS)
+
+
+@pytest.mark.parametrize("word", ALGORITHMS)
+def test_a_word_lists_its_own_settings_and_nobody_elses(run: Run, word: str) -> None:
+    ran = run("train", word, "--settings")
+    assert ran.code == 0, ran.err
+    names = [line.split()[0] for line in ran.out.splitlines()]
+    assert {"env", "optimizer.lr", "checkpoint_every"} <= set(names)
+    settings = [name for name in names if name.startswith("algorithm.")]
+    assert len(settings) == len(set(settings)), "those of one algorithm"
+    assert (f"algorithm.name [{ALGORITHMS[word].algorithm}]" in ran.out) is (ALGORITHMS[word].algorithm is not None)
+
+
+def test_defaults_that_a_paper_settles_are_listed_as_such(run: Run) -> None:
+    assert "normaliser [turn_mean]" in run("train", "m-grpo", "--settings").out
+    assert "loss.level [trajectory]" in run("train", "rloo", "--settings").out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("lop",), "nothing is trained with 'lop'; did you mean 'loop' or 'rloo'?"),
+        (("m_grpo",), "did you mean 'm-grpo'"),
+        (("xyzzy",), "there are: bc, loop, archer"),
+        (("grpo", *LEAST, "k=1"), "k=1 attempts per task leave grpo without a baseline"),
+        (("gigpo", *LEAST, "algorithm.omgea=1"), "there is no setting 'algorithm.omgea'; did you mean 'omega'?"),
+        (
+            ("rloo", *LEAST, "algorithm.name=grpo"),
+            "algorithm.name is set to 'grpo': use `turnwise train grpo`",
+        ),
+        (("ilql", *LEAST, "algorithm.name=monte_carlo"), "use `turnwise train mc`, not ilql"),
+        (("ppo", "--config", "grpo-maze"), "grpo-maze.toml sets algorithm.name to 'grpo': use `turnwise train grpo`"),
+        (("grpo", "--config", "bc-maze"), "there is no setting 'batch'"),
+    ],
+)
+def test_a_wrong_word_or_file_is_told_in_one_line(run: Run, words: tuple[str, ...], said: str) -> None:
+    run("train", *words).refused(said)
+
+
+def test_a_file_may_leave_the_name_to_the_word(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('env = "e"\nmodel = "m"\n[algorithm]\nstd = "batch"\n')
+    config: Any = configured("grpo", file)
+    assert (config.algorithm.name, config.algorithm.std) == ("grpo", "batch")
+    with pytest.raises(ConfigError, match=r"there is no setting 'algorithm\.std'"):
+        configured("rloo", file)
+
+
+def test_a_checkpoint_of_another_algorithm_is_refused(run: Run) -> None:
+    small: tuple[str, ...] = (
+        "env=turnwise/MazeFO-v0",
+        "agent.context=last:1",
+        "agent.max_tokens=4",
+        "eval.episodes=0",
+        "threads=1",
+    )
+    small += ("tensorboard=false", "episodes.env_kwargs.max_turns=4", "steps=1")
+    nano = ("nano.layers=1", "nano.hidden=32", "demonstrations.count=2", "batch=4")
+    assert run("train", "bc", *small, *nano, "--out", "runs/bc").code == 0
+    model = "model=runs/bc/model"
+    trained = run("train", "grpo", *small, model, "tasks=2", "k=2", "--out", "runs/one")
+    assert trained.code == 0, trained.err
+    run("train", "rloo", *small, model, "tasks=2", "k=2", "--out", "runs/one", "--resume").refused("'grpo'", "'rloo'")
+
+
+def test_the_module_runs_by_itself(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-m", "turnwise.trainers.on_policy", "algorithm.name=nobody", *LEAST]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: setting 'algorithm.name' cannot be 'nobody'; there are: reinforce, rloo")
+    assert done.stderr.count("\n") == 1
