@@ -10,7 +10,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Self
 
 import pydantic
 import torch
@@ -28,6 +28,7 @@ from .critics.values import Values
 from .learning.learner import OptimizerConfig, Update
 from .learning.normalisers import normaliser
 from .learning.objective import LossConfig
+from .learning.reference import Reference
 from .learning.updates import summary
 from .learning.utterances import Utterance, pack_utterances
 from .runs.collect import Collected
@@ -89,6 +90,18 @@ class ArcherConfig(TrainConfig):
     demonstrations: DemonstrationConfig = DemonstrationConfig()
     """What the replay is filled with in ``offline`` mode."""
 
+    @pydantic.model_validator(mode="after")
+    def _heard(self) -> Self:
+        """No setting is passed over in silence."""
+        if self.loss.smoothing is not None or self.loss.kl.where == "reward":
+            raise ValueError(
+                "ArCHer's actor learns from single utterances: loss.smoothing and loss.kl.where = reward are for "
+                "scripts that learn from whole episodes; use loss.entropy_coef and loss.kl.where = loss"
+            )
+        if self.actor == "awr" and (self.loss != LossConfig() or self.baseline != "none"):
+            raise ValueError("the actor awr clones weighted utterances: it has neither loss settings nor a baseline")
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
@@ -99,12 +112,14 @@ class Hierarchy:
         rule: what it learns.
         replay: what it learns from.
         baseline: values prefixes, if asked for.
+        reference: what a KL penalty on the actor is measured from, if there is one.
     """
 
     critic: UtteranceCritic
     rule: ArcherRule
     replay: Replay
-    baseline: Values | None
+    baseline: Values | None = None
+    reference: Reference | None = None
 
 
 def train(config: ArcherConfig) -> RunResult:
@@ -191,6 +206,8 @@ def reinforce(
     """``−mean_b A_b · Σ_t log π(a_t)`` on fresh utterances, once; or PPO's clipped ratios, ``epochs`` times."""
     advantage_B = judged(parts.critic, utterances)
     rows = run.learner.recompute_old(pack_utterances(utterances))
+    if parts.reference is not None:
+        rows = parts.reference.scored(rows)
     # A mean over utterances of sums over tokens, as in the paper.
     rows = rows.with_weight(normaliser(rows, "const", denominator=len(utterances)))
     paid = token_credit(rows, advantage_B, parts.baseline)
@@ -228,7 +245,7 @@ def described(advantage_B: Tensor) -> dict[str, float]:
 
 
 def hierarchy(config: ArcherConfig, run: TrainingRun) -> Hierarchy:
-    """The critic, its replay and the baseline of an opened run; of a resumed one, as they were."""
+    """The critic, its replay and what else an opened run asks for; of a resumed one, as they were."""
     encoder = encoder_named(config.critic_model.encoder, run.model, run.tokenizer, seed=config.seed)
     critic = UtteranceCritic(encoder, config.critic_model, seed=config.seed, dump=run.folder.dump)
     rule = ArcherRule(config.critic, config.gamma, config.min_target, config.expectile)
@@ -236,7 +253,18 @@ def hierarchy(config: ArcherConfig, run: TrainingRun) -> Hierarchy:
     if config.baseline == "token":
         baseline = token_values(config.values, run.model, run.tokenizer, seed=config.seed, dump=run.folder.dump)
         run.keep("baseline", baseline)
-    parts = Hierarchy(critic, rule, Replay(config.replay), baseline)
+    reference = None
+    if config.loss.kl.coef:
+        reference = Reference.load(
+            config.loss.kl.reference or config.model,
+            run.tokenizer,
+            dtype=getattr(torch, config.dtype),
+            device=config.device,
+            temperature=config.agent.temperature,
+            microbatch_tokens=config.optimizer.microbatch_tokens,
+        )
+        run.keep("reference", reference)
+    parts = Hierarchy(critic, rule, Replay(config.replay), baseline, reference)
     run.keep("critic", parts.critic)
     run.keep("replay", parts.replay)
     return parts

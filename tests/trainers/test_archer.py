@@ -72,9 +72,10 @@ def test_the_critic_learns_first_and_the_actor_after_the_warm_up(tmp_path: Path,
         {"actor": "ppo", "epochs": 2},
         {"actor": "awr", "critic": "iql"},
         {"critic": "mc", "min_target": True},
+        {"loss": {"kl": {"coef": 0.1}, "entropy_coef": 0.01}, "critic": "mc"},
         {"baseline": "token", "values": {"init": "nano", "nano": {"size": "0.1M", "layers": 1, "hidden": 16}}},
     ],
-    ids=["ppo", "iql+awr", "mc", "token baseline"],
+    ids=["ppo", "iql+awr", "mc", "kl", "token baseline"],
 )
 def test_every_kind_of_critic_and_actor_runs(tmp_path: Path, cloned: Path, changes: dict[str, Any]) -> None:
     result = archer.train(config(tmp_path / "run", cloned / "model", steps=2, replay=20, **changes))
@@ -205,7 +206,7 @@ def test_the_actor_does_what_the_critic_likes(tmp_path: Path, cloned: Path, acto
         run.open(*run.load(settings.model), None, optimizer=settings.optimizer)
         liked, other = 5, 6
         judge: Any = Judge(liked)
-        parts = archer.Hierarchy(judge, ArcherRule(), Replay(10), None)
+        parts = archer.Hierarchy(judge, ArcherRule(), Replay(10))
         pairs = [((1, 2, 3), (liked, 0)), ((1, 2, 3), (other, 0))]
 
         def likelihoods() -> list[float]:
@@ -250,3 +251,18 @@ def test_numbers_that_make_no_sense_are_refused() -> None:
     for setting, value in {"gamma": 1.01, "expectile": 1.0, "beta": 0.0, "critic": "sarsa", "actor": "none"}.items():
         with pytest.raises(ValueError, match=setting):
             ArcherConfig.model_validate({"env": "e", "model": "m", setting: value})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"loss": {"kl": {"coef": 0.1, "where": "reward"}}},
+        {"loss": {"smoothing": {}}},
+        {"actor": "awr", "loss": {"clip_low": 0.1}},
+        {"actor": "awr", "baseline": "token"},
+    ],
+    ids=str,
+)
+def test_what_would_have_no_effect_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"ArCHer's actor|the actor awr"):
+        ArcherConfig.model_validate({"env": "e", "model": "m", **settings})
