@@ -65,7 +65,7 @@ class OnPolicyConfig(TrainConfig):
     denominator: float | None = pydantic.Field(default=None, gt=0)
     """Divides the loss of every update, instead of the number of trajectories, tokens or groups in an average one."""
     min_advantage: float = pydantic.Field(default=0.0, ge=0)
-    """Tokens whose advantage is smaller in size count for nothing."""
+    """Tokens whose advantage is smaller in size count for nothing in the policy's loss."""
     loss: LossConfig = LossConfig()
     """The loss."""
     values: ValuesConfig = ValuesConfig()
@@ -102,7 +102,7 @@ def train(config: OnPolicyConfig) -> RunResult:
         DivergedError: a loss or gradient was not finite.
         KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
     """
-    with TrainingRun(config, config.algorithm.name) as run:
+    with TrainingRun(config, config.algorithm.name, together=True) as run:
         checkpoint = run.begin()
         model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
         run.open(model, tokenizer, checkpoint, optimizer=scheduled(config), overlap=config.overlap)
@@ -220,7 +220,7 @@ def weighted(config: OnPolicyConfig, rows: Rows, episodes: int) -> Rows:
         weight_T = normaliser(rows, config.normaliser, denominator=config.denominator)
     else:
         weight_T = normaliser(rows, config.normaliser) * parts_of(episodes, config.minibatch)
-    return rows.with_weight(torch.where(rows.advantage.abs() < config.min_advantage, 0.0, weight_T))
+    return rows.with_weight(weight_T)
 
 
 def update(
@@ -228,6 +228,7 @@ def update(
 ) -> list[Update]:
     """Epochs × minibatches of optimizer steps, ended early where the policy has moved too far."""
     updates: list[Update] = []
+    rows = rows.with_weight(torch.where(rows.advantage.abs() < config.min_advantage, 0.0, rows.weight))
     shuffles = (Rng("on-policy", config.seed, version, epoch) for epoch in range(config.epochs))
     for part in (part for rng in shuffles for part in minibatches(episodes, config.minibatch, rng)):
         updates.append(learner.step(rows.select(part), objective, version=version))

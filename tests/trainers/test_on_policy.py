@@ -108,16 +108,16 @@ def test_a_constant_needs_one() -> None:
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_loop_is_this_script_with_rloos_credit_and_loops_loss(epochs: int) -> None:
     """The same weights, to the last bit, by two roads (arXiv 2502.01600)."""
-    played = [*groups(1.0, 0.0, 3.0), *groups(2.0, 2.5, group="g1")]
+    played = [*groups(1.0, 0.0, 0.49), *groups(2.0, 2.5, group="g1")]  # the third is too near the others to count
     one, other = Bigram(), Bigram()
-    paper = loop.LoopConfig(env="e", model="m", minibatch=8, epochs=epochs, max_kl=None)
+    paper = loop.LoopConfig(env="e", model="m", minibatch=8, epochs=epochs, max_kl=None, min_advantage=0.05)
     loop.iterate(paper, Learner(one, OptimizerConfig()), played, version=0)
     mine = config(
         "rloo",
         epochs=epochs,
         minibatch=8,
         denominator=8,
-        min_advantage=0.01,
+        min_advantage=0.05,
         loss={"level": "token", "bounds": "loop", "clip_low": 0.1, "clip_high": 0.1},
     )
     iterate(mine, parts(other), played, version=0)
@@ -136,18 +136,10 @@ def test_the_weights_of_a_minibatch_are_a_mean_whatever_its_size() -> None:
     assert float(fixed.weight.sum()) == pytest.approx(4 / 10)
 
 
-def test_small_advantages_count_for_nothing_if_asked() -> None:
-    given = Batch.of(groups(1.0, 0.0, 0.49))
-    chosen = config("grpo", min_advantage=0.1)
-    rows = on_policy.weighted(chosen, chosen.algorithm.credit(given, None).rows, 3)
-    by_episode = torch.zeros(3).index_add(0, rows.episode, rows.weight)
-    assert by_episode.tolist() == pytest.approx([1 / 3, 1 / 3, 0.0])
-
-
 def test_while_the_critic_warms_up_the_policy_stands_still() -> None:
     model, critic = Bigram(), Fitted()
     before = model.table.detach().clone()
-    ppo = config("ppo", values={"warmup": 2}, k=1)
+    ppo = config("ppo", values={"warmup": 2}, k=1, min_advantage=0.5)
     metrics = iterate(ppo, parts(model, critic=critic), groups(1.0, 5.0), version=1)
     assert torch.equal(model.table, before)
     assert "updates" not in metrics
