@@ -75,6 +75,9 @@ class ArcherConfig(TrainConfig):
     """The critic's networks and their optimizer."""
     actor: ActorKind = "reinforce"
     """How the actor learns: ``reinforce`` or ``ppo`` on fresh utterances, ``awr`` on those in the replay."""
+    centred: bool = False
+    """In ``reinforce`` and ``ppo``, take the batch's mean off the advantages (paper: no). Where V lags behind Q all of
+    them are of one sign, which is noise: its expected gradient is 0, and its variance is not."""
     baseline: Literal["none", "token"] = "none"
     """``token``: subtract a critic of prefixes from the advantage (paper: helps where utterances are long)."""
     values: ValuesConfig = ValuesConfig()
@@ -210,7 +213,7 @@ def reinforce(
         rows = parts.reference.scored(rows)
     # A mean over utterances of sums over tokens, as in the paper.
     rows = rows.with_weight(normaliser(rows, "const", denominator=len(utterances)))
-    paid = token_credit(rows, advantage_B, parts.baseline)
+    paid = token_credit(rows, advantage_B - config.centred * advantage_B.mean(), parts.baseline)
     objective = replace(config.loss.objective(), kind="ppo" if config.actor == "ppo" else "reinforce")
     updates: list[Update] = []
     for _ in range(config.epochs if config.actor == "ppo" else 1):

@@ -227,6 +227,27 @@ def test_the_actor_does_what_the_critic_likes(tmp_path: Path, cloned: Path, acto
         assert gained[1] < 0, "what the critic dislikes becomes rarer"
 
 
+def test_centred_advantages_are_those_of_a_critic_without_offset(tmp_path: Path, cloned: Path) -> None:
+    class Shifted(Judge):
+        def advantage(self, states: Any, actions: Any) -> torch.Tensor:
+            return super().advantage(states, actions) + 7.0
+
+    def trained(name: str, judge: Any, centred: bool) -> dict[str, Any]:
+        settings = config(tmp_path / name, cloned / "model", centred=centred, optimizer={"lr": 1e-2})
+        with TrainingRun(settings, "archer") as run:
+            run.begin()
+            run.open(*run.load(settings.model), None, optimizer=settings.optimizer)
+            said = [Utterance((1, 2, 3), (first, 0), (0.0, 0.0)) for first in (5, 6)]
+            archer.reinforce(settings, run, archer.Hierarchy(judge, ArcherRule(), Replay(10)), said)
+            found: dict[str, Any] = run.model.state_dict()
+            return found
+
+    plain, shifted = trained("a", Judge(5), False), trained("b", Shifted(5), True)
+    assert all(torch.allclose(plain[name], shifted[name], atol=1e-4) for name in plain)
+    uncentred = trained("c", Shifted(5), False)
+    assert not all(torch.allclose(plain[name], uncentred[name], atol=1e-3) for name in plain)
+
+
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_a_shipped_configuration_runs_for_two_updates(tmp_path: Path, cloned: Path, path: Path) -> None:
     shrunk = ["steps=2", "warmup=0", "rollouts=2", "critic_steps=1", "actor_steps=1", "batch=4", "progress=false"]
