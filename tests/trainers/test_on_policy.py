@@ -229,6 +229,14 @@ def test_dropped_groups_are_drawn_past_and_a_resumed_run_is_bitwise_the_same(tmp
     assert any(line["groups_dropped"] for line in lines), "the test has something to show"
 
 
+def test_overlapped_play_gives_further_groups_too(tmp_path: Path, cloned: Path) -> None:
+    changes = {"sampling": {"max_rounds": 2}, "overlap": {"enabled": True}, "eval": {"episodes": 0}}
+    result = on_policy.train(running(tmp_path / "run", cloned / "model", "grpo", **changes))
+    lines = read_metrics(result.folder / "metrics.jsonl")
+    assert [line["step"] for line in lines] == [1, 2]
+    assert all(line["groups"] + line["groups_dropped"] == line["tasks_drawn"] for line in lines)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["grpo", "ppo"])
 def test_trap_24_killed_at_random_points_is_bitwise_the_same_run(tmp_path: Path, cloned: Path, name: str) -> None:
