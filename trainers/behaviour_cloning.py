@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from .learning.normalisers import normaliser
 from .learning.rows import pack
 from .runs.metrics import Stopwatch
-from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, minibatch
+from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, minibatch, scheduled
 from .runs.script import script
 from .runs.session import TrainingRun
 from .runs.setup import RunResult
@@ -43,10 +43,7 @@ async def _train(config: CloningConfig, run: TrainingRun) -> RunResult:
     checkpoint = run.begin()
     episodes = await demonstrations(config.demonstrations, run)
     model, tokenizer = run.load(checkpoint.model) if checkpoint else first_model(config, run, episodes)
-    optimizer = config.optimizer
-    if optimizer.total is None:
-        optimizer = optimizer.model_copy(update={"total": config.steps})
-    async with run.open(model, tokenizer, checkpoint, optimizer=optimizer):
+    async with run.open(model, tokenizer, checkpoint, optimizer=scheduled(config)):
         episodes = as_said(episodes, config.demonstrations, run)
         rows = fitting(pack(episodes), model.config.max_position_embeddings)
         await run.evaluate()

@@ -23,7 +23,7 @@ from .critics.token_steps import TokenSteps
 from .learning.normalisers import normaliser
 from .learning.rows import pack
 from .runs.metrics import Stopwatch
-from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, minibatch
+from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, minibatch, scheduled
 from .runs.script import script
 from .runs.session import TrainingRun
 from .runs.setup import RunResult
@@ -65,7 +65,8 @@ async def _train(config: ValueBasedConfig, run: TrainingRun) -> RunResult:
     episodes = await demonstrations(config.demonstrations, run)
     model, tokenizer = run.load(checkpoint.model) if checkpoint else first_model(config, run, episodes)
     online, model = guide(config, model)
-    async with run.open(model, tokenizer, checkpoint, optimizer=config.optimizer):
+    optimizer = scheduled(config)
+    async with run.open(model, tokenizer, checkpoint, optimizer=optimizer):
         episodes = as_said(episodes, config.demonstrations, run)
         rows = fitting(pack(episodes), model.config.max_position_embeddings)
         algorithm = config.algorithm
@@ -77,7 +78,7 @@ async def _train(config: ValueBasedConfig, run: TrainingRun) -> RunResult:
             online,
             model.values,
             algorithm.loss,
-            config.optimizer,
+            optimizer,
             polyak=config.polyak,
             cloning=config.cloning,
             lagged=config.lagged,

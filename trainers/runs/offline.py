@@ -13,6 +13,7 @@ from ...errors import UsageError
 from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...tasks.rng import Rng
+from ..learning.learner import OptimizerConfig
 from ..learning.rows import Rows
 from .demonstrations import DemonstrationConfig, encoded, filtered, play, stored, texts
 from .sampler import TaskSampler
@@ -62,6 +63,13 @@ def first_model(config: OfflineConfig, run: TrainingRun, episodes: Sequence[Epis
     tokenizer = build_tokenizer(config.nano.tokenizer, corpus, vocab_size=config.nano.vocab_size)
     model: Any = build_model(config.nano, tokenizer, seed=config.seed)
     return model.to(config.device, getattr(torch, config.dtype)), tokenizer
+
+
+def scheduled(config: OfflineConfig) -> OptimizerConfig:
+    """The optimizer's settings, with a ``total`` where none is named: every step is one update."""
+    if config.optimizer.total is not None:
+        return config.optimizer
+    return config.optimizer.model_copy(update={"total": config.steps})
 
 
 def as_said(episodes: list[Episode], wanted: DemonstrationConfig, run: TrainingRun) -> list[Episode]:
