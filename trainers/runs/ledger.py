@@ -28,11 +28,13 @@ class Outstanding:
 class Ledger:
     """Who may begin, who is over and who must be trained next.
 
-    The gate lets at most (η + v + 1)·B groups begin by version v. So of those that began by version v − η, at most B
-    are untrained when step v comes, and one batch has room for them all. ``take`` therefore waits for them, and fills
-    up with whoever was over first. It follows that no token is ever more than η versions old when it is trained, that
-    every group that began is trained exactly once, and that a slow episode is waited for and never cancelled
-    (algorithms.md, traps 20 and 25). With η = 0 generation and training alternate.
+    The gate lets at most (η + v + 1)·B groups begin by version v. One that began at version b is to be trained at step
+    b + η at the latest: that is its deadline. ``take`` gives those that were over first, but never so that the groups
+    left over could not all meet theirs: after step v, at most (d − v)·B of them have a deadline of d or before. Where
+    that needs a group that is still being played, it is waited for. By induction the gate keeps this possible, so no
+    token is ever more than η versions old when it is trained, every group that began is trained exactly once, and a
+    slow episode is waited for and never cancelled (algorithms.md, traps 20 and 25). With η = 0 generation and training
+    alternate.
 
     Args:
         batch: B, groups per step.
@@ -94,40 +96,40 @@ class Ledger:
             self._over.append(episode.group_id)
 
     def expect(self, count: int, version: int) -> None:
-        """Note that ``count`` groups are wanted in all for step ``version``.
+        """Note that step ``version`` wants ``count`` groups.
 
-        A step that asks for more than it took already, because it sets some aside (dynamic sampling), gives the places
-        of those back: as many more may begin.
+        A step that asks again, because it sets some of the first aside (dynamic sampling), gives the places of those
+        back: as many more may begin.
         """
         while self.gate.version < version:
             self.gate.advance()
-        untaken, missing = len(self.drawn) - len(self._taken), count - len(self._taken)
-        wanted = self.gate.max_staleness * self.gate.batch + missing - untaken
+        untaken = len(self.drawn) - len(self._taken)
+        wanted = self.gate.max_staleness * self.gate.batch + count - untaken
         self.gate.widen(max(0, wanted - self.gate.room))
 
     def ready(self, count: int) -> bool:
-        """Whether ``take`` has enough, those included that cannot wait for the next version."""
-        return len(self._taken) + len(self._over) >= count and self._due() <= set(self._over)
+        """Whether ``take`` has enough, those included that cannot wait any longer."""
+        return self._chosen(count) is not None
 
     def take(self, count: int) -> list[tuple[Episode, ...]]:
-        """``count`` groups in all for the present step: those that are due, then in the order in which they were over.
+        """``count`` groups for the present step, in the order in which they were over.
 
-        They stay pending until ``trained`` is called: a step that is interrupted, or asks again, takes them again.
+        They stay pending until ``trained`` is called, before all others: a step that is interrupted takes them again.
 
         Raises:
-            UsageError: there are not so many.
+            UsageError: there are not so many, or one that cannot wait is still being played.
             ContractError: a token is older than the bound allows.
         """
-        if not self.ready(count):
-            have = len(self._taken) + len(self._over)
-            raise UsageError(f"{count} groups were asked for and {have} are over; wait until ready()")
-        due = self._due()
-        chosen = sorted(self._over, key=lambda group: group not in due)[: max(0, count - len(self._taken))]
-        self._over = [group for group in self._over if group not in chosen]
-        self._taken += chosen
-        taken = [tuple(sorted(self.drawn[group].episodes, key=_member)) for group in self._taken]
+        chosen = self._chosen(count)
+        if chosen is None:
+            raise UsageError(f"{count} groups were asked for and {len(self._over)} are over; wait until ready()")
+        taken = [tuple(sorted(self.drawn[group].episodes, key=_member)) for group in chosen]
         for episode in (episode for group in taken for episode in group):
             self._check(episode)
+        self._over = [group for group in self._over if group not in chosen]
+        self._taken += chosen
+        first = {group: place for place, group in enumerate(self._taken)}
+        self.pending.sort(key=lambda episode: first.get(episode.group_id, len(first)))
         return taken
 
     def trained(self) -> None:
@@ -160,9 +162,22 @@ class Ledger:
         """Positions of tasks that were drawn and whose episodes are not all over."""
         return sorted(d.position for d in self.drawn.values() if len(d.episodes) < self.group_size)
 
-    def _due(self) -> set[str]:
-        oldest = self.gate.version - self.gate.max_staleness
-        return {group for group, drawn in self.drawn.items() if drawn.born <= oldest} - set(self._taken)
+    def _chosen(self, count: int) -> list[str] | None:
+        """Which of those that are over to take: the first, but for those that the deadlines demand."""
+        version, bound = self.gate.version, self.gate.max_staleness
+        untaken = [one.born + bound for group, one in self.drawn.items() if group not in set(self._taken)]
+        chosen: set[str] = set()
+        for last in range(version, version + bound + 1):
+            late = sum(deadline <= last for deadline in untaken) - (last - version) * self.gate.batch
+            able = [group for group in self._over if self.drawn[group].born + bound <= last]
+            missing = min(count, late) - sum(group in chosen for group in able)
+            more = [group for group in able if group not in chosen][: max(0, missing)]
+            if len(more) < missing:
+                return None
+            chosen.update(more)
+        rest = [group for group in self._over if group not in chosen]
+        chosen.update(rest[: count - len(chosen)])
+        return [group for group in self._over if group in chosen] if len(chosen) == count else None
 
     def _check(self, episode: Episode) -> None:
         version, bound = self.gate.version, self.gate.max_staleness

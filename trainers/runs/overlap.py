@@ -102,7 +102,7 @@ class Overlapped:
         return self._busy.seconds
 
     async def collect(self, version: int, tasks: int, group_size: int) -> Collected:
-        """``tasks`` groups for the step that makes version ``version + 1``; asked again for more, those come on top.
+        """``tasks`` groups for the step that makes version ``version + 1``; asked again within it, further ones.
 
         Raises:
             UsageError: the size of groups changed within the run.

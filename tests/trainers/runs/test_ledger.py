@@ -53,7 +53,7 @@ class World:
         self.ledger = Ledger(batch=self.batch, group_size=self.group_size, max_staleness=self.bound, steps=self.steps)
         drawn = [(name(position), Outstanding(position, born)) for position, born in saved.drawn]
         self.ledger.restore(self.version, drawn, saved.pending)
-        self.asked = 0
+        self.got: list[tuple[Episode, ...]] = []
 
     def save(self) -> None:
         drawn = tuple((one.position, one.born) for one in self.ledger.drawn.values())
@@ -68,43 +68,40 @@ class World:
     def finish(self, choice: int) -> None:
         """One episode of some group is over; it was begun when its group was, or later, and says so."""
         playing = [one for one in self.ledger.drawn.values() if len(one.episodes) < self.group_size]
-        if playing:
+        if playing:  # any of them, late ones before early ones too
             one = playing[choice % len(playing)]
             missing = set(range(self.group_size)) - {int(e.episode_id.split("-")[1]) for e in one.episodes}
             self.ledger.finish(over(name(one.position), sorted(missing)[choice % len(missing)], version=one.born))
 
+    def ask(self, count: int) -> bool:
+        """``count`` groups for the present step, if they are over."""
+        self.ledger.expect(count, self.version)
+        if not self.ledger.ready(count):
+            return False
+        self.got += self.ledger.take(count)
+        return True
+
     def learn(self, extra: int = 0) -> bool:
         """A step, if enough is over; one that sets groups aside asks for ``extra`` more."""
-        if self.version == self.steps:
+        if self.version == self.steps or (not self.got and not self.ask(self.batch)):
             return False
-        self.asked = max(self.asked, self.batch)
-        self.ledger.expect(self.asked, self.version)
-        if not self.ledger.ready(self.asked):
+        missing = self.batch + extra - len(self.got)
+        if extra and missing > 0 and not self.ask(missing):
             return False
-        first = self.ledger.take(self.asked)
-        if self.asked < self.batch + extra:
-            self.asked = self.batch + extra
-            self.ledger.expect(self.asked, self.version)
-            if not self.ledger.ready(self.asked):
-                return False
-        taken = self.ledger.take(self.asked)
-        assert taken[: len(first)] == first, "what a step took it keeps"
-        for group in taken:
-            assert len(group) == self.group_size
+        for group in self.got:
             assert [int(e.episode_id.split("-")[1]) for e in group] == list(range(self.group_size))
             ages = [self.version - v for e in group for t in e.turns for v in t.versions]
             assert max(ages) <= self.bound, "no token is older than the bound when it is trained"
             self.trained.append(int(group[0].group_id[1:]))
         self.ledger.trained()
-        self.version += 1
-        self.asked = 0
+        self.version, self.got = self.version + 1, []
         return True
 
     def step(self, extra: int = 0) -> None:
         """Play fairly until one more step is learnt."""
         for _ in range(200):
             self.begin()
-            self.finish(self.cursor)
+            self.finish(7 * self.cursor + len(self.ledger.pending))
             if self.version == self.steps or self.learn(extra):
                 return
         raise AssertionError(f"the run is stuck at version {self.version}")
@@ -126,9 +123,9 @@ def play(world: World, chosen: list[tuple[str, int]], extra: int = 0) -> None:
         elif move == "f":
             world.finish(choice)
         elif move == "l":
-            world.learn(extra if choice % 2 else 0)
+            world.learn(extra)
         elif move == "L":
-            world.step(extra if choice % 2 else 0)
+            world.step(extra)
         elif move == "s":
             world.save()
         elif move == "k":
@@ -193,6 +190,27 @@ def test_who_is_over_first_is_taken_first_but_who_is_due_comes_before() -> None:
     assert not ledger.ready(2)
     ledger.finish(over("g0", 0, version=1))
     assert [group[0].group_id for group in ledger.take(2)] == ["g1", "g0"]
+
+
+def test_who_began_early_is_waited_for_before_it_is_too_late_for_all_of_them() -> None:
+    """Three groups of version 0 are left at version 1, and step 2 has room for two: step 1 waits for one of them."""
+    ledger = Ledger(batch=2, group_size=1, max_staleness=2, steps=9)
+    for position in range(6):
+        ledger.begin(position, name(position))
+    for position in (0, 1):
+        ledger.finish(over(name(position), 0))
+    ledger.expect(2, 0)
+    ledger.take(2)
+    ledger.trained()
+    ledger.expect(2, 1)
+    for position in (6, 7):
+        ledger.begin(position, name(position))
+        ledger.finish(over(name(position), 0, version=1))
+    assert not ledger.ready(2), "four began at version 0 and must be trained at step 2, with room for two"
+    ledger.finish(over("g5", 0))
+    assert not ledger.ready(2)
+    ledger.finish(over("g3", 0))
+    assert [group[0].group_id for group in ledger.take(2)] == ["g5", "g3"]
 
 
 def test_a_step_that_trains_too_little_is_told_when_tokens_get_too_old() -> None:
