@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import random
 import statistics
 import subprocess
@@ -105,7 +106,11 @@ class Side:
     def __init__(self, name: str, python: str, folder: Path) -> None:
         self.name = name
         self.process = subprocess.Popen(
-            [python, str(WORKER), name, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [python, "-W", "ignore", str(WORKER), name, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"TQDM_DISABLE": "1"},
         )
         self.loaded = self._answer()
 
