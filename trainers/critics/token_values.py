@@ -11,11 +11,16 @@ from typing import Any, Literal
 import pydantic
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from transformers import AutoModelForCausalLM
 
 from ...agents.nano import NanoConfig, build_model
+from ...agents.transformers_policy import load_weights
 from ...config import Config
 from ...errors import DivergedError, UsageError
 from ...tasks.rng import Rng
+from ..learning.lora import adapted, merged
+from ..learning.parallel import unsharded
 from ..learning.rows import Rows
 from .scaling import TargetScale
 
@@ -293,10 +298,22 @@ def token_values(
 
 
 def backbone_copy(model: Any) -> Any:
-    """An independent copy of a causal language model without its output layer; adapters are merged into it."""
+    """An independent, whole copy of a causal language model without its output layer; adapters are merged into it.
+
+    Where a model is sharded over processes, all of them have to ask at once; each gets the same copy, and since each
+    fits it to the same rows, the copies stay the same.
+    """
     if hasattr(model, "merge_and_unload"):
         return copy.deepcopy(model).merge_and_unload().base_model
-    return copy.deepcopy(model.base_model)
+    if not adapted(model) and not any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+        return copy.deepcopy(model.base_model)
+    state = unsharded(dict(model.state_dict()))
+    with torch.random.fork_rng(devices=[]):
+        made: Any = AutoModelForCausalLM
+        whole = made.from_config(copy.deepcopy(model.config))
+    load_weights(whole, merged(model, state) if adapted(model) else state)
+    like = next(model.parameters())
+    return whole.to(like.device, like.dtype).base_model
 
 
 def _batches(prompts: Sequence[tuple[int, ...]], budget: int) -> Iterable[list[int]]:
