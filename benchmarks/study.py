@@ -256,6 +256,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--docs", type=Path, default=HERE.parent / "docs", help="where report writes")
     parser.add_argument("--retry", action="store_true", help="start runs again that failed before")
     words = parser.parse_args(argv)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's SIGTERM is Ctrl-C
     try:
         if words.study == "report":
             names = words.studies or [path.parent.name for path in sorted(words.out.glob("*/results.jsonl"))]
@@ -273,8 +274,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stopped:
-        print(f"stopped {stopped}; the same command goes on".replace("  ", " "), file=sys.stderr)
+        print(f"{str(stopped) or 'stopped'}; the same command goes on", file=sys.stderr)
         return INTERRUPTED
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":
