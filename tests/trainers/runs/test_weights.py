@@ -190,13 +190,13 @@ async def test_an_action_goes_on_across_an_update_and_its_row_says_which_token_i
             parameter.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
     assert policy.passes == 2
     sending = asyncio.create_task(Copied(policy, learnt, Probe(prompt)).send(1))
+    while policy.version == 0:  # noqa: ASYNC110 - between two passes nobody holds the weights, so they come in
+        await asyncio.sleep(0)
     for _ in range(30):
         policy.go.release()
     await sending
     said = await speaking
-    assert said.versions[:2] == (0, 0)
-    assert said.versions[-1] == 1
-    assert list(said.versions) == sorted(said.versions)
+    assert said.versions == (0, 0, 1, 1, 1)
     (row,) = merge(episode([replace(turn(prompt, said.token_ids), logprobs=said.logprobs, versions=said.versions)]))
     assert row.versions[-5:] == said.versions, "rows carry it"
     assert row.logprobs[-5:] == said.logprobs
