@@ -5,7 +5,7 @@ clone, with the same settings and as many episodes on every side: one side plays
 the two with a bound on staleness. Seconds are of the training steps alone; the return is measured afterwards, on the
 maze without delays. Sides alternate within a seed. Intervals are 95 % Student intervals over seeds.
 
-Run: python benchmarks/async_training.py [--seeds 3] [--steps 16] [--staleness 1 3] [--json FILE]
+Run: python benchmarks/async_training.py [--seeds 3] [--steps 12] [--staleness 1 3] [--json FILE]
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def main() -> None:
     """Run all sides with all seeds, print the table, and write the numbers if asked to."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--tasks", type=int, default=4)
     parser.add_argument("--k", type=int, default=4)
     parser.add_argument("--lr", type=float, default=1e-3)
@@ -202,7 +202,7 @@ def main() -> None:
         for seed in range(arguments.seeds):
             for side in sides:
                 runs.append(ran(Path(scratch, f"{side}-{seed}"), start, side, seed, arguments))
-    console = Console()
+    console = Console(width=160)
     console.print(table(runs, sides))
     console.print(
         f"the clone returned {runs[0].before:.1f}; {arguments.tasks * arguments.k * arguments.steps} episodes"
