@@ -132,13 +132,16 @@ def world(device: str = "cpu") -> Iterator[World]:
         device = f"cuda:{os.environ['LOCAL_RANK']}"
         torch.cuda.set_device(device)
         dist.init_process_group("cpu:gloo,cuda:nccl", timeout=PATIENCE)
-    if dist.get_rank() > 0:
-        # Ctrl-C reaches every process. They stop together, when the one that leads says so.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
+    # Ctrl-C, or what torchrun makes of it, reaches every process. They stop together, when the one that leads says so.
+    leads = dist.get_rank() == 0
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGTERM, (lambda *_: signal.raise_signal(signal.SIGINT)) if leads else signal.SIG_IGN)
+    signal.signal(signal.SIGINT, before[signal.SIGINT] if leads else signal.SIG_IGN)
     try:
         yield World(dist.get_rank(), dist.get_world_size(), device)
     finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
         dist.destroy_process_group()
 
 

@@ -97,11 +97,7 @@ class TrainingRun:
         self._stack.close()
 
     def begin(self) -> Checkpoint | None:
-        """Start the folder, or find the checkpoint to continue from (none, if the run died before its first).
-
-        Raises:
-            UsageError: the folder is taken, or the run in it cannot be resumed with these settings.
-        """
+        """Start the folder, or find the checkpoint to continue from: see ``RunFolder.entered``."""
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
         if not self.world.leads:
