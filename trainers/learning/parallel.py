@@ -110,6 +110,11 @@ class World:
 ALONE = World()
 
 
+def processes() -> int:
+    """How many processes ``torchrun`` started; 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
 @contextmanager
 def world(device: str = "cpu") -> Iterator[World]:
     """The processes that ``torchrun`` started, joined until the block is left; without it, this one alone.
@@ -120,7 +125,7 @@ def world(device: str = "cpu") -> Iterator[World]:
     Raises:
         UsageError: a device that is the same for all of them.
     """
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+    size = processes()
     if size == 1:
         yield World(device=device)
         return

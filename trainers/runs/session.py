@@ -17,7 +17,7 @@ from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...rollouts.store import EpisodeStore, load_episodes
 from ..learning.learner import Learner, OptimizerConfig
-from ..learning.parallel import ALONE, shard, world
+from ..learning.parallel import ALONE, processes, shard, world
 from .checkpoint import Checkpoint, Stateful
 from .collect import Collected, collect
 from .early_stop import EarlyStop
@@ -83,9 +83,9 @@ class TrainingRun:
 
     def __enter__(self) -> Self:
         config = self.config
-        self.world = self._stack.enter_context(world(config.device))
-        if self.world.size > 1 and not self._together:
+        if processes() > 1 and not self._together:
             raise UsageError(f"{self.folder.algorithm} trains in one process; start it without torchrun")
+        self.world = self._stack.enter_context(world(config.device))
         if self.world.leads:
             self._stack.enter_context(self.folder.held())
         self.files = ModelFiles(config.dtype, lora=config.lora, seed=config.seed, world=self.world)
