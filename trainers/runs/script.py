@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -34,6 +35,7 @@ def script(config_type: type[C], train: Callable[[C], RunResult], argv: Sequence
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="settings, e.g. optimizer.lr=1e-4")
     words = parser.parse_args(argv)
     config: C | None = None
+    leads = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started, one says how it went
     try:
         config = load_config(config_type, words.config, words.overrides)
         result = train(config)
@@ -42,11 +44,11 @@ def script(config_type: type[C], train: Callable[[C], RunResult], argv: Sequence
         return 2
     except KeyboardInterrupt:
         where = f" in {config.out}" if config else ""
-        print(f"stopped; the run{where} continues with resume=true", file=sys.stderr)
+        if leads:
+            print(f"stopped; the run{where} continues with resume=true", file=sys.stderr)
         return INTERRUPTED
-    if result.note:
-        print(result.note)
-    print(f"{result.steps} steps; model: {result.model}")
+    if leads:
+        print(*filter(None, [result.note, f"{result.steps} steps; model: {result.model}"]), sep="\n")
     return 0
 
 
