@@ -45,8 +45,8 @@ class ValueHeads(nn.Module):
     def start_at(self, value: float) -> None:
         """Let every Q and V of fresh heads be ``value``.
 
-        At the mean return of the data, what is never shown is not better than it; at 0, where returns are negative, it
-        would be better than anything.
+        At the least return of the data, what is never shown looks no better than anything that is; at 0, where returns
+        are negative, it would look better than all.
         """
         for head in (*self.q, *([] if self.v is None else [self.v])):
             head[-1].bias.fill_(value)

@@ -40,6 +40,9 @@ class ValueBasedConfig(OfflineConfig):
     """How far values count when the model acts; 0 is π_β (LMRL-Gym: 8 in mazes). It may change on resume."""
     polyak: float = pydantic.Field(default=0.005, gt=0, le=1)
     """Share of the learnt weights that the targets take over at every step (LMRL-Gym: 0.005, over 100,000 of steps)."""
+    warmup: int = pydantic.Field(default=0, ge=0)
+    """Steps at first in which Q is regressed on the demonstrations' returns: bootstrapping then starts from values that
+    tell states apart (0 in the paper)."""
     lagged: bool = False
     """Take V of the next state from the targets too: calmer where few episodes reach an end. ILQL does not."""
     cloning: float = pydantic.Field(default=0.0, ge=0)
@@ -72,7 +75,7 @@ async def _train(config: ValueBasedConfig, run: TrainingRun) -> RunResult:
         algorithm = config.algorithm
         steps = TokenSteps.of(episodes, rows, gamma=algorithm.gamma, per=algorithm.discount_per)
         for values in (online, model.values):  # what a checkpoint holds comes after, from keep()
-            values.heads.start_at(float(steps.tokens(rows).return_N.mean()))
+            values.heads.start_at(float(steps.tokens(rows).return_N.min()))
         learner = TokenLearner(
             model.policy,
             online,
@@ -82,6 +85,7 @@ async def _train(config: ValueBasedConfig, run: TrainingRun) -> RunResult:
             polyak=config.polyak,
             cloning=config.cloning,
             lagged=config.lagged,
+            warmup=config.warmup,
             dump=run.folder.dump,
         )
         run.keep("values", learner)

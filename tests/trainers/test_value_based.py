@@ -192,6 +192,20 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_the_batch_saved(cloned: Pat
     assert learner.dump.exists()
 
 
+def test_the_first_updates_regress_on_returns_if_asked(cloned: Path) -> None:
+    bench = Bench(cloned)
+    learner, goals = bench.learner(), []
+    learner.warmup = 2
+    loss = learner.loss
+    learner.loss = lambda estimates, tokens: (
+        goals.append(tokens.reward_N + tokens.discount_N * estimates.next_N) or loss(estimates, tokens)  # type: ignore[func-returns-value]
+    )
+    for _ in range(3):
+        learner.step(bench.rows, bench.steps)
+    returns = bench.steps.tokens(bench.rows).return_N
+    assert [torch.equal(goal, returns) for goal in goals] == [True, True, False]
+
+
 def test_averaging_is_exact_and_none_where_the_two_are_one() -> None:
     one, other = torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)
     expected = 0.75 * one.weight.detach() + 0.25 * other.weight.detach()

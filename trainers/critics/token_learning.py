@@ -55,6 +55,7 @@ class TokenLearner:
         polyak: share of the online weights that a target takes over at each update.
         cloning: weight of the cloning loss.
         lagged: take V of the next state from the targets too; ILQL takes it from the values that learn.
+        warmup: how many of the first updates regress Q on the returns that the data shows.
         dump: where a batch with a non-finite loss is saved.
     """
 
@@ -69,10 +70,11 @@ class TokenLearner:
         polyak: float,
         cloning: float = 0.0,
         lagged: bool = False,
+        warmup: int = 0,
         dump: Path | None = None,
     ) -> None:
         self.policy, self.online, self.target, self.loss, self.options = policy, online, target, loss, options
-        self.polyak, self.cloning, self.lagged, self.dump = polyak, cloning, lagged, dump
+        self.polyak, self.cloning, self.lagged, self.warmup, self.dump = polyak, cloning, lagged, warmup, dump
         self.updates = 0
         learning: list[nn.Module] = [online, policy] if cloning or online.backbone is None else [online]
         self._parameters = [p for module in learning for p in module.parameters() if p.requires_grad]
@@ -96,6 +98,8 @@ class TokenLearner:
         metrics: dict[str, float] = {}
         for part in rows.microbatches(self.options.microbatch_tokens):
             tokens = steps.tokens(part)
+            if self.updates < self.warmup:
+                tokens = tokens.as_returns()
             tokens = Tokens(*(getattr(tokens, name).to(device) for name in tokens.__dataclass_fields__))
             estimates = self._estimates(part, tokens, prompt_value_P)
             loss, terms = self.loss(estimates, tokens)

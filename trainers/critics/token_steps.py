@@ -7,7 +7,7 @@ what an environment said in between is no step (algorithms.md, trap 12), and the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -42,6 +42,13 @@ class Tokens:
     return_N: Tensor
     successor_N: Tensor
     weight_N: Tensor
+
+    def as_returns(self) -> Tokens:
+        """The same tokens, each paid its whole return at once, and nothing after it: Monte-Carlo targets."""
+        nowhere_N = torch.full_like(self.successor_N, NOWHERE)
+        return replace(
+            self, reward_N=self.return_N, discount_N=torch.zeros_like(self.discount_N), successor_N=nowhere_N
+        )
 
     def following(self, value_N: Tensor, prompt_value_P: Tensor) -> Tensor:
         """The value of the state after each token, ``[N]``.

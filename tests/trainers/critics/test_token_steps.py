@@ -94,6 +94,14 @@ def test_values_of_successors_come_from_the_row_or_from_the_prompt() -> None:
     assert found.following(value_N, torch.tensor([7.0])).tolist() == [20, 7, 40, 0]
 
 
+def test_as_returns_everything_is_paid_at_once() -> None:
+    found, _ = tokens([TWO])
+    at_once = found.as_returns()
+    assert at_once.reward_N.tolist() == [2, 2, 2, 2]
+    assert not at_once.discount_N.any()
+    assert at_once.following(torch.ones(4), torch.zeros(0)).tolist() == [0, 0, 0, 0]
+
+
 drawn = st.lists(
     st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(-4, 4), st.booleans()), min_size=1, max_size=5
 )
