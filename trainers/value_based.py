@@ -39,7 +39,7 @@ class ValueBasedConfig(OfflineConfig):
     beta: float = pydantic.Field(default=8.0, ge=0)
     """How far values count when the model acts; 0 is π_β (LMRL-Gym: 8 in mazes). It may change on resume."""
     polyak: float = pydantic.Field(default=0.005, gt=0, le=1)
-    """Share of the learnt weights that the targets take over at every step (LMRL-Gym: 0.005, over 100,000 of steps)."""
+    """Share of the learnt weights that the targets take over at every step (LMRL-Gym: 0.005)."""
     warmup: int = pydantic.Field(default=0, ge=0)
     """Steps at first in which Q is regressed on the demonstrations' returns: bootstrapping then starts from values that
     tell states apart (0 in the paper)."""
