@@ -101,9 +101,16 @@ class RunningBatch:
         return self._forward(self._rows, last, [row.cached + 1 for row in self._rows], self._cache)
 
     def _prefill(self, rows: list[Row]) -> Part:
-        longest = max(len(row.prompt) for row in rows)
-        padded = [[0] * (longest - len(row.prompt)) + list(row.prompt) for row in rows]
-        return self._forward(rows, padded, [len(row.prompt) for row in rows], empty_cache())
+        # A prompt that several rows share (a group's first turn, utterances in one state) is read once.
+        readers = list({row.prompt: row for row in rows}.values())
+        longest = max(len(row.prompt) for row in readers)
+        padded = [[0] * (longest - len(row.prompt)) + list(row.prompt) for row in readers]
+        read = self._forward(readers, padded, [len(row.prompt) for row in readers], empty_cache())
+        if len(readers) == len(rows):
+            return read
+        number = {row.prompt: index for index, row in enumerate(readers)}
+        place = [number[row.prompt] for row in rows]
+        return Part(rows, read.logits[place], joined([(read.cache, place)], longest))
 
     def _forward(self, rows: list[Row], tokens: list[list[int]], lengths: list[int], cache: Cache) -> Part:
         """Read ``tokens`` [rows, new]; the last ``lengths`` positions of a row are its own, the rest padding."""

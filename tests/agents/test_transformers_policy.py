@@ -226,6 +226,23 @@ def test_buckets_keep_every_row_once_and_waste_little(lengths: list[int]) -> Non
         assert max(sizes) <= 2 * min(sizes) + 16, "more than half of a prefill is padding"
 
 
+async def test_a_prompt_that_requests_share_is_read_once_and_each_goes_on_by_itself() -> None:
+    model, rng = nano(), random.Random(7)
+    shared, other = prompt_of(rng), prompt_of(rng)
+    read: list[int] = []
+    hook = model.register_forward_pre_hook(
+        lambda _, args, kwargs: read.append(len(kwargs["input_ids"])), with_kwargs=True
+    )
+    policy = TransformersPolicy(model, TOKENIZER)
+    asked = [policy.generate(p, Sampling(max_tokens=6, seed=i)) for i, p in enumerate([shared, other, *[shared] * 6])]
+    answers = await asyncio.gather(*asked)
+    hook.remove()
+    assert read[0] == 2, f"two different prompts are read, not eight: rows per pass {read}"
+    assert len({answer.token_ids for answer in answers}) > 4, "what is said is each request's own"
+    for prompt, answer in zip([shared, other, *[shared] * 6], answers, strict=True):
+        assert list(answer.logprobs) == pytest.approx(score(prompt, answer.token_ids, model=model), abs=1e-4)
+
+
 async def test_dropout_is_off_while_sampling_and_the_training_mode_comes_back() -> None:
     """Trap 23: a model left in training mode gives the log-probabilities of evaluation mode, bit for bit."""
     model = nano(attention_dropout=0.5)
