@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..errors import UsageError
 from ..tasks.rng import Rng
-from .algorithms.archer import ActorKind, ArcherRule, CriticKind, awr_weight, token_credit
+from .algorithms.archer import ActorKind, ArcherRule, Centring, CriticKind, awr_weight, centred, token_credit
 from .critics.encoders import encoder_named
 from .critics.replay import Replay
 from .critics.token_values import ValuesConfig, token_values
@@ -75,9 +75,12 @@ class ArcherConfig(TrainConfig):
     """The critic's networks and their optimizer."""
     actor: ActorKind = "reinforce"
     """How the actor learns: ``reinforce`` or ``ppo`` on fresh utterances, ``awr`` on those in the replay."""
-    centred: bool = False
-    """In ``reinforce`` and ``ppo``, take the batch's mean off the advantages (paper: no). Where V lags behind Q all of
-    them are of one sign, which is noise: its expected gradient is 0, and its variance is not."""
+    utterances: int = pydantic.Field(default=1, ge=1)
+    """Fresh utterances in each state of an actor update (paper: 1); ``batch`` counts utterances either way."""
+    centred: Centring = "none"
+    """What is taken off the advantages of ``reinforce`` and ``ppo`` (paper: ``none``): the mean of the ``batch``, or of
+    the *other* utterances in the same ``state``. An error of V is noise: its expected gradient is 0, its variance is
+    not, and among utterances in one state it cancels."""
     baseline: Literal["none", "token"] = "none"
     """``token``: subtract a critic of prefixes from the advantage (paper: helps where utterances are long)."""
     values: ValuesConfig = ValuesConfig()
@@ -193,11 +196,12 @@ async def learn_actor(config: ArcherConfig, run: TrainingRun, parts: Hierarchy) 
     updates: list[Update] = []
     for number in range(config.actor_steps):
         rng = Rng("archer", config.seed, run.step, "actor", number)
-        batch = parts.replay.sample(config.batch, rng)
         if config.actor == "awr":
-            updates.append(imitate(config, run, parts, batch))
+            updates.append(imitate(config, run, parts, parts.replay.sample(config.batch, rng)))
         else:
-            fresh = await fresh_utterances(run.agent, [each.state_ids for each in batch], rng)
+            batch = parts.replay.sample(-(-config.batch // config.utterances), rng)
+            states = [each.state_ids for each in batch for _ in range(config.utterances)]
+            fresh = await fresh_utterances(run.agent, states, rng)
             updates += reinforce(config, run, parts, fresh.utterances)
         await run.weights.send(run.step)  # the next utterances are those of the policy as it is now
     return summary(updates)
@@ -213,7 +217,8 @@ def reinforce(
         rows = parts.reference.scored(rows)
     # A mean over utterances of sums over tokens, as in the paper.
     rows = rows.with_weight(normaliser(rows, "const", denominator=len(utterances)))
-    paid = token_credit(rows, advantage_B - config.centred * advantage_B.mean(), parts.baseline)
+    compared_B = centred(advantage_B, [said.prompt_ids for said in utterances], config.centred)
+    paid = token_credit(rows, compared_B, parts.baseline)
     objective = replace(config.loss.objective(), kind="ppo" if config.actor == "ppo" else "reinforce")
     updates: list[Update] = []
     for _ in range(config.epochs if config.actor == "ppo" else 1):

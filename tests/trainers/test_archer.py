@@ -232,7 +232,7 @@ def test_centred_advantages_are_those_of_a_critic_without_offset(tmp_path: Path,
         def advantage(self, states: Any, actions: Any) -> torch.Tensor:
             return super().advantage(states, actions) + 7.0
 
-    def trained(name: str, judge: Any, centred: bool) -> dict[str, Any]:
+    def trained(name: str, judge: Any, centred: str) -> dict[str, Any]:
         settings = config(tmp_path / name, cloned / "model", centred=centred, optimizer={"lr": 1e-2})
         with TrainingRun(settings, "archer") as run:
             run.begin()
@@ -242,9 +242,9 @@ def test_centred_advantages_are_those_of_a_critic_without_offset(tmp_path: Path,
             found: dict[str, Any] = run.model.state_dict()
             return found
 
-    plain, shifted = trained("a", Judge(5), False), trained("b", Shifted(5), True)
+    plain, shifted = trained("a", Judge(5), "none"), trained("b", Shifted(5), "batch")
     assert all(torch.allclose(plain[name], shifted[name], atol=1e-4) for name in plain)
-    uncentred = trained("c", Shifted(5), False)
+    uncentred = trained("c", Shifted(5), "none")
     assert not all(torch.allclose(plain[name], uncentred[name], atol=1e-3) for name in plain)
 
 

@@ -6,6 +6,7 @@ implicit Q-learning of Kostrikov et al. (arXiv 2110.06169) for its offline form.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,10 +16,12 @@ from torch import Tensor
 from ...errors import UsageError
 from ..critics.utterance import Known
 from ..critics.values import Values
+from ..learning.advantages import leave_one_out
 from ..learning.rows import Rows
 
 CriticKind = Literal["td", "mc", "iql"]
 ActorKind = Literal["reinforce", "ppo", "awr"]
+Centring = Literal["none", "batch", "state"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,22 @@ def expectile_loss(difference: Tensor, expectile: float) -> Tensor:
 def awr_weight(advantage_B: Tensor, *, beta: float, cap: float) -> Tensor:
     """``min(exp(A/β), cap)``: advantage-weighted regression (arXiv 1910.00177, eq. 5; 2110.06169, eq. 7)."""
     return (advantage_B / beta).clamp(max=torch.tensor(cap).log().item()).exp()
+
+
+def centred(advantage_B: Tensor, states: Sequence[tuple[int, ...]], among: Centring) -> Tensor:
+    """``A_b`` less the mean of all of the batch, or of the *others* in the same state; alone in its state, ``A_b``.
+
+    Whatever depends on the state alone may be subtracted and changes no expectation; other utterances in the state are
+    drawn independently of this one.
+    """
+    if among == "none":
+        return advantage_B
+    if among == "batch":
+        return advantage_B - advantage_B.mean()
+    number = {state: index for index, state in enumerate(dict.fromkeys(states))}
+    state_B = torch.tensor([number[state] for state in states], device=advantage_B.device)
+    alone_B = torch.bincount(state_B)[state_B] == 1
+    return torch.where(alone_B, advantage_B, leave_one_out(advantage_B, state_B))
 
 
 def token_credit(rows: Rows, advantage_B: Tensor, baseline: Values | None = None) -> Rows:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from turnwise.errors import UsageError
+from turnwise.trainers.algorithms import archer
 from turnwise.trainers.algorithms.archer import ArcherRule, awr_weight, expectile_loss, token_credit
 from turnwise.trainers.critics.utterance import Known
 from turnwise.trainers.learning.rows import Rows
@@ -107,3 +108,14 @@ def test_every_token_is_paid_its_utterances_advantage_less_the_baseline() -> Non
     assert paid.advantage.tolist() == [0, 0, 2, 2, 0, -3], "trap 6: the last token, the stop, is paid like the others"
     less = token_credit(rows, torch.tensor([2.0, -3.0]), Steps())  # type: ignore[arg-type]
     assert less.advantage.tolist() == [0, 0, 2 - 2, 2 - 3, 0, -3 - 5]
+
+
+def test_what_is_said_in_one_state_is_compared_among_itself() -> None:
+    advantage_B = torch.tensor([1.0, 3.0, 8.0, 5.0, -2.0])
+    states = [(1,), (1,), (2,), (1,), (3,)]
+    expected = [1 - (3 + 5) / 2, 3 - (1 + 5) / 2, 8.0, 5 - (1 + 3) / 2, -2.0]
+    torch.testing.assert_close(archer.centred(advantage_B, states, "state"), torch.tensor(expected))
+    torch.testing.assert_close(archer.centred(advantage_B, states, "batch"), advantage_B - 3.0)
+    assert archer.centred(advantage_B, states, "none") is advantage_B
+    shifted = archer.centred(advantage_B + torch.tensor([9.0, 9.0, 0.0, 9.0, 0.0]), states, "state")
+    torch.testing.assert_close(shifted, torch.tensor(expected), msg="an error of V in a state changes nothing there")
