@@ -227,7 +227,7 @@ def reinforce(
         if update.aborted:
             break
     if parts.baseline is not None:
-        parts.baseline.fit(rows, rows.with_advantage(advantage_B).advantage)
+        parts.baseline.fit(rows, rows.with_advantage(compared_B).advantage)  # what it is taken off
     return updates
 
 

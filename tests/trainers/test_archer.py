@@ -248,6 +248,31 @@ def test_centred_advantages_are_those_of_a_critic_without_offset(tmp_path: Path,
     assert not all(torch.allclose(plain[name], uncentred[name], atol=1e-3) for name in plain)
 
 
+@pytest.mark.parametrize("centred", ["none", "batch", "state"])
+def test_a_token_baseline_is_fitted_to_what_it_is_taken_off(tmp_path: Path, cloned: Path, centred: str) -> None:
+    """Fitted to what was not centred, it would put back the offset that centring takes off."""
+    fitted: list[torch.Tensor] = []
+
+    class Baseline:
+        def values(self, rows: Any) -> torch.Tensor:
+            return torch.zeros(len(rows))
+
+        def fit(self, rows: Any, target_T: torch.Tensor) -> dict[str, float]:
+            fitted.append(target_T[rows.mask])
+            return {}
+
+    settings = config(tmp_path / "run", cloned / "model", centred=centred)
+    with TrainingRun(settings, "archer") as run:
+        run.begin()
+        run.open(*run.load(settings.model), None, optimizer=settings.optimizer)
+        said = [Utterance((1, 2, 3), (first, 0), (0.0, 0.0)) for first in (5, 6)]
+        judge, baseline = Judge(5), Baseline()
+        parts = archer.Hierarchy(judge, ArcherRule(), Replay(10), baseline)  # type: ignore[arg-type]
+        archer.reinforce(settings, run, parts, said)
+    a = {"none": 1.0, "batch": 1.0, "state": 2.0}[centred]
+    assert fitted[0].tolist() == [a, a, -a, -a]
+
+
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_a_shipped_configuration_runs_for_two_updates(tmp_path: Path, cloned: Path, path: Path) -> None:
     shrunk = ["steps=2", "warmup=0", "rollouts=2", "critic_steps=1", "actor_steps=1", "batch=4", "progress=false"]

@@ -103,7 +103,7 @@ def token_credit(rows: Rows, advantage_B: Tensor, baseline: Values | None = None
     """Every token of utterance b is paid ``A_b``, less the baseline ``b_t`` of its prefix if there is one.
 
     Section 3.4 of the paper: the baseline depends on state and prefix alone, so that no expectation changes; it is
-    itself fitted to A (``Values.fit``), and helps where utterances are long.
+    itself fitted to what it is taken off (``Values.fit``), and helps where utterances are long.
 
     Args:
         rows: one episode per utterance, as ``learning.utterances`` packs them.
