@@ -21,7 +21,7 @@ from .loss import Diagnostics
 from .objective import Objective, objective_loss
 from .parallel import ALONE, Part, World, sharded_like, unsharded
 from .rows import Layout, Rows, Unit
-from .scoring import Scores, score
+from .scoring import Scores, refuse_unless_packable, score
 
 
 class OptimizerConfig(Config):
@@ -88,6 +88,9 @@ class Learner:
         dump: where a batch with a non-finite loss is saved.
         world: the processes that learn together. All of them call every method with the same arguments and get the
             same results; the model is sharded over them (``parallel.shard``).
+
+    Raises:
+        UsageError: the layout is ``packed``, and the model cannot tell rows apart.
     """
 
     def __init__(
@@ -100,6 +103,8 @@ class Learner:
         world: World = ALONE,
     ) -> None:
         self.model = model.eval()
+        if options.layout == "packed":
+            refuse_unless_packable(model)
         self.world = world
         self.options = options
         self.temperature = temperature

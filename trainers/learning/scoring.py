@@ -13,6 +13,7 @@ from torch import Tensor
 from ...errors import UsageError
 from .chosen import chosen_logp
 from .rows import Layout, Rows
+from .utterances import Utterance, pack_utterances
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,28 @@ def score(
     )
     blank = torch.zeros(len(rows), device=device)
     return Scores(blank.masked_scatter(mask, logp_N), blank.masked_scatter(mask, entropy_N))
+
+
+@torch.no_grad()
+def refuse_unless_packable(model: Any) -> None:
+    """Try whether rows in one sequence are apart: some models take ``position_ids`` and read across rows all the same.
+
+    Raises:
+        UsageError: what stands in one row changes what the model says in the next.
+    """
+    one, other = (_behind(model, first) for first in (0, 1))
+    rounding = 1e-5 if next(model.parameters()).dtype == torch.float32 else 0.02
+    if float((one - other).abs().max()) > rounding * float(one.abs().max()):
+        raise UsageError(
+            f"{type(model).__name__} reads across rows that stand in one sequence, whatever position_ids say: it would "
+            'be trained on what the policy never saw; use optimizer.layout = "padded"'
+        )
+
+
+def _behind(model: Any, first: int) -> Tensor:
+    """Log-probabilities of the same few tokens in a row behind another one, all of whose tokens are ``first``."""
+    rows = (Utterance((first,), (first,) * 3, (0.0,) * 3), Utterance((0,), (1, 0, 1), (0.0,) * 3))
+    return score(model, pack_utterances(rows), layout="packed").logp[-3:]
 
 
 def _laid_out(rows: Rows, layout: Layout) -> tuple[dict[str, Tensor], Tensor, Tensor]:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.multiprocessing.spawn import spawn
+from transformers import OPTConfig, OPTForCausalLM
 
 from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.errors import DivergedError, UsageError
@@ -114,6 +115,24 @@ def test_rows_in_one_sequence_do_not_see_each_other(texts: list[list[int]]) -> N
 def test_a_model_that_cannot_tell_rows_apart_is_not_given_a_packed_sequence() -> None:
     with pytest.raises(UsageError, match="position_ids"):
         score(Bigram(), pack([conversation([Said((1,), (2,))])]), layout="packed")
+
+
+def test_a_model_that_reads_across_rows_in_spite_of_its_positions_is_found_out() -> None:
+    shape = OPTConfig(
+        vocab_size=16,
+        hidden_size=16,
+        ffn_dim=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=32,
+        word_embed_proj_dim=16,
+    )
+    torch.manual_seed(0)
+    model: Any = OPTForCausalLM(shape)
+    with pytest.raises(UsageError, match="OPTForCausalLM reads across rows"):
+        Learner(model, OptimizerConfig(layout="packed"))
+    Learner(model, OptimizerConfig(layout="padded"))
+    Learner(tiny(), OptimizerConfig(layout="packed"))
 
 
 @settings(max_examples=50, deadline=None)
