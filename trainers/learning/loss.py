@@ -92,12 +92,12 @@ class Diagnostics:
             "kl_k1": float(kl_estimate(-self.log_ratio, torch.zeros_like(self.log_ratio), "k1").mean()),
             "kl_k3": float(kl_estimate(-self.log_ratio, torch.zeros_like(self.log_ratio), "k3").mean()),
             "ratio_mean": float(self.ratio.mean()),
-            "ratio_p99": float(torch.quantile(self.ratio.double(), 0.99)),
+            "ratio_p99": _quantile(self.ratio, 0.99),
             "clip_low": float(self.clipped_low.float().mean()),
             "clip_high": float(self.clipped_high.float().mean()),
             "ess": _effective(self.ratio),
             "mismatch_k3": float(kl_estimate(-self.log_mismatch, torch.zeros_like(mismatch), "k3").mean()),
-            "mismatch_p99": float(torch.quantile(self.log_mismatch.abs().double(), 0.99)),
+            "mismatch_p99": _quantile(self.log_mismatch.abs(), 0.99),
             "mismatch_ess": _effective(mismatch),
             **{name: float(value.double().mean()) for name, value in self.means.items()},
             **{name: float(value.double().sum()) for name, value in self.sums.items()},
@@ -202,6 +202,14 @@ def _effective(weights: Tensor) -> float:
     """Effective sample size as a share of N, ``(Σw)² / (N Σw²)``: 1 if all weights are equal."""
     double = weights.double()
     return float(double.sum().square() / (double.numel() * double.square().sum()).clamp_min(1e-300))
+
+
+def _quantile(values: Tensor, share: float) -> float:
+    """``torch.quantile``, which refuses more than 16 million numbers: as many tokens as a large batch has."""
+    ordered = values.double().sort().values
+    place = share * (ordered.numel() - 1)
+    low, high = ordered[int(place)], ordered[min(int(place) + 1, ordered.numel() - 1)]
+    return float(torch.lerp(low, high, place - int(place)))
 
 
 def _check(level: Level, clip: tuple[float, float], kind: Kind, is_mode: Correction, index: Tensor | None) -> None:

@@ -144,6 +144,16 @@ def test_the_tail_is_logged_because_the_mean_hides_it() -> None:
     assert metrics["ess"] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("count", [1, 2, 99, pytest.param((1 << 24) + 1, marks=pytest.mark.slow)])
+def test_the_tail_of_any_number_of_tokens_is_measured(count: int) -> None:
+    """torch.quantile refuses more than 2^24 numbers; a large batch has more sampled tokens."""
+    off = torch.arange(count, dtype=torch.float32) / count
+    none = torch.zeros_like(off)
+    seen = Diagnostics(none, none + 1, none.bool(), none.bool(), -off).metrics()
+    assert seen["mismatch_p99"] == pytest.approx(0.99 * (count - 1) / count, abs=1e-6)
+    assert seen["ratio_p99"] == 1.0
+
+
 @pytest.mark.parametrize("extreme", [1e4, -1e4])
 @pytest.mark.parametrize("advantage", [1.0, -1.0])
 @pytest.mark.parametrize("level", LEVELS)
