@@ -53,13 +53,13 @@ class ValueHeads(nn.Module):
 
     def action_values(self, hidden: Tensor) -> Tensor:
         """Q of every next token, ``[critics, …, V]`` in 32 bits, from states ``[…, H]``."""
-        return torch.stack([head(hidden) for head in self.q]).float()
+        return torch.stack([head(hidden.float()) for head in self.q])
 
     def state_values(self, hidden: Tensor) -> Tensor:
         """V of states ``[…, H]``, ``[…]`` in 32 bits."""
         if self.v is None:
             return torch.zeros(hidden.shape[:-1], device=hidden.device)
-        return self.v(hidden)[..., 0].float()  # type: ignore[no-any-return]
+        return self.v(hidden.float())[..., 0]  # type: ignore[no-any-return]
 
 
 class ActionValues(nn.Module):
@@ -79,12 +79,15 @@ class ActionValues(nn.Module):
     def of(
         cls, policy: Any, *, critics: int = 2, states: bool = True, share_backbone: bool = False, seed: int = 0
     ) -> ActionValues:
-        """Fresh heads on a policy's backbone, or on a copy of it that may learn apart (as LMRL-Gym's do)."""
+        """Fresh heads on a policy's backbone, or on a copy of it that may learn apart (as LMRL-Gym's do).
+
+        They are 32-bit, whatever the policy is stored in: targets that follow by half a percent at a time would never
+        move in 16 bits, where that much is less than the distance between two numbers.
+        """
         vocabulary, hidden = policy.get_output_embeddings().weight.shape
-        parameter = next(policy.parameters())
         heads = ValueHeads(hidden, vocabulary, critics=critics, states=states, seed=seed)
         backbone = None if share_backbone else copy.deepcopy(policy.base_model).requires_grad_(True)
-        return cls(heads, backbone).to(parameter.device, parameter.dtype).eval()
+        return cls(heads, backbone).to(next(policy.parameters()).device, torch.float32).eval()
 
 
 @dataclass(slots=True)

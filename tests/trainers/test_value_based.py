@@ -102,6 +102,23 @@ def test_the_policy_stays_and_targets_follow_by_their_share(cloned: Path) -> Non
     assert any(not torch.equal(target[name], x) for name, x in bench.model.values.state_dict().items())
 
 
+def test_targets_of_a_16_bit_policy_follow_by_half_a_percent(cloned: Path) -> None:
+    """In 16 bits they would not move at all: 0.005 of a small change is less than the distance between two numbers."""
+    model, _ = load_model(cloned / "model", dtype=torch.bfloat16)
+    online, guided = guide(configured(Path("nowhere"), cloned / "model"), model)
+    with torch.no_grad():
+        for parameter in online.parameters():
+            parameter.mul_(1.01).add_(0.01)
+    before = weights(guided.values)
+    follow(guided.values, online, 0.005)
+    for name, was in before.items():
+        moved = (guided.values.state_dict()[name] - was).abs()
+        assert (moved > 0).float().mean() > 0.99, name
+    ids = torch.tensor([[1, 2, 3]])
+    assert guided(input_ids=ids).logits.dtype == torch.float32
+    assert {parameter.dtype for parameter in guided.policy.parameters()} == {torch.bfloat16}
+
+
 def test_cloning_moves_the_policy_by_the_likelihood_alone(cloned: Path) -> None:
     bench = Bench(cloned, cloning=1.0)
     before = float(score(bench.model.policy, bench.rows).logp.detach().sum())

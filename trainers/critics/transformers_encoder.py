@@ -60,7 +60,8 @@ class TransformersEncoder(nn.Module):
             )
         source = str(Path(config.path).expanduser())
         try:
-            model = AutoModel.from_pretrained(source, local_files_only=True)
+            # 32-bit, whatever it is stored in: it is trained, and its slow copy moves by less than 16 bits can hold.
+            model = AutoModel.from_pretrained(source, dtype=torch.float32, local_files_only=True)
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=True)
         except Exception as error:
             raise ModelError(

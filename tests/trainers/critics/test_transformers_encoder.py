@@ -143,6 +143,13 @@ def test_it_is_loaded_from_a_folder(policys: Any, tmp_path: Path) -> None:
     assert torch.allclose(loaded(read), encoder(policys)(read), atol=1e-6)
 
 
+def test_one_stored_in_16_bits_learns_in_32(policys: Any, tmp_path: Path) -> None:
+    roberta().to(torch.bfloat16).save_pretrained(tmp_path / "roberta")
+    its_tokenizer().save_pretrained(tmp_path / "roberta")
+    loaded = TransformersEncoder.load(PretrainedConfig(path=str(tmp_path / "roberta")), policys)
+    assert {parameter.dtype for parameter in loaded.parameters()} == {torch.float32}
+
+
 def test_a_folder_that_holds_none_is_named(policys: Any, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"critic encoder '' is no folder: set .*pretrained\.path"):
         TransformersEncoder.load(PretrainedConfig(), policys)
