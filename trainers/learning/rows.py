@@ -95,7 +95,10 @@ class _Growing:
         self.turn_index: list[int] = []
 
     def continued_by(self, prompt_ids: Sequence[int]) -> bool:
-        return len(self.ids) <= len(prompt_ids) and self.ids == list(prompt_ids[: len(self.ids)])
+        size = len(self.ids)
+        if size > len(prompt_ids) or self.ids[-1] != prompt_ids[size - 1]:  # one look settles most of the many rows
+            return False
+        return self.ids == list(prompt_ids[:size])
 
     def extend(self, turn: Turn, index: int) -> None:
         context = turn.prompt_ids[len(self.ids) :]
