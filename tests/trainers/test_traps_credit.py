@@ -124,11 +124,11 @@ def test_trap_12_inserting_environment_tokens_changes_no_advantage() -> None:
 def test_trap_13_turns_are_told_not_guessed_from_rewards(rewards: list[float]) -> None:
     """Trap 13: a port infers the end of a turn from a nonzero reward, and fails on a last turn that pays nothing."""
     talk = conversation([Said((1,), (2, 3), r) for r in [*rewards, 0.0]])
-    advantage, _ = turn_gae(turn_rewards(talk), torch.zeros(len(rewards) + 1), bootstrap=None, gamma=1.0, lam=1.0)
+    advantage, _ = turn_gae(turn_rewards(talk), torch.ones(len(rewards) + 1), bootstrap=None, gamma=1.0, lam=1.0)
     rows = pack([talk]).with_turn_advantage(advantage)
     assert torch.unique(rows.turn[rows.mask]).tolist() == list(range(len(rewards) + 1))
-    assert rows.advantage[rows.mask][-2:].tolist() == [0.0, 0.0]
-    assert float(advantage[0]) == pytest.approx(sum(rewards), abs=1e-3)
+    assert rows.advantage[rows.mask][-2:].tolist() == [-1.0, -1.0], "its value is 1 and it pays nothing"
+    assert float(advantage[0]) == pytest.approx(sum(rewards) - 1, abs=1e-3), "a reward ends nothing"
 
 
 def test_trap_14_truncation_bootstraps_and_termination_does_not() -> None:

@@ -234,6 +234,17 @@ def test_trap_21_dropping_episodes_does_not_rescale_the_others() -> None:
     assert torch.allclose(all_rows, only, atol=1e-7)
 
 
+@pytest.mark.parametrize("mode", ["traj_mean", "traj_sum", "turn_mean", "token_mean", "group_mean"])
+def test_trap_21_what_teaches_nothing_is_in_the_denominator(mode: Normaliser) -> None:
+    """Trap 21: how many advantages are 0, and would be filtered out, does not change what the others weigh."""
+    talks = [conversation([Said((1,), (2,) * n, float(n % 2))], group=f"g{n // 2}", name=str(n)) for n in range(1, 7)]
+    rows = pack(talks)
+    wanted = normaliser(rows, mode)
+    for silent in ([], [0, 3], list(range(6))):
+        advantage = torch.where(torch.isin(torch.arange(6), torch.tensor(silent)), 0.0, 1.0)
+        assert torch.equal(normaliser(rows.with_advantage(advantage), mode), wanted)
+
+
 def test_trap_22_a_batch_without_signal_moves_nothing_and_is_counted() -> None:
     """Trap 22: equal returns, or nothing sampled: finite loss, no gradient, no step, not even of Adam's momentum."""
     model = Bigram(VOCABULARY)
@@ -249,6 +260,21 @@ def test_trap_22_a_batch_without_signal_moves_nothing_and_is_counted() -> None:
         assert update.metrics["loss"] == 0.0
     assert torch.equal(model.table, before), "momentum of the step before must not move the weights"
     assert (learner.updates, learner.skipped) == (1, 3)
+
+
+def test_trap_22_a_batch_of_clipped_tokens_moves_nothing_and_is_counted() -> None:
+    """Trap 22: there is an advantage, and every token that has it is beyond its bound: a gradient of exactly 0."""
+    model = Bigram(VOCABULARY)
+    learner = Learner(model, OptimizerConfig(lr=0.1))
+    signal = credited([conversation([Said((1,), (2 + n,), float(n))], name=str(n)) for n in range(2)])
+    assert learner.step(learner.recompute_old(signal), Objective()).stepped
+    before = model.table.detach().clone()
+    now = learner.logprobs(signal)
+    update = learner.step(signal.with_logp_old(now - signal.advantage.sign()), Objective())
+    assert (update.metrics["clip_high"], update.metrics["clip_low"]) == (0.5, 0.5)
+    assert not update.stepped
+    assert torch.equal(model.table, before), "momentum of the step before must not move the weights"
+    assert (learner.updates, learner.skipped) == (1, 1)
 
 
 def test_trap_22_the_kernel_itself_is_finite_without_signal() -> None:

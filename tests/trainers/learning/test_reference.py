@@ -35,6 +35,19 @@ def test_it_scores_as_the_policy_did_before_it_learnt() -> None:
     assert not any(parameter.requires_grad for parameter in reference.model.parameters())
 
 
+def test_trap_23_a_reference_with_dropout_says_the_same_twice() -> None:
+    class Dropping(Bigram):
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> Any:
+            output = super().forward(input_ids, attention_mask)
+            output.logits = torch.nn.functional.dropout(output.logits, 0.5, self.training)
+            return output
+
+    reference = Reference(Dropping().train())
+    once, again = (reference.scored(some_rows()).logp_ref for _ in range(2))
+    assert torch.equal(once, again)
+    assert torch.allclose(once, Reference(Bigram()).scored(some_rows()).logp_ref)
+
+
 @pytest.mark.parametrize("budget", [1, 6, 1000])
 def test_micro_batches_change_nothing(budget: int) -> None:
     wanted = Reference.copy_of(Bigram()).scored(some_rows()).logp_ref

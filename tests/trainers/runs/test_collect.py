@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,11 @@ from turnwise.agents.scripted import FunctionAgent
 from turnwise.errors import PromptTooLongError
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.pool import EnvPool
-from turnwise.trainers.runs.collect import collect
+from turnwise.rollouts.stats import RunStats
+from turnwise.trainers.learning.groups import grouped
+from turnwise.trainers.runs.collect import Collected, collect
+
+from ..fakes import Said, conversation
 
 
 class Fragile(tw.TurnEnv):
@@ -116,3 +121,17 @@ async def test_a_round_in_which_everything_failed_has_no_mean() -> None:
     assert "return" not in metrics
     assert (metrics["episodes"], metrics["unscored"]) == (0, 3)
     assert found.stats.outcomes[Outcome.INFRA_FAILED] == 3
+
+
+@pytest.mark.parametrize(("seconds", "wanted"), [((1.0, 2.0, 3.0), 1.0), ((3.0, 2.0, 1.0), -1.0), ((2.0,) * 3, None)])
+def test_trap_25_it_shows_where_long_episodes_earn_otherwise(seconds: tuple[float, ...], wanted: float | None) -> None:
+    """Whoever is dropped for being slow is no fair sample then; where duration says nothing, there is no number."""
+    played = [
+        replace(conversation([Said((1,), (2,), reward)], name=f"e-{reward}"), seconds=lasted)
+        for reward, lasted in zip((0.0, 5.0, 10.0), seconds, strict=True)
+    ]
+    stats = RunStats()
+    for episode in played:
+        stats.add(episode)
+    found = Collected(tuple(grouped(played)), stats).metrics().get("seconds_return_correlation")
+    assert found == (wanted if wanted is None else pytest.approx(wanted))

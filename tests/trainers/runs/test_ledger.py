@@ -213,6 +213,16 @@ def test_who_began_early_is_waited_for_before_it_is_too_late_for_all_of_them() -
     assert [group[0].group_id for group in ledger.take(2)] == ["g5", "g3"]
 
 
+def test_trap_20_what_was_drawn_before_a_crash_keeps_its_deadline() -> None:
+    """g1 has tokens of version 0 and must be trained at version 1, though g2 was over first."""
+    ledger = Ledger(batch=1, group_size=1, max_staleness=1, steps=9)
+    drawn = [(name(1), Outstanding(1, 0)), (name(2), Outstanding(2, 1))]
+    ledger.restore(1, drawn, [over("g2", 0, version=1), over("g1", 0, version=0)])
+    assert (ledger.room, ledger.over) == (0, 2)
+    ledger.expect(1, 1)
+    assert [group[0].group_id for group in ledger.take(1)] == ["g1"]
+
+
 def test_a_step_that_trains_too_little_is_told_when_tokens_get_too_old() -> None:
     ledger = Ledger(batch=2, group_size=1, max_staleness=0, steps=9)
     for position in range(2):
