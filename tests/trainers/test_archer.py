@@ -18,6 +18,7 @@ from turnwise.trainers.archer import ArcherConfig
 from turnwise.trainers.critics.replay import Replay
 from turnwise.trainers.critics.transitions import transitions
 from turnwise.trainers.learning.utterances import Utterance, pack_utterances
+from turnwise.trainers.runs.fresh import fresh_utterances
 from turnwise.trainers.runs.metrics import read_metrics
 from turnwise.trainers.runs.session import TrainingRun
 from turnwise.trainers.runs.setup import RunResult
@@ -312,3 +313,30 @@ def test_numbers_that_make_no_sense_are_refused() -> None:
 def test_what_would_have_no_effect_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"ArCHer's actor|the actor awr"):
         ArcherConfig.model_validate({"env": "e", "model": "m", **settings})
+
+
+def test_every_batch_of_fresh_utterances_is_of_the_policy_as_it_is_then(
+    tmp_path: Path, cloned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here learner and policy share their weights; where they do not, what was not sent would be sampled from."""
+    settings = config(tmp_path / "run", cloned / "model", actor_steps=3, batch=4)
+    happened: list[str] = []
+
+    class Recording:
+        async def send(self, version: int) -> None:
+            happened.append("sent")
+
+    async def fresh(*args: Any) -> Any:
+        happened.append("sampled")
+        return await fresh_utterances(*args)
+
+    replay = Replay(10)
+    replay.add([step((1, 2, 3), (5, 0))])
+    with TrainingRun(settings, "archer") as run:
+        run.begin()
+        run.open(*run.load(settings.model), None, optimizer=settings.optimizer)
+        run.weights = Recording()
+        monkeypatch.setattr(archer, "fresh_utterances", fresh)
+        judge: Any = Judge(5)
+        asyncio.run(archer.learn_actor(settings, run, archer.Hierarchy(judge, ArcherRule(), replay)))
+    assert happened == ["sampled", "sent"] * 3
