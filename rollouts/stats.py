@@ -46,13 +46,13 @@ class Moments:
 
     @property
     def correlation(self) -> float | None:
-        """Pearson's correlation of duration and reward; ``None`` while either is constant."""
+        """Pearson's correlation of duration and reward; ``None`` while either is constant, or too large to square."""
         if self.count < 2:
             return None
-        spread = (self.count * self.seconds_squared - self.seconds**2) * (
-            self.count * self.reward_squared - self.reward**2
+        spread = (self.count * self.seconds_squared - self.seconds * self.seconds) * (
+            self.count * self.reward_squared - self.reward * self.reward
         )
-        if spread <= 1e-24:
+        if not 1e-24 < spread < math.inf:  # rewards of 1e200 are legal, and their squares are not numbers any more
             return None
         return max(-1.0, min(1.0, (self.count * self.product - self.seconds * self.reward) / math.sqrt(spread)))
 

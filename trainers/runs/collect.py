@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from ...agents.agent import Agent
 from ...envs.registry import find
-from ...errors import PromptTooLongError
 from ...rollouts.episode import Episode
 from ...rollouts.options import RunOptions
 from ...rollouts.pool import EnvPool
@@ -16,6 +15,7 @@ from ...rollouts.runner import Placed, group_id, run_episodes
 from ...rollouts.stats import RunStats
 from ...tasks.spec import TaskSpec
 from ..learning.groups import Group, grouped
+from .refusals import refuse_hopeless
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +104,8 @@ async def collect(
 
     Raises:
         PromptTooLongError: the very first prompt of every single episode is too long: there is nothing to learn from.
+        InfrastructureError: the machinery lost every single episode.
+        UsageError: much of what the environment says is no word of the model's vocabulary.
     """
     stats = RunStats()
     env_id = env.env_id if isinstance(env, EnvPool) else find(env).id
@@ -120,17 +122,6 @@ async def collect(
                 keep.append(episode)
             if on_episode is not None:
                 on_episode(episode)
-    refuse_if_none_began(finished)
+    refuse_hopeless(finished, agent)
     finished.sort(key=lambda e: (order[e.group_id], int(e.episode_id.rpartition("-")[2])))
     return Collected(tuple(grouped(finished)), stats)
-
-
-def refuse_if_none_began(episodes: Sequence[Episode]) -> None:
-    """Stop where there is nothing to learn from.
-
-    Raises:
-        PromptTooLongError: the very first prompt of every single episode is too long.
-    """
-    too_long = [e.error for e in episodes if not e.turns and (e.error or "").startswith(PromptTooLongError.__name__)]
-    if episodes and len(too_long) == len(episodes):
-        raise PromptTooLongError(f"none of {len(episodes)} episodes could begin: {too_long[0]}")

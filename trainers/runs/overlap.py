@@ -20,8 +20,9 @@ from ...rollouts.pool import EnvPool
 from ...rollouts.runner import Placed, group_id, run_episodes
 from ...rollouts.stats import RunStats
 from ..learning.groups import grouped
-from .collect import Collected, refuse_if_none_began
+from .collect import Collected
 from .ledger import Ledger, Outstanding
+from .refusals import refuse_hopeless
 from .sampler import TaskSampler
 
 T = TypeVar("T")
@@ -108,6 +109,7 @@ class Overlapped:
             UsageError: the size of groups changed within the run.
             ContractError: a token is older than allowed, or the agent broke its contract.
             PromptTooLongError: the very first prompt of every single episode is too long.
+            InfrastructureError: the machinery lost every single episode.
         """
         ledger = self._begun(tasks, group_size)
         ledger.expect(tasks, version)
@@ -118,7 +120,7 @@ class Overlapped:
             await self._moved.wait()
         taken = ledger.take(tasks)
         episodes = [episode for group in taken for episode in group]
-        refuse_if_none_began(episodes)
+        refuse_hopeless(episodes, self._source.agent)
         stats = RunStats()
         for episode in episodes:
             stats.add(episode)

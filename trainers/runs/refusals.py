@@ -1,0 +1,52 @@
+"""When a round of episodes says that the run is hopeless: better an error now than a run that learns nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...agents.agent import Agent
+from ...agents.chat import ChatAgent
+from ...errors import InfrastructureError, PromptTooLongError, UsageError
+from ...rollouts.episode import Episode, Outcome
+
+UNREAD = 0.25
+"""The share of unknown tokens in first prompts from which on a model is taken for another environment's."""
+
+
+def refuse_hopeless(episodes: Sequence[Episode], agent: Agent) -> None:
+    """Stop where there is nothing to learn from.
+
+    Args:
+        episodes: a round's.
+        agent: who played them.
+
+    Raises:
+        PromptTooLongError: the very first prompt of every single episode is too long.
+        InfrastructureError: every single episode was lost to a failure of the machinery, a broken environment's too.
+        UsageError: much of what the environment says is no word of the model's vocabulary.
+    """
+    if not episodes:
+        return
+    too_long = [e.error for e in episodes if not e.turns and (e.error or "").startswith(PromptTooLongError.__name__)]
+    if len(too_long) == len(episodes):
+        raise PromptTooLongError(f"none of {len(episodes)} episodes could begin: {too_long[0]}")
+    if all(episode.outcome is Outcome.INFRA_FAILED for episode in episodes):
+        raise InfrastructureError(
+            f"none of {len(episodes)} episodes was played to an end: {episodes[0].error}; once that is mended, resume "
+            "the run from its last checkpoint"
+        )
+    if isinstance(agent, ChatAgent):
+        _refuse_unread(episodes, agent)
+
+
+def _refuse_unread(episodes: Sequence[Episode], agent: ChatAgent) -> None:
+    unknown = agent.template.tokenizer.unk_token_id
+    read = [token for episode in episodes if episode.turns for token in episode.turns[0].prompt_ids]
+    if unknown is None or not read:
+        return
+    share = read.count(unknown) / len(read)
+    if share > UNREAD:
+        raise UsageError(
+            f"{share:.0%} of the tokens in the first prompts of {episodes[0].env_id} are unknown to the model's "
+            "vocabulary: it was made for another environment; name a model that was cloned on this one"
+        )
