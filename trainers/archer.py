@@ -38,7 +38,7 @@ from .runs.metrics import Stopwatch
 from .runs.offline import as_said, demonstrations
 from .runs.script import script
 from .runs.session import TrainingRun
-from .runs.setup import RunResult, TrainConfig
+from .runs.setup import RunResult, TrainConfig, refuse_greedy
 from .runs.uninterrupted import uninterrupted
 
 
@@ -99,6 +99,8 @@ class ArcherConfig(TrainConfig):
     @pydantic.model_validator(mode="after")
     def _heard(self) -> Self:
         """No setting is passed over in silence."""
+        if self.mode == "online" or self.actor != "awr" or self.critic == "td":
+            refuse_greedy(self.agent)  # of whatever samples: episodes, or fresh utterances
         if self.loss.smoothing is not None or self.loss.kl.where == "reward":
             raise ValueError(
                 "ArCHer's actor learns from single utterances: loss.smoothing and loss.kl.where = reward are for "

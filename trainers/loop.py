@@ -11,6 +11,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import Self
 
 import pydantic
 import torch
@@ -27,7 +28,7 @@ from .learning.updates import minibatches, parts_of, summary
 from .runs.overlap import OverlapConfig
 from .runs.script import script
 from .runs.session import TrainingRun
-from .runs.setup import RunResult, TrainConfig
+from .runs.setup import RunResult, TrainConfig, refuse_greedy
 
 
 class LoopConfig(TrainConfig):
@@ -60,6 +61,11 @@ class LoopConfig(TrainConfig):
     """Its cap."""
     overlap: OverlapConfig = OverlapConfig()
     """Play episodes while the learner learns."""
+
+    @pydantic.model_validator(mode="after")
+    def _explores(self) -> Self:
+        refuse_greedy(self.agent)
+        return self
 
 
 def train(config: LoopConfig) -> RunResult:

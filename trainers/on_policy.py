@@ -36,7 +36,7 @@ from .runs.dynamic_sampling import DynamicSampling, draw
 from .runs.overlap import OverlapConfig
 from .runs.script import script
 from .runs.session import TrainingRun
-from .runs.setup import RunResult, TrainConfig
+from .runs.setup import RunResult, TrainConfig, refuse_greedy
 
 
 class OnPolicyConfig(TrainConfig):
@@ -84,6 +84,7 @@ class OnPolicyConfig(TrainConfig):
 
     @pydantic.model_validator(mode="after")
     def _sensible(self) -> Self:
+        refuse_greedy(self.agent)
         if self.k < self.algorithm.smallest_group:
             raise ValueError(
                 f"k={self.k} attempts per task leave {self.algorithm.name} without a baseline: it compares attempts at "

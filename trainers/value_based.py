@@ -11,7 +11,7 @@ import asyncio
 import copy
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import pydantic
 
@@ -49,6 +49,15 @@ class ValueBasedConfig(OfflineConfig):
     """Weight of the likelihood of the demonstrations: with 0, π_β stays the model that was started from."""
     share_backbone: bool = False
     """Let values read, and change, the policy's own transformer; otherwise they have a copy of it (as LMRL-Gym)."""
+
+    @pydantic.model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.lora is not None:
+            raise ValueError(
+                "values of tokens are learnt beside the policy, in a model of their own, which has no adapters: leave "
+                "lora out"
+            )
+        return self
 
 
 def train(config: ValueBasedConfig) -> RunResult:

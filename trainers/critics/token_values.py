@@ -16,9 +16,11 @@ from transformers import AutoModelForCausalLM
 
 from ...agents.nano import NanoConfig, build_model
 from ...agents.transformers_policy import load_weights
+from ...agents.value_guided import ValueGuidedModel
 from ...config import Config
 from ...errors import DivergedError, UsageError
 from ...tasks.rng import Rng
+from ..learning.learner import Beta
 from ..learning.lora import adapted, merged
 from ..learning.parallel import unsharded
 from ..learning.rows import Rows
@@ -56,7 +58,7 @@ class ValuesConfig(Config):
     """Gradients are scaled down to this norm."""
     weight_decay: float = pydantic.Field(default=0.0, ge=0)
     """Decoupled weight decay."""
-    betas: tuple[float, float] = (0.9, 0.95)
+    betas: tuple[Beta, Beta] = (0.9, 0.95)
     """AdamW's β₁ and β₂."""
     microbatch_tokens: int = pydantic.Field(default=16384, ge=1)
     """Padded tokens in one forward pass; changes memory and speed, and no result but in the last digits."""
@@ -302,7 +304,15 @@ def backbone_copy(model: Any) -> Any:
 
     Where a model is sharded over processes, all of them have to ask at once; each gets the same copy, and since each
     fits it to the same rows, the copies stay the same.
+
+    Raises:
+        UsageError: the model is guided by values.
     """
+    if isinstance(model, ValueGuidedModel):
+        raise UsageError(
+            "this model is guided by values of tokens: it is no backbone for a critic; name the model that it was made "
+            "from, or set values.init=nano"
+        )
     if hasattr(model, "merge_and_unload"):
         return copy.deepcopy(model).merge_and_unload().base_model
     if not adapted(model) and not any(isinstance(parameter, DTensor) for parameter in model.parameters()):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 import torch
@@ -23,6 +23,9 @@ from .parallel import ALONE, Part, World, sharded_like, unsharded
 from .rows import Layout, Rows, Unit
 from .scoring import Scores, refuse_unless_packable, score
 
+Beta = Annotated[float, pydantic.Field(ge=0, lt=1)]
+"""How slowly a moment of Adam forgets."""
+
 
 class OptimizerConfig(Config):
     """AdamW and what surrounds it."""
@@ -37,7 +40,7 @@ class OptimizerConfig(Config):
     """Updates until a linear schedule ends; omitted, those of the whole run."""
     weight_decay: float = pydantic.Field(default=0.0, ge=0)
     """Decoupled weight decay."""
-    betas: tuple[float, float] = (0.9, 0.95)
+    betas: tuple[Beta, Beta] = (0.9, 0.95)
     """AdamW's β₁ and β₂."""
     max_grad_norm: float = pydantic.Field(default=1.0, gt=0)
     """Gradients are scaled down to this norm (LOOP's paper: 1, its code: 0.1)."""

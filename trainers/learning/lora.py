@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from ...agents.value_guided import ValueGuidedModel
 from ...config import Config
 from ...errors import CheckpointError, UsageError
 
@@ -31,7 +32,7 @@ class LoraConfig(Config):
     """Rank of the difference."""
     alpha: float = pydantic.Field(default=32.0, gt=0)
     """Scale of the difference; it counts alpha / rank times."""
-    targets: list[str] | None = None
+    targets: list[str] | None = pydantic.Field(default=None, min_length=1)
     """Names of the layers, as ``q_proj``; every linear layer but the output when omitted."""
     dropout: float = 0.0
     """Must be 0: with dropout the policy differs from itself, and every ratio from 1, before a single update."""
@@ -57,8 +58,13 @@ def attach(model: Any, config: LoraConfig, *, seed: int = 0) -> Any:
         seed: of A; the global generator is left as it was.
 
     Raises:
-        UsageError: the model has no layers of these names.
+        UsageError: the model has no layers of these names, or is guided by values.
     """
+    if isinstance(model, ValueGuidedModel):
+        raise UsageError(
+            "adapters are for a plain language model, and this one is guided by values of tokens: name the model that "
+            "it was made from, or leave lora out"
+        )
     settings = peft.LoraConfig(
         r=config.rank,
         lora_alpha=config.alpha,  # type: ignore[arg-type]  # peft multiplies by it: any number will do

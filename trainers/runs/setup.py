@@ -234,6 +234,19 @@ def round_seed(purpose: Literal["train", "eval", "demonstrations"], seed: int, s
     return Rng("round", purpose, seed, step).getrandbits(31)
 
 
+def refuse_greedy(agent: AgentConfig) -> None:
+    """For scripts that learn from what their own model samples.
+
+    Raises:
+        ValueError: the temperature is 0: attempts at a task are then all the same.
+    """
+    if agent.temperature == 0:
+        raise ValueError(
+            "agent.temperature = 0 acts greedily: every attempt at a task is the same, and nothing can be learnt from "
+            "it; set it above 0 (eval.temperature = 0 evaluates greedily)"
+        )
+
+
 def family_and_tools(env_id: str, env_kwargs: Mapping[str, Any]) -> tuple[TaskFamily[Any], tuple[Tool, ...]]:
     """Where an environment's tasks come from, and the tools that it offers before an episode begins."""
     env = make(env_id, **env_kwargs)

@@ -1,0 +1,53 @@
+"""What a person gets wrong: said at once, in one line, before anything is played or written."""
+
+from __future__ import annotations
+
+import pytest
+
+from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.agents.value_guided import ActionValues, ValueGuidedModel
+from turnwise.commands.train import configured
+from turnwise.errors import ConfigError, UsageError
+from turnwise.trainers.critics.token_values import backbone_copy
+from turnwise.trainers.learning.lora import LoraConfig, attach
+
+BASICS = ["env=turnwise/MazeU-v0", "model=somewhere"]
+
+
+@pytest.mark.parametrize(
+    ("word", "setting", "says"),
+    [
+        ("grpo", "agent.temperature=0", "every attempt at a task is the same"),
+        ("reinforce", "agent.temperature=0", "every attempt at a task is the same"),
+        ("loop", "agent.temperature=0", "every attempt at a task is the same"),
+        ("archer", "agent.temperature=0", "every attempt at a task is the same"),
+        ("grpo", "optimizer.betas=[0.9,1.0]", "optimizer.betas"),
+        ("ppo", "values.betas=[-0.1,0.9]", "values.betas"),
+        ("ilql", "lora.rank=4", "leave lora out"),
+        ("mc", "lora.rank=4", "leave lora out"),
+        ("grpo", "lora.targets=[]", "lora.targets"),
+    ],
+)
+def test_a_setting_that_could_only_waste_the_run_is_refused(word: str, setting: str, says: str) -> None:
+    configured(word, None, BASICS)
+    with pytest.raises(ConfigError, match=says):
+        configured(word, None, [*BASICS, setting])
+
+
+OFFLINE = ["mode=offline", "actor=awr", "critic=iql"]
+
+
+@pytest.mark.parametrize(("word", "more"), [("bc", []), ("ilql", []), ("mc", []), ("archer", OFFLINE)])
+def test_what_learns_from_demonstrations_may_act_greedily(word: str, more: list[str]) -> None:
+    assert configured(word, None, [*BASICS, *more, "agent.temperature=0"])
+
+
+def test_a_model_that_values_guide_is_no_base_for_adapters_or_critics() -> None:
+    tokenizer = build_tokenizer("word", ["a b"])
+    policy = build_model(NanoConfig(size="0.1M", layers=1, hidden=16), tokenizer)
+    values = ActionValues.of(policy, critics=1, states=True, share_backbone=False, seed=0)
+    guided = ValueGuidedModel(policy, values, beta=1.0)
+    with pytest.raises(UsageError, match="leave lora out"):
+        attach(guided, LoraConfig())
+    with pytest.raises(UsageError, match="no backbone for a critic"):
+        backbone_copy(guided)
