@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Literal
 
+import pydantic
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
@@ -50,21 +51,21 @@ class NanoConfig(Config):
     """How text becomes tokens: words and punctuation, bytes, or byte-pair merges learnt from the texts."""
     size: Size = "0.5M"
     """Parameters outside the embedding: 0.1M, 0.5M, 2M, 8M or 30M."""
-    hidden: int | None = None
+    hidden: int | None = pydantic.Field(default=None, ge=1)
     """Width of the residual stream; from ``size`` when omitted, as are the four below."""
-    layers: int | None = None
+    layers: int | None = pydantic.Field(default=None, ge=1)
     """Number of transformer blocks."""
-    heads: int | None = None
+    heads: int | None = pydantic.Field(default=None, ge=1)
     """Attention heads; as many key-value heads."""
-    head_dim: int | None = None
-    """Width of one head."""
-    intermediate: int | None = None
+    head_dim: int | None = pydantic.Field(default=None, ge=2, multiple_of=2)
+    """Width of one head: even, since positions turn pairs of numbers."""
+    intermediate: int | None = pydantic.Field(default=None, ge=1)
     """Width inside the MLP."""
     vocab_size: int = 512
     """The most tokens that a "bpe" tokenizer learns, or a "word" tokenizer keeps (most frequent first)."""
-    context_length: int = 1024
+    context_length: int = pydantic.Field(default=1024, ge=2)
     """Longest prompt plus action, in tokens."""
-    initializer_range: float = 0.05
+    initializer_range: float = pydantic.Field(default=0.05, ge=0)
     """Standard deviation of the initial weights; 0.02, the usual one, is too small at these widths."""
     tie_embeddings: bool = False
     """Share input and output embedding. Weight transfer to some servers drops a shared output embedding silently."""

@@ -8,6 +8,8 @@ from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.agents.value_guided import ActionValues, ValueGuidedModel
 from turnwise.commands.train import configured
 from turnwise.errors import ConfigError, UsageError
+from turnwise.trainers.critics.encoder import AdapterConfig
+from turnwise.trainers.critics.shared_backbone import SharedEncoder
 from turnwise.trainers.critics.token_values import backbone_copy
 from turnwise.trainers.learning.lora import LoraConfig, attach
 
@@ -23,6 +25,9 @@ BASICS = ["env=turnwise/MazeU-v0", "model=somewhere"]
         ("archer", "agent.temperature=0", "every attempt at a task is the same"),
         ("grpo", "optimizer.betas=[0.9,1.0]", "optimizer.betas"),
         ("ppo", "values.betas=[-0.1,0.9]", "values.betas"),
+        ("archer", "critic_model.encoder.heads=3", "choose a multiple"),
+        ("bc", "nano.head_dim=7", "nano.head_dim"),
+        ("bc", "nano.layers=0", "nano.layers"),
         ("ilql", "lora.rank=4", "leave lora out"),
         ("mc", "lora.rank=4", "leave lora out"),
         ("grpo", "lora.targets=[]", "lora.targets"),
@@ -51,3 +56,10 @@ def test_a_model_that_values_guide_is_no_base_for_adapters_or_critics() -> None:
         attach(guided, LoraConfig())
     with pytest.raises(UsageError, match="no backbone for a critic"):
         backbone_copy(guided)
+
+
+def test_a_shared_critic_says_which_setting_names_layers_that_are_not_there() -> None:
+    policy = build_model(NanoConfig(size="0.1M", layers=1, hidden=16), build_tokenizer("word", ["a b"]))
+    attach(policy, LoraConfig(rank=2))
+    with pytest.raises(UsageError, match=r"critic_model.encoder.adapter.targets = \['nope'\] does not fit"):
+        SharedEncoder(policy, AdapterConfig(targets=["nope"]))

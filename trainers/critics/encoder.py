@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol, cast, runtime_checkable
+from typing import Literal, Protocol, Self, cast, runtime_checkable
 
 import pydantic
 import torch
@@ -100,6 +100,14 @@ class EncoderConfig(Config):
     """Width inside the MLP of a block."""
     initializer_range: float = pydantic.Field(default=0.05, gt=0)
     """Standard deviation of the initial weights; 0.02, the usual one, is too small at these widths."""
+
+    @pydantic.model_validator(mode="after")
+    def _divides(self) -> Self:
+        if self.kind == "nano" and self.hidden % self.heads:
+            raise ValueError(
+                f"hidden = {self.hidden} cannot be shared out among heads = {self.heads}: choose a multiple"
+            )
+        return self
 
 
 class NanoEncoder(nn.Module):

@@ -100,7 +100,13 @@ class SharedEncoder(nn.Module):
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), _active(model):
             torch.manual_seed(seed)
             warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # several adapters are the point
-            peft.inject_adapter_in_model(settings, model, adapter_name=self.adapter)
+            try:
+                peft.inject_adapter_in_model(settings, model, adapter_name=self.adapter)
+            except ValueError as error:
+                raise UsageError(
+                    f"critic_model.encoder.adapter.targets = {self.config.targets} does not fit "
+                    f"{type(model).__name__}: name its linear layers as q_proj, or all-linear"
+                ) from error
             for layer in set(_layers(model)) - before:
                 layer.set_adapter([])  # which the actor does not have: for it, they stay as they were
         for weight in _weights(model, self.adapter):
