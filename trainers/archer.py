@@ -36,6 +36,7 @@ from .runs.demonstrations import DemonstrationConfig
 from .runs.fresh import fresh_utterances
 from .runs.metrics import Stopwatch
 from .runs.offline import as_said, demonstrations
+from .runs.penalised import reference_of
 from .runs.script import script
 from .runs.session import TrainingRun
 from .runs.setup import RunResult, TrainConfig, refuse_greedy
@@ -263,17 +264,7 @@ def hierarchy(config: ArcherConfig, run: TrainingRun) -> Hierarchy:
     if config.baseline == "token":
         baseline = token_values(config.values, run.model, run.tokenizer, seed=config.seed, dump=run.folder.dump)
         run.keep("baseline", baseline)
-    reference = None
-    if config.loss.kl.coef:
-        reference = Reference.load(
-            config.loss.kl.reference or config.model,
-            run.tokenizer,
-            dtype=getattr(torch, config.dtype),
-            device=config.device,
-            temperature=config.agent.temperature,
-            microbatch_tokens=config.optimizer.microbatch_tokens,
-        )
-        run.keep("reference", reference)
+    reference = reference_of(run, config.loss.kl, config.model)
     parts = Hierarchy(critic, rule, Replay(config.replay), baseline, reference)
     run.keep("critic", parts.critic)
     run.keep("replay", parts.replay)

@@ -34,6 +34,7 @@ from .learning.rows import Rows
 from .learning.updates import minibatches, parts_of, summary
 from .runs.dynamic_sampling import DynamicSampling, draw
 from .runs.overlap import OverlapConfig
+from .runs.penalised import reference_of
 from .runs.script import script
 from .runs.session import TrainingRun
 from .runs.setup import RunResult, TrainConfig, refuse_greedy
@@ -129,24 +130,14 @@ class Parts:
     @classmethod
     def of(cls, config: OnPolicyConfig, run: TrainingRun) -> Self:
         """What the configuration asks for, kept in the run's checkpoints."""
-        critic, reference, entropies, penalty = None, None, None, config.loss.kl
+        critic, entropies = None, None
         if config.algorithm.needs_values:
             critic = token_values(config.values, run.model, run.tokenizer, seed=config.seed, dump=run.folder.dump)
             run.keep("critic", critic)
-        if penalty.coef:
-            reference = Reference.load(
-                penalty.reference or config.model,
-                run.tokenizer,
-                dtype=getattr(torch, config.dtype),
-                device=config.device,
-                temperature=config.agent.temperature,
-                microbatch_tokens=config.optimizer.microbatch_tokens,
-            )
-            run.keep("reference", reference)
         if config.loss.smoothing is not None:
             entropies = EntropyHistory()
             run.keep("entropies", entropies)
-        return cls(run.learner, critic, reference, entropies)
+        return cls(run.learner, critic, reference_of(run, config.loss.kl, config.model), entropies)
 
 
 async def _train(config: OnPolicyConfig, run: TrainingRun, parts: Parts) -> RunResult:
