@@ -79,8 +79,9 @@ def filtered(episodes: Iterable[Episode], config: DemonstrationConfig) -> list[E
     solved = [episode for episode in usable if episode.success] if config.only_success else usable
     best = sorted(solved, key=lambda episode: -episode.total_reward)[: max(1, round(config.top * len(solved)))]
     if not best:
+        lost = next((f" (the first that was not: {e.error})" for e in everything if not e.trainable and e.error), "")
         raise UsageError(
-            f"no demonstration is left: of {len(everything)} episodes {len(usable)} were played to an end and "
+            f"no demonstration is left: of {len(everything)} episodes {len(usable)} were played to an end{lost} and "
             f"{len(solved)} passed only_success={str(config.only_success).lower()}; play more (demonstrations.count), "
             "with more skill (demonstrations.skills), or filter less"
         )

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import turnwise as tw
-from turnwise import Action
+from turnwise import Action, Outcome
 from turnwise.agents.chat import ChatAgent
 from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.agents.policy import Sampling
@@ -13,6 +15,9 @@ from turnwise.errors import InfrastructureError, UsageError
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.pool import EnvPool
 from turnwise.trainers.runs.collect import collect
+from turnwise.trainers.runs.demonstrations import DemonstrationConfig, filtered
+
+from ..fakes import returning
 
 OPTIONS = RunOptions(group_size=2, retries=0, backoff=0)
 WORDS = "the quick brown fox jumps over lazy dogs"
@@ -72,3 +77,9 @@ async def test_a_model_of_other_words_is_refused_and_one_that_misses_a_word_is_n
             await collect(pool, speaker("guess a letter in six tries"), tasks(1, Listening), options=OPTIONS)
         found = await collect(pool, speaker(WORDS.replace(" lazy", "")), tasks(1, Listening), options=OPTIONS)
     assert found.metrics()["episodes"] == 2
+
+
+def test_demonstrations_that_were_all_lost_say_why() -> None:
+    lost = [replace(returning(1.0, outcome=Outcome.INFRA_FAILED), error="the world is broken")]
+    with pytest.raises(UsageError, match=r"0 were played to an end .*the world is broken"):
+        filtered(lost, DemonstrationConfig())
