@@ -291,11 +291,10 @@ def token_values(
         dump: where a batch with a non-finite loss is saved.
     """
     if options.init == "nano":
-        device, dtype = next(model.parameters()).device, next(model.parameters()).dtype
         fresh: Any = build_model(options.nano, tokenizer, seed=seed)
-        backbone = fresh.base_model.to(device, dtype)
+        backbone = fresh.base_model.to(next(model.parameters()).device)
     else:
-        backbone = backbone_copy(model)
+        backbone = backbone_copy(model).float()  # 32-bit, whatever the policy is stored in: small steps must count
     return TokenValues(backbone, int(backbone.config.hidden_size), options, seed=seed, dump=dump)
 
 

@@ -302,3 +302,12 @@ def test_nothing_is_cut_off_silently(policy: Any, tokenizer: Any) -> None:
         values.final([(1,) * 65])
     with pytest.raises(UsageError, match="empty prompt"):
         values.final([(1,), ()])
+
+
+@pytest.mark.parametrize("init", ["policy", "nano"])
+def test_the_critic_of_a_16_bit_policy_is_32_bit(init: str) -> None:
+    tokenizer = build_tokenizer("byte")
+    model: Any = build_model(NanoConfig(tokenizer="byte", size="0.1M", layers=1), tokenizer, seed=0)
+    values = token_values(ValuesConfig.model_validate({"init": init}), model.to(torch.bfloat16), tokenizer)
+    assert {p.dtype for p in values.backbone.parameters()} == {torch.float32}, "small steps must count"
+    assert {p.dtype for p in model.parameters()} == {torch.bfloat16}, "and the policy stays what it is"
