@@ -171,7 +171,8 @@ def test_other_settings_are_other_runs(plan: Any, small: Path) -> None:
 def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any, name: str) -> None:
     study = plan.load_study(name)
     assert set(study.against) <= {one.name for one in study.learner}
-    assert len({learner.swept for learner in study.learner if learner.after and not learner.like}) == 1
+    assert len({learner.swept for learner in study.learner} - {None}) == 1, "what is swept is the same for all"
+    assert all(study[one].swept for one in study.against), "the two that are compared are both swept"
     outcomes: dict[Any, float | None] = {}
     for learner in (study[one.name] for one in study.learner):
         value = study.sweep.values[0] if learner.swept else None
