@@ -101,6 +101,6 @@ def test_beneath_merges_tables_and_what_was_set_wins() -> None:
     assert beneath(defaults, given) == {"a": {"x": 1, "y": 20}, "b": 3, "c": None, "d": 5}
     assert given == {"a": {"y": 20}, "c": None, "d": 5}, "nothing is changed in place"
     set_to_the_default = beneath({"shape": {"radius": 9.0}}, {"shape": Circle(radius=1.0)})
-    assert set_to_the_default == {"shape": {"name": "circle", "radius": 1.0}}, "what was set counts, though it is the default"
+    assert set_to_the_default == {"shape": {"name": "circle", "radius": 1.0}}, "what was set counts, if as the default"
     unset = beneath({"shape": {"radius": 9.0}}, {"shape": Circle()})
     assert unset == {"shape": {"name": "circle", "radius": 9.0}}, "and which kind it is"

@@ -89,7 +89,7 @@ def turn_returns(rewards_U: Tensor, gamma: float) -> Tensor:
 def returns_to_go(batch: Batch, gamma: float) -> Tensor:
     """Discounted return from each turn of a batch on, ``[U]``, from the batch's rewards; γ is per turn."""
     counts = torch.bincount(batch.episode_U, minlength=len(batch.episodes)).tolist()
-    parts = [turn_returns(reward_U, gamma) for reward_U in batch.reward_U.split(counts)]
+    parts = [turn_returns(reward_U, gamma) for reward_U in torch.split(batch.reward_U, counts)]
     return torch.cat(parts) if parts else batch.reward_U
 
 
