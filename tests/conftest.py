@@ -1,9 +1,10 @@
-"""What holds for every test: no network, one thread per library, reproducible examples in CI."""
+"""What holds for every test: no network, one thread per library, reproducible examples in CI, Ctrl-C heard."""
 
 from __future__ import annotations
 
 import os
 import resource
+import signal
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +22,9 @@ os.environ.update(
     COLUMNS="120",
 )
 os.environ.pop("FORCE_COLOR", None)
+for interruption in (signal.SIGINT, signal.SIGHUP):  # ignored where tests run behind nohup or &, and inherited
+    if signal.getsignal(interruption) is signal.SIG_IGN:
+        signal.signal(interruption, signal.default_int_handler if interruption is signal.SIGINT else signal.SIG_DFL)
 
 import hypothesis
 import pytest
