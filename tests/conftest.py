@@ -22,14 +22,15 @@ os.environ.update(
     COLUMNS="120",
 )
 os.environ.pop("FORCE_COLOR", None)
-for interruption in (signal.SIGINT, signal.SIGHUP):  # ignored where tests run behind nohup or &, and inherited
-    if signal.getsignal(interruption) is signal.SIG_IGN:
-        signal.signal(interruption, signal.default_int_handler if interruption is signal.SIGINT else signal.SIG_DFL)
 
 import hypothesis
 import pytest
 
 from turnwise.envs import registry
+
+for interruption in (signal.SIGINT, signal.SIGHUP):  # ignored where tests run behind nohup or &, and inherited
+    if signal.getsignal(interruption) is signal.SIG_IGN:
+        signal.signal(interruption, signal.default_int_handler if interruption is signal.SIGINT else signal.SIG_DFL)
 
 LOCAL = ("127.", "::1", "localhost", "0.0.0.0")
 
