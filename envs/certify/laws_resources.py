@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import threading
 import tracemalloc
@@ -19,6 +20,8 @@ BYTES_PER_STRETCH = 8_192
 """Growth below these is the interpreter's (free lists filling up), not the environment's."""
 TURNS = 3
 STRETCHES = 4
+DOUBTS = 2
+"""What seems to leak is measured again: an engine's helpers may have been busy all along."""
 ROUNDS = 10
 """Every tenth episode gets a new instance; the one before is dropped without ``close``."""
 
@@ -36,8 +39,12 @@ def leaks_nothing(lab: Lab) -> None:
         before = tracemalloc.take_snapshot()
         # A leak grows in every stretch; a cache, or another thread of this process, in some.
         n = episodes // STRETCHES
-        grown = min(_growth(lab, n) for _ in range(STRETCHES))
-        leaks = grown > max(BYTES_PER_EPISODE, BYTES_PER_STRETCH / n)
+        grown, allowed = math.inf, max(BYTES_PER_EPISODE, BYTES_PER_STRETCH / n)
+        for _ in range(DOUBTS):
+            grown = min(grown, *(_growth(lab, n) for _ in range(STRETCHES)))
+            if grown <= allowed:
+                break
+        leaks = grown > allowed
         blame = _blame(before) if leaks else ""
     finally:
         if not tracing:
