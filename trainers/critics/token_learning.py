@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
 
 from ...agents.value_guided import ActionValues
-from ...errors import DivergedError
+from ..learning.diverged import diverged
 from ..learning.learner import OptimizerConfig, Update
 from ..learning.rows import Rows
 from ..learning.scoring import score
@@ -193,17 +193,10 @@ class TokenLearner:
             value_P[[number for number, _ in part]] = values.heads.state_values(hidden_BH)
         return value_P
 
-    def _diverged(self, rows: Rows, what: str) -> None:
+    def _diverged(self, rows: Rows, what: str) -> NoReturn:
         self._optimizer.zero_grad(set_to_none=True)
-        saved = "not saved: the learner has no dump path"
-        if self.dump is not None:
-            self.dump.parent.mkdir(parents=True, exist_ok=True)
-            torch.save({name: getattr(rows, name) for name in rows.__dataclass_fields__}, self.dump)
-            saved = f"saved as {self.dump}"
-        raise DivergedError(
-            f"after {self.updates} updates of the values {what}; the batch of {rows.tokens} tokens is {saved}. "
-            "The weights are as before the update: resume from the last checkpoint with a lower optimizer.lr"
-        )
+        happened = f"after {self.updates} updates of the values {what}"
+        diverged(happened, f"{rows.tokens} tokens", rows.columns(), self.dump, rate="optimizer.lr")
 
 
 @torch.no_grad()

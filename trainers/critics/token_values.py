@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import pydantic
 import torch
@@ -18,8 +18,9 @@ from ...agents.nano import NanoConfig, build_model
 from ...agents.transformers_policy import load_weights
 from ...agents.value_guided import ValueGuidedModel
 from ...config import Config
-from ...errors import DivergedError, UsageError
+from ...errors import UsageError
 from ...tasks.rng import Rng
+from ..learning.diverged import diverged
 from ..learning.learner import Beta
 from ..learning.lora import adapted, merged
 from ..learning.parallel import unsharded
@@ -264,18 +265,10 @@ class TokenValues:
             "value_explained": 1 - variance(target_N - value_N) / spread if spread > 0 else 0.0,
         }
 
-    def _diverged(self, rows: Rows, target_T: Tensor, what: str) -> None:
+    def _diverged(self, rows: Rows, target_T: Tensor, what: str) -> NoReturn:
         self._optimizer.zero_grad(set_to_none=True)
-        saved = "not saved: the critic has no dump path"
-        if self.dump is not None:
-            self.dump.parent.mkdir(parents=True, exist_ok=True)
-            batch = {name: getattr(rows, name) for name in rows.__dataclass_fields__}
-            torch.save(batch | {"target": target_T}, self.dump)
-            saved = f"saved as {self.dump}"
-        raise DivergedError(
-            f"after {self.fits} fits of the critic {what}; the batch of {rows.tokens} tokens is {saved}. "
-            "The weights are as before the update: resume from the last checkpoint with a lower values.lr"
-        )
+        happened, batch = f"after {self.fits} fits of the critic {what}", rows.columns() | {"target": target_T}
+        diverged(happened, f"{rows.tokens} tokens", batch, self.dump, rate="values.lr", learns="critic")
 
 
 def token_values(

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from ...config import Config
-from ...errors import DivergedError, UsageError
+from ...errors import UsageError
+from ..learning.diverged import diverged
 from ..learning.learner import OptimizerConfig
 from .encoder import CountingEncoder, Encoder, EncoderConfig, encode, encode_pairs
 from .replay import packed
@@ -278,15 +279,9 @@ class UtteranceCritic:
 
     def _diverged(self, batch: Sequence[Transition], fresh_actions: Sequence[Ids] | None, what: str) -> NoReturn:
         self._optimizer.zero_grad(set_to_none=True)
-        saved = "not saved: the critic has no dump path"
-        if self.dump is not None:
-            self.dump.parent.mkdir(parents=True, exist_ok=True)
-            torch.save({"transitions": packed(batch), "fresh_actions": list(fresh_actions or ())}, self.dump)
-            saved = f"saved as {self.dump}"
-        raise DivergedError(
-            f"after {self.updates} updates {what}; the batch of {len(batch)} transitions is {saved}. The weights are "
-            "as before the update: resume from the last checkpoint with a lower critic_model.optimizer.lr"
-        )
+        happened, size = f"after {self.updates} updates {what}", f"{len(batch)} transitions"
+        saved = {"transitions": packed(batch), "fresh_actions": list(fresh_actions or ())}
+        diverged(happened, size, saved, self.dump, rate="critic_model.optimizer.lr", learns="critic")
 
 
 def _head(size: int, width: int) -> nn.Module:

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
 import pydantic
 import torch
 from torch import Tensor
 
 from ...config import Config
-from ...errors import DivergedError
 from .activations import recomputed
+from .diverged import diverged
 from .kl import kl_estimate
 from .loss import Diagnostics
 from .objective import Objective, objective_loss
@@ -264,18 +264,10 @@ class Learner:
         self._optimizer.zero_grad(set_to_none=True)
         return Update(stepped=norm != 0.0, metrics=metrics)
 
-    def _diverged(self, rows: Rows, what: str) -> None:
+    def _diverged(self, rows: Rows, what: str) -> NoReturn:
         self._optimizer.zero_grad(set_to_none=True)
-        saved = "not saved: the learner has no dump path"
-        if self.dump is not None and self.world.leads:
-            self.dump.parent.mkdir(parents=True, exist_ok=True)
-            torch.save({name: getattr(rows, name) for name in rows.__dataclass_fields__}, self.dump)
-        if self.dump is not None:
-            saved = f"saved as {self.dump}"
-        raise DivergedError(
-            f"after {self.updates} updates {what}; the batch of {rows.tokens} tokens is {saved}. "
-            "The weights are as before the update: resume from the last checkpoint with a lower optimizer.lr"
-        )
+        happened, size = f"after {self.updates} updates {what}", f"{rows.tokens} tokens"
+        diverged(happened, size, rows.columns(), self.dump, rate="optimizer.lr", writes=self.world.leads)
 
 
 def _staleness(rows: Rows, version: int) -> dict[str, float]:

@@ -208,7 +208,11 @@ class Rows:
 
     def to(self, device: torch.device | str) -> Rows:
         """The same rows on a device."""
-        return Rows(**{name: getattr(self, name).to(device) for name in self.__dataclass_fields__})
+        return Rows(**{name: column.to(device) for name, column in self.columns().items()})
+
+    def columns(self) -> dict[str, Tensor]:
+        """Everything that is known of the tokens, by its name here."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def microbatches(self, budget: int, *, whole: Unit = "row", layout: Layout = "padded") -> list[Rows]:
         """Parts of at most ``budget`` tokens (a single unit may exceed it), longest first.
@@ -267,7 +271,7 @@ class Rows:
         return sizes, torch.cumsum(sizes, 0) - sizes
 
     def _take(self, chosen_T: Tensor) -> Rows:
-        return Rows(**{name: getattr(self, name)[chosen_T] for name in self.__dataclass_fields__})
+        return Rows(**{name: column[chosen_T] for name, column in self.columns().items()})
 
 
 def pack(episodes: Sequence[Episode]) -> Rows:
