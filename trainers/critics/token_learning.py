@@ -16,6 +16,7 @@ from ..learning.diverged import diverged
 from ..learning.learner import OptimizerConfig, Update
 from ..learning.rows import Rows
 from ..learning.scoring import score
+from .polyak import follow
 from .token_steps import Tokens, TokenSteps
 
 
@@ -197,15 +198,6 @@ class TokenLearner:
         self._optimizer.zero_grad(set_to_none=True)
         happened = f"after {self.updates} updates of the values {what}"
         diverged(happened, f"{rows.tokens} tokens", rows.columns(), self.dump, rate="optimizer.lr")
-
-
-@torch.no_grad()
-def follow(target: nn.Module, online: nn.Module, share: float) -> None:
-    """Polyak averaging: ``θ̄ ← (1 − share)·θ̄ + share·θ``; nothing where the two are one."""
-    if target is online:
-        return
-    for late, early in zip(target.parameters(), online.parameters(), strict=True):
-        late.lerp_(early, share)
 
 
 def packed(

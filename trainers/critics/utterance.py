@@ -18,6 +18,7 @@ from ...errors import UsageError
 from ..learning.diverged import diverged
 from ..learning.learner import OptimizerConfig
 from .encoder import CountingEncoder, Encoder, EncoderConfig, encode, encode_pairs
+from .polyak import follow
 from .replay import packed
 from .transitions import Transition
 
@@ -272,9 +273,7 @@ class UtteranceCritic:
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
         self.updates += 1
-        with torch.no_grad():
-            for slow, online in zip(self.slow.parameters(), self.online.parameters(), strict=True):
-                slow.lerp_(online, self.config.tau)
+        follow(self.slow, self.online, self.config.tau)
         return norm
 
     def _diverged(self, batch: Sequence[Transition], fresh_actions: Sequence[Ids] | None, what: str) -> NoReturn:
