@@ -12,6 +12,7 @@ from transformers import BertConfig, BertModel
 
 from ...config import Config
 from ...errors import UsageError
+from .sequences import right_padded
 
 
 class Encoder(Protocol):
@@ -153,12 +154,7 @@ class NanoEncoder(nn.Module):
                 f"the critic is to read {longest} tokens, and its encoder holds {self.context}: it would judge what it "
                 "has not read; use a shorter agent.context (last:K), or an encoder with a longer context"
             )
-        ids = torch.zeros(len(sequences), longest + 1, dtype=torch.long)
-        real = torch.zeros(len(sequences), longest + 1, dtype=torch.long)
-        ids[:, 0] = self.vocabulary
-        for row, sequence in enumerate(sequences):
-            ids[row, 1 : len(sequence) + 1] = torch.tensor(sequence, dtype=torch.long)
-            real[row, : len(sequence) + 1] = 1
+        ids, real = right_padded([(self.vocabulary, *sequence) for sequence in sequences])
         device = next(self.body.parameters()).device
         return cast(Tensor, self.body(ids.to(device), attention_mask=real.to(device)).pooler_output)
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ...errors import UsageError
 from .encoder import AdapterConfig
+from .sequences import right_padded
 
 
 class SharedEncoder(nn.Module):
@@ -123,11 +124,7 @@ class SharedEncoder(nn.Module):
                 "shorter agent.context (last:K)"
             )
         device = self.weights[0].device
-        ids_BL = torch.zeros(len(sequences), longest, dtype=torch.long)
-        attention_BL = torch.zeros_like(ids_BL)
-        for row, ids in enumerate(sequences):
-            ids_BL[row, : len(ids)] = torch.tensor(ids)
-            attention_BL[row, : len(ids)] = 1
+        ids_BL, attention_BL = right_padded(sequences)
         with _active(self._policy, self.adapter):
             hidden_BLH = self._policy.base_model(
                 input_ids=ids_BL.to(device), attention_mask=attention_BL.to(device), use_cache=False

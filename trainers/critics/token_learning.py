@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,6 +17,7 @@ from ..learning.learner import OptimizerConfig, Update
 from ..learning.rows import Rows
 from ..learning.scoring import score
 from .polyak import follow
+from .sequences import batches, last_places, right_padded
 from .token_steps import Tokens, TokenSteps
 
 
@@ -181,32 +182,16 @@ class TokenLearner:
         value_P = torch.zeros(len(steps.prompts), device=next(values.parameters()).device)
         if values.heads.v is None:
             return value_P
-        needed = torch.unique(steps.successor_U[rows.turn[rows.mask]])
-        for part in packed([(int(number), steps.prompts[number]) for number in needed if number >= 0], self.options):
-            longest = len(part[0][1])
-            ids_BL = torch.zeros(len(part), longest, dtype=torch.long)
-            attention_BL = torch.zeros_like(ids_BL)
-            for place, (_, prompt) in enumerate(part):
-                ids_BL[place, : len(prompt)] = torch.tensor(prompt)
-                attention_BL[place, : len(prompt)] = 1
-            last_B = torch.arange(len(part)) * longest + attention_BL.sum(-1) - 1
-            hidden_BH = self._hidden(values, ids_BL, attention_BL, last_B)
-            value_P[[number for number, _ in part]] = values.heads.state_values(hidden_BH)
+        following_U = torch.unique(steps.successor_U[rows.turn[rows.mask]])
+        needed = following_U[following_U >= 0].tolist()
+        prompts = [steps.prompts[number] for number in needed]
+        for part in batches(prompts, self.options.microbatch_tokens):
+            ids_BL, attention_BL = right_padded([prompts[place] for place in part])
+            hidden_BH = self._hidden(values, ids_BL, attention_BL, last_places(attention_BL))
+            value_P[[needed[place] for place in part]] = values.heads.state_values(hidden_BH)
         return value_P
 
     def _diverged(self, rows: Rows, what: str) -> NoReturn:
         self._optimizer.zero_grad(set_to_none=True)
         happened = f"after {self.updates} updates of the values {what}"
         diverged(happened, f"{rows.tokens} tokens", rows.columns(), self.dump, rate="optimizer.lr")
-
-
-def packed(
-    prompts: Sequence[tuple[int, tuple[int, ...]]], options: OptimizerConfig
-) -> list[list[tuple[int, tuple[int, ...]]]]:
-    """Numbered prompts, longest first, in parts of at most ``microbatch_tokens`` padded tokens."""
-    parts: list[list[tuple[int, tuple[int, ...]]]] = []
-    for numbered in sorted(prompts, key=lambda numbered: -len(numbered[1])):
-        if not parts or (len(parts[-1]) + 1) * len(parts[-1][0][1]) > options.microbatch_tokens:
-            parts.append([])
-        parts[-1].append(numbered)
-    return parts

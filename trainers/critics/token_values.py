@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -26,6 +26,7 @@ from ..learning.lora import adapted, merged
 from ..learning.parallel import unsharded
 from ..learning.rows import Rows
 from .scaling import TargetScale
+from .sequences import batches, last_places, right_padded
 
 
 class ValuesConfig(Config):
@@ -125,15 +126,9 @@ class TokenValues:
         if not all(prompts):
             raise UsageError("an empty prompt shows no state, so it has no value")
         value_B = torch.zeros(len(prompts))
-        for part in _batches(prompts, self.options.microbatch_tokens):
-            longest = max(len(prompts[number]) for number in part)
-            ids_BL = torch.zeros(len(part), longest, dtype=torch.long)
-            attention_BL = torch.zeros_like(ids_BL)
-            for place, number in enumerate(part):
-                ids_BL[place, : len(prompts[number])] = torch.tensor(prompts[number])
-                attention_BL[place, : len(prompts[number])] = 1
-            last_B = torch.arange(len(part)) * longest + attention_BL.sum(-1) - 1
-            value_B[part] = self.scale.value(self._read(ids_BL, attention_BL, last_B)).cpu()
+        for part in batches(prompts, self.options.microbatch_tokens):
+            ids_BL, attention_BL = right_padded([prompts[number] for number in part])
+            value_B[part] = self.scale.value(self._read(ids_BL, attention_BL, last_places(attention_BL))).cpu()
         return value_B
 
     def fit(self, rows: Rows, target_T: Tensor) -> dict[str, float]:
@@ -316,15 +311,3 @@ def backbone_copy(model: Any) -> Any:
     load_weights(whole, merged(model, state) if adapted(model) else state)
     like = next(model.parameters())
     return whole.to(like.device, like.dtype).base_model
-
-
-def _batches(prompts: Sequence[tuple[int, ...]], budget: int) -> Iterable[list[int]]:
-    """Numbers of prompts, longest first, in parts of at most ``budget`` padded tokens (one prompt may exceed it)."""
-    part: list[int] = []
-    for number in sorted(range(len(prompts)), key=lambda number: -len(prompts[number])):
-        if part and (len(part) + 1) * len(prompts[part[0]]) > budget:
-            yield part
-            part = []
-        part.append(number)
-    if part:
-        yield part

@@ -14,6 +14,7 @@ from transformers import AutoModel, AutoTokenizer
 from ...agents.models import existing_device
 from ...errors import ModelError, UsageError
 from .encoder import PretrainedConfig, TooLong
+from .sequences import right_padded
 
 ENDLESS = 10**6
 """The context of an encoder that names none."""
@@ -74,12 +75,7 @@ class TransformersEncoder(nn.Module):
         """See ``Encoder``."""
         texts = [self.decoder.decode(list(ids), skip_special_tokens=False) for ids in sequences]
         read = [self._fitting(ids) for ids in self.tokenizer(texts, verbose=False)["input_ids"]]
-        longest = max(len(ids) for ids in read)
-        ids_BL = torch.full((len(read), longest), int(self.tokenizer.pad_token_id))
-        attention_BL = torch.zeros_like(ids_BL)
-        for row, ids in enumerate(read):
-            ids_BL[row, : len(ids)] = torch.tensor(ids)
-            attention_BL[row, : len(ids)] = 1
+        ids_BL, attention_BL = right_padded(read, fill=int(self.tokenizer.pad_token_id))
         device = next(self.body.parameters()).device
         output = self.body(input_ids=ids_BL.to(device), attention_mask=attention_BL.to(device))
         pooled: Tensor | None = getattr(output, "pooler_output", None)

@@ -1,0 +1,42 @@
+"""Token sequences as a model reads them: right-padded batches, and many sequences in parts that fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def right_padded(sequences: Sequence[Sequence[int]], *, fill: int = 0) -> tuple[Tensor, Tensor]:
+    """B sequences as a batch of L tokens each.
+
+    Args:
+        sequences: one of them at least.
+        fill: the id in the padding.
+
+    Returns:
+        ids, and attention that is 1 on every real token, ``[B, L]`` each, on the CPU.
+    """
+    ids_BL = torch.full((len(sequences), max(len(ids) for ids in sequences)), fill)
+    attention_BL = torch.zeros_like(ids_BL)
+    for place, ids in enumerate(sequences):
+        ids_BL[place, : len(ids)] = torch.tensor(ids, dtype=torch.long)
+        attention_BL[place, : len(ids)] = 1
+    return ids_BL, attention_BL
+
+
+def last_places(attention_BL: Tensor) -> Tensor:
+    """Where the last real token of each right-padded sequence stands in the flattened ``[B·L]`` batch, ``[B]``."""
+    count, longest = attention_BL.shape
+    return torch.arange(count) * longest + attention_BL.sum(-1) - 1
+
+
+def batches(sequences: Sequence[Sequence[int]], budget: int) -> list[list[int]]:
+    """Places of sequences, longest first, in parts of at most ``budget`` padded tokens (a single one may exceed it)."""
+    parts: list[list[int]] = []
+    for place in sorted(range(len(sequences)), key=lambda place: -len(sequences[place])):
+        if not parts or (len(parts[-1]) + 1) * len(sequences[parts[-1][0]]) > budget:
+            parts.append([])
+        parts[-1].append(place)
+    return parts
