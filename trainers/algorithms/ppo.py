@@ -13,9 +13,9 @@ import pydantic
 import torch
 from torch import Tensor
 
-from ...errors import ContractError, UsageError
+from ...errors import UsageError
 from ..critics.values import Values
-from ..learning.advantages import bootstraps
+from ..learning.advantages import bootstraps, final_prompt
 from ..learning.batch import Batch
 from ..learning.gae import DecisionLevel, Decisions
 from .algorithm import Algorithm, Credit
@@ -72,15 +72,8 @@ def final_values(batch: Batch, values: Values) -> Tensor:
     Raises:
         ContractError: a truncated episode does not say what the agent would have read next.
     """
-    cut = [number for number, episode in enumerate(batch.episodes) if bootstraps(episode)]
-    for number in cut:
-        episode = batch.episodes[number]
-        if not episode.final_prompt_ids:
-            raise ContractError(
-                f"episode {episode.episode_id} was cut off by a limit and has no final_prompt_ids, so the value of its "
-                "last state is unknown; its agent's sessions must be able to read without acting"
-            )
+    cut = {number: final_prompt(episode) for number, episode in enumerate(batch.episodes) if bootstraps(episode)}
     final_E = torch.zeros(len(batch.episodes))
     if cut:
-        final_E[cut] = values.final([batch.episodes[number].final_prompt_ids for number in cut]).float()
+        final_E[list(cut)] = values.final(list(cut.values())).float()
     return final_E

@@ -13,9 +13,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ...errors import ContractError
 from ...rollouts.episode import Episode
-from ..learning.advantages import bootstraps
+from ..learning.advantages import bootstraps, final_prompt
 from ..learning.rows import Rows
 
 Per = Literal["turn", "token"]
@@ -107,7 +106,7 @@ class TokenSteps:
         end = count
         for episode in reversed(episodes):
             first = end - len(episode.turns)
-            after = _cut_off(episode) if bootstraps(episode) and episode.turns else None
+            after = final_prompt(episode) if bootstraps(episode) and episode.turns else None
             later, paid, discount, worth = None, 0.0, gamma, 0.0
             for turn, number in zip(reversed(episode.turns), reversed(range(first, end)), strict=True):
                 if not turn.action_ids:  # nobody's step: what it paid belongs to the step before it
@@ -148,12 +147,3 @@ def _followers(rows: Rows, turns: int) -> Tensor:
     ends_N = (turn_N[1:] != turn_N[:-1]) & (row_N[1:] == row_N[:-1])
     follower_U[turn_N[:-1][ends_N]] = turn_N[1:][ends_N]
     return follower_U
-
-
-def _cut_off(episode: Episode) -> tuple[int, ...]:
-    if not episode.final_prompt_ids:
-        raise ContractError(
-            f"episode {episode.episode_id} was cut off by a limit and holds no final_prompt_ids: its last state has a "
-            "value that nobody can tell; record it with this version, or leave the episode out"
-        )
-    return episode.final_prompt_ids

@@ -9,7 +9,7 @@ import torch
 
 from ...errors import ContractError, UnscoredEpisodeError, UsageError
 from ...rollouts.episode import Episode, Turn
-from ..learning.advantages import bootstraps, turn_returns
+from ..learning.advantages import bootstraps, final_prompt, turn_returns
 
 NOBODY = -1
 """The version of an action that no policy sampled: a demonstration's."""
@@ -65,13 +65,10 @@ def transitions(episode: Episode, gamma: float) -> list[Transition]:
         )
     for index, turn in enumerate(episode.turns):
         _check(episode, index, turn)
+    if not episode.turns:
+        return []
     cut_off = bootstraps(episode)
-    if cut_off and episode.turns and not episode.final_prompt_ids:
-        raise ContractError(
-            f"episode {episode.episode_id} was cut off by a limit and holds no final_prompt_ids: its last state has a "
-            "value, and nothing says what it is; its agent's sessions must be able to read without acting"
-        )
-    following = [turn.prompt_ids for turn in episode.turns[1:]] + [episode.final_prompt_ids if cut_off else ()]
+    following = [turn.prompt_ids for turn in episode.turns[1:]] + [final_prompt(episode) if cut_off else ()]
     returns_U = turn_returns(torch.tensor([turn.reward for turn in episode.turns], dtype=torch.float64), gamma)
     last = len(episode.turns) - 1
     return [

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ...errors import UsageError
+from ...errors import ContractError, UsageError
 from ...rollouts.episode import Episode, Outcome
 from .batch import Batch
 
@@ -130,3 +130,21 @@ def turn_rewards(episode: Episode) -> Tensor:
 def bootstraps(episode: Episode) -> bool:
     """Whether the state after the last turn has a value: only a limit ended the episode, not the task itself."""
     return episode.outcome is Outcome.TRUNCATED and not (episode.turns and episode.turns[-1].terminated)
+
+
+def final_prompt(episode: Episode) -> tuple[int, ...]:
+    """What would have been read next: the state after the last turn, where it has a value.
+
+    Args:
+        episode: one that ``bootstraps``.
+
+    Raises:
+        ContractError: it does not say.
+    """
+    if not episode.final_prompt_ids:
+        raise ContractError(
+            f"episode {episode.episode_id} was cut off by a limit and holds no final_prompt_ids: its last state has a "
+            "value, and nothing says what it is; record it with an agent whose sessions can read without acting, or "
+            "leave the episode out"
+        )
+    return episode.final_prompt_ids

@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise import Outcome
-from turnwise.errors import UnscoredEpisodeError, UsageError
+from turnwise.errors import ContractError, UnscoredEpisodeError, UsageError
 from turnwise.trainers.learning.advantages import (
     bootstraps,
     centred,
+    final_prompt,
     leave_one_out,
     turn_gae,
     turn_returns,
@@ -128,3 +131,10 @@ def test_only_a_time_limit_leaves_a_state_with_a_value() -> None:
     assert not bootstraps(episode(one, outcome=Outcome.COMPLETED))
     assert not bootstraps(episode(one, outcome=Outcome.POLICY_FAILED))
     assert turn_rewards(episode(one)).tolist() == [3.0]
+
+
+def test_a_state_that_has_a_value_must_be_known() -> None:
+    cut = episode([turn((1,), (2,), 0.0)], name="e", outcome=Outcome.TRUNCATED)
+    with pytest.raises(ContractError, match="episode e was cut off by a limit and holds no final_prompt_ids"):
+        final_prompt(cut)
+    assert final_prompt(replace(cut, final_prompt_ids=(1, 2, 3))) == (1, 2, 3)
