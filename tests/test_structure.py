@@ -28,6 +28,9 @@ LAYERS = {
 }
 """A module may import its own folder and whatever has a lower number. A new folder needs a place here first."""
 
+TRAINERS = {"learning": 0, "weights": 1, "critics": 1, "runs": 2, "algorithms": 2}
+"""Inside ``trainers`` the same holds of its folders; the scripts, which lie in none, stand above all."""
+
 NOT_THE_PACKAGE = {"benchmarks", "build", "dist", "docs", "examples", "runs", "scripts", "shared", "src", "tests"}
 MODELS = {"torch", "transformers", "tokenizers", "safetensors"}
 MAY_USE_MODELS = {"agents", "trainers"}
@@ -123,6 +126,21 @@ def test_imports_run_downwards() -> None:
         and LAYERS.get(top(found.imported), 99) >= LAYERS[top(found.importer)]
     ]
     assert not wrong, "imports must run downwards, also for types:\n" + "\n".join(wrong)
+
+
+def test_imports_run_downwards_inside_trainers() -> None:
+    def height(name: str) -> int:
+        parts = name.split(".")
+        return TRAINERS[parts[1]] if len(parts) > 2 else 9
+
+    wrong = [
+        f"{found.importer}:{found.line} imports {found.imported}"
+        for found in imports()
+        if top(found.importer) == top(found.imported) == "trainers"
+        if found.importer.split(".")[1] != found.imported.split(".")[1]
+        and height(found.imported) >= height(found.importer)
+    ]
+    assert not wrong, "scripts > algorithms | runs > critics | weights > learning:\n" + "\n".join(wrong)
 
 
 def test_no_import_cycle() -> None:

@@ -17,7 +17,12 @@ from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...rollouts.store import EpisodeStore, load_episodes
 from ..learning.learner import Learner, OptimizerConfig
+from ..learning.led import led
 from ..learning.parallel import ALONE, processes, shard, world
+from ..weights.canary import Probe
+from ..weights.gathered import Gathered
+from ..weights.in_process import Copied, InProcess, own_copy
+from ..weights.transfer import Updatable, WeightTransfer
 from .checkpoint import Checkpoint, Stateful
 from .collect import Collected, collect
 from .early_stop import EarlyStop
@@ -28,8 +33,6 @@ from .overlap import OverlapConfig, Overlapped, Source, in_thread
 from .run_folder import RunFolder
 from .sampler import TaskSampler
 from .setup import MAY_CHANGE, RunResult, TrainConfig, family_and_tools, round_seed, with_temperature
-from .together import Gathered, led
-from .weights import Copied, InProcess, Probe, Updatable, WeightTransfer, own_copy
 
 T = TypeVar("T")
 
@@ -142,7 +145,7 @@ class TrainingRun:
                 raise UsageError("play cannot overlap with the learning of many processes; leave overlap off")
             self.agent = config.agent.agent(own if own is not None else model, tokenizer, version=self.step)
             policy = cast(Updatable, self.agent.policy) if self.world.leads else None
-            self.weights = Gathered(policy, model, self.files, probe)
+            self.weights = Gathered(policy, model, self.world, probe)
         elif overlap is not None and overlap.enabled:
             aside = config.agent.model_copy(update={"threaded": True})
             self.agent = aside.agent(own_copy(model), tokenizer, version=self.step)

@@ -1,17 +1,14 @@
-"""A run of many processes: the first plays, evaluates and writes; all of them learn."""
+"""What process 0 alone does, and all of them hear of."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from ...agents.policy import Completion
 from ...errors import InfrastructureError
-from ..learning.parallel import World
-from .model_files import ModelFiles
-from .weights import Canary, Probe, Updatable, logprobs_of
+from .parallel import World
 
 T = TypeVar("T")
 
@@ -54,39 +51,3 @@ async def led(world: World, act: Callable[[], Awaitable[T]]) -> T:
     if heard.stopped:
         raise InfrastructureError(f"process 0 stopped: {heard.stopped}")
     return heard.value  # type: ignore[return-value]
-
-
-class Gathered:
-    """The policy, in process 0, samples from a whole copy of a model that the processes share out.
-
-    Args:
-        policy: samples from a model of its own in process 0; ``None`` elsewhere.
-        model: the learner's, sharded.
-        files: gathers its weights.
-        probe: what the canary asks.
-    """
-
-    def __init__(self, policy: Updatable | None, model: Any, files: ModelFiles, probe: Probe) -> None:
-        self.policy = policy
-        self.model = model
-        self.files = files
-        self.probe = probe
-        self.canary = Canary(policy, model, probe) if policy is not None else None
-
-    async def send(self, version: int) -> None:
-        weights = self.files.weights(self.model)
-
-        async def arrive() -> Completion:
-            assert self.policy is not None
-            assert self.canary is not None
-            self.policy.update(weights, version)
-            return await self.canary.ask(version)
-
-        answer = await led(self.files.world, arrive)
-        mine = logprobs_of(self.model, self.probe.prompt_ids, answer.token_ids)
-
-        async def judge() -> None:
-            assert self.canary is not None
-            self.canary.judge(version, answer, mine)
-
-        await led(self.files.world, judge)

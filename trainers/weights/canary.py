@@ -1,12 +1,10 @@
-"""From the learner's weights to the policy's, and the canary that proves they arrived."""
+"""The canary: proves that the learner's weights arrived where tokens are sampled."""
 
 from __future__ import annotations
 
-import asyncio
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import torch
 
@@ -17,26 +15,6 @@ CANARY = "What is the answer?"
 """What the canary asks: any text does, since only log-probabilities are compared."""
 TOLERANCES = {"float32": 1e-3, "bfloat16": 0.1}
 """How far the two sides of the canary may differ. Measured on random nano models: 1e-6, and 0.02 to 0.05."""
-
-
-class WeightTransfer(Protocol):
-    """Brings the learner's weights to whatever samples. A server's transfer (files, NCCL) goes behind the same verb."""
-
-    async def send(self, version: int) -> None:
-        """Make the policy sample from the learner's present weights, as ``version``.
-
-        Raises:
-            ContractError: the canary found that they did not arrive.
-        """
-        ...
-
-
-class Updatable(Policy, Protocol):
-    """A policy that takes new weights, and stamps every token with the version that sampled it."""
-
-    def update(self, state_dict: Mapping[str, Any] | None, version: int) -> None:
-        """Sample from these weights from now on; ``None`` when the trainer changed the policy's own model in place."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,55 +96,6 @@ class Canary:
                 "the policy's are exactly the previous ones"
             )
         self._last = answered
-
-
-class InProcess:
-    """Learner and policy share one model, so a transfer is a new version number, and the canary's proof of it.
-
-    Args:
-        policy: samples from ``model``.
-        model: the learner's.
-        probe: what the canary asks.
-    """
-
-    def __init__(self, policy: Updatable, model: Any, probe: Probe) -> None:
-        self.policy = policy
-        self.canary = Canary(policy, model, probe)
-
-    async def send(self, version: int) -> None:
-        self.policy.update(None, version)
-        await self.canary.prove(version)
-
-
-class Copied:
-    """The policy samples from a model of its own, so that it can go on while the learner's changes.
-
-    This costs the memory of the weights a second time (no optimizer state, no gradients): 2 bytes a parameter in
-    bfloat16. A transfer copies the weights between two forward passes. Requests that are under way keep what they
-    have sampled and their cache, and go on with the new weights: one action may span versions, and each of its tokens
-    says which one drew it, with the log-probability that it was drawn with. (AReaL, arXiv 2505.24298, reads the prefix
-    again under the new weights; here the cache of the old ones stays, as with vLLM's ``pause?mode=keep``.)
-
-    Args:
-        policy: samples from a copy of ``model``.
-        model: the learner's; it must not change during a transfer.
-        probe: what the canary asks.
-    """
-
-    def __init__(self, policy: Updatable, model: Any, probe: Probe) -> None:
-        self.policy = policy
-        self.model = model
-        self.canary = Canary(policy, model, probe)
-
-    async def send(self, version: int) -> None:
-        # In a thread, since it waits for the pass that is under way: environments go on meanwhile.
-        await asyncio.to_thread(self.policy.update, self.model.state_dict(), version)
-        await self.canary.prove(version)
-
-
-def own_copy(model: Any) -> Any:
-    """A copy of a model to sample from: the same weights in memory of their own, none of them trainable."""
-    return copy.deepcopy(model).requires_grad_(False).eval()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.agents.transformers_policy import TransformersPolicy
 from turnwise.errors import ContractError
 from turnwise.trainers.learning.rows import merge
-from turnwise.trainers.runs.weights import TOLERANCES, Copied, InProcess, Probe, logprobs_of, own_copy
+from turnwise.trainers.weights.canary import TOLERANCES, Probe, logprobs_of
+from turnwise.trainers.weights.in_process import Copied, InProcess, own_copy
 
 from ..fakes import Bigram, episode, turn
 

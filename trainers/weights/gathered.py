@@ -1,0 +1,49 @@
+"""To a policy in process 0 of a run of many: it samples from a whole copy of the model that they share out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from ...agents.policy import Completion
+from ..learning.led import led
+from ..learning.parallel import World, unsharded
+from .canary import Canary, Probe, logprobs_of
+from .transfer import Updatable
+
+
+class Gathered:
+    """The policy, in process 0, samples from a whole copy of a model that the processes share out.
+
+    Args:
+        policy: samples from a model of its own in process 0; ``None`` elsewhere.
+        model: the learner's, sharded.
+        world: the processes.
+        probe: what the canary asks.
+    """
+
+    def __init__(self, policy: Updatable | None, model: Any, world: World, probe: Probe) -> None:
+        self.policy = policy
+        self.model = model
+        self.world = world
+        self.probe = probe
+        self.canary = Canary(policy, model, probe) if policy is not None else None
+
+    async def send(self, version: int) -> None:
+        weights: dict[str, Tensor] = unsharded(dict(self.model.state_dict()))
+
+        async def arrive() -> Completion:
+            assert self.policy is not None
+            assert self.canary is not None
+            self.policy.update(weights, version)
+            return await self.canary.ask(version)
+
+        answer = await led(self.world, arrive)
+        mine = logprobs_of(self.model, self.probe.prompt_ids, answer.token_ids)
+
+        async def judge() -> None:
+            assert self.canary is not None
+            self.canary.judge(version, answer, mine)
+
+        await led(self.world, judge)
