@@ -288,10 +288,8 @@ async def fill(config: ArcherConfig, run: TrainingRun, replay: Replay) -> None:
 
 def scheduled(config: ArcherConfig) -> OptimizerConfig:
     """The actor's optimizer, with a ``total`` where none is named: the updates of a run that skips none."""
-    if config.optimizer.total is not None:
-        return config.optimizer
     per_step = config.actor_steps * (config.epochs if config.actor == "ppo" else 1)
-    return config.optimizer.model_copy(update={"total": max(1, (config.steps - config.warmup) * per_step)})
+    return config.optimizer.until(max(1, (config.steps - config.warmup) * per_step))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

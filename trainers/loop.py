@@ -107,10 +107,8 @@ def scheduled(config: LoopConfig) -> OptimizerConfig:
 
     Updates that are skipped or aborted do not count, so a linear schedule may end above 0, and never before the run.
     """
-    if config.optimizer.total is not None:
-        return config.optimizer
     per_step = config.epochs * parts_of(config.tasks * config.k, config.minibatch)
-    return config.optimizer.model_copy(update={"total": config.steps * per_step})
+    return config.optimizer.until(config.steps * per_step)
 
 
 def iterate(config: LoopConfig, learner: Learner, groups: Sequence[Group], *, version: int) -> dict[str, float]:

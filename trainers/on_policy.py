@@ -231,11 +231,10 @@ def update(
 
 def scheduled(config: OnPolicyConfig) -> OptimizerConfig:
     """The optimizer's settings, with a ``total`` where none is named: the updates of a run that skips none."""
-    if config.optimizer.total is not None:
-        return config.optimizer
     learning = config.steps - (config.values.warmup if config.algorithm.needs_values else 0)
-    updates = max(learning, 1) * config.epochs * parts_of(config.tasks * config.k, config.minibatch)
-    return config.optimizer.model_copy(update={"total": updates})
+    return config.optimizer.until(
+        max(learning, 1) * config.epochs * parts_of(config.tasks * config.k, config.minibatch)
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

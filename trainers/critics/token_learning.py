@@ -80,9 +80,7 @@ class TokenLearner:
         self.updates = 0
         learning: list[nn.Module] = [online, policy] if cloning or online.backbone is None else [online]
         self._parameters = [p for module in learning for p in module.parameters() if p.requires_grad]
-        self._optimizer = torch.optim.AdamW(
-            self._parameters, lr=options.lr, betas=options.betas, weight_decay=options.weight_decay
-        )
+        self._optimizer = options.adamw(self._parameters)
 
     def step(self, rows: Rows, steps: TokenSteps) -> Update:
         """One update on the sum of the losses of some rows, in micro-batches.

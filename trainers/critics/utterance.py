@@ -123,11 +123,8 @@ class UtteranceCritic:
         device = next(encoder.parameters()).device
         self.online = online.to(device).eval()
         self.slow = copy.deepcopy(self.online).requires_grad_(False)
-        options = config.optimizer
         self._trained = [parameter for parameter in self.online.parameters() if parameter.requires_grad]
-        self._optimizer = torch.optim.AdamW(
-            self._trained, lr=options.lr, betas=options.betas, weight_decay=options.weight_decay
-        )
+        self._optimizer = config.optimizer.adamw(self._trained)
 
     @torch.no_grad()
     def q(self, states: Sequence[Ids], actions: Sequence[Ids], *, slow: bool = False) -> Tensor:

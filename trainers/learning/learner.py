@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, Self
 
 import pydantic
 import torch
@@ -62,6 +62,14 @@ class OptimizerConfig(Config):
             return self.lr * max(0.0, 1 - (update - self.warmup) / max(1, self.total - self.warmup))
         return self.lr
 
+    def until(self, updates: int) -> Self:
+        """The same with a ``total`` where none is named: how many updates a whole run makes, if it skips none."""
+        return self if self.total is not None else self.model_copy(update={"total": updates})
+
+    def adamw(self, parameters: Iterable[Tensor]) -> torch.optim.AdamW:
+        """The optimizer itself; its rate is set anew before every step, by ``rate``."""
+        return torch.optim.AdamW(parameters, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay)
+
 
 @dataclass(frozen=True, slots=True)
 class Update:
@@ -115,9 +123,7 @@ class Learner:
         self.updates = 0
         self.skipped = 0
         self._parameters = [p for p in model.parameters() if p.requires_grad]
-        self._optimizer = torch.optim.AdamW(
-            self._parameters, lr=options.lr, betas=options.betas, weight_decay=options.weight_decay
-        )
+        self._optimizer = options.adamw(self._parameters)
 
     @property
     def trainable(self) -> int:

@@ -67,9 +67,7 @@ def first_model(config: OfflineConfig, run: TrainingRun, episodes: Sequence[Epis
 
 def scheduled(config: OfflineConfig) -> OptimizerConfig:
     """The optimizer's settings, with a ``total`` where none is named: every step is one update."""
-    if config.optimizer.total is not None:
-        return config.optimizer
-    return config.optimizer.model_copy(update={"total": config.steps})
+    return config.optimizer.until(config.steps)
 
 
 def as_said(episodes: list[Episode], wanted: DemonstrationConfig, run: TrainingRun) -> list[Episode]:

@@ -91,6 +91,17 @@ def test_learning_rates(options: OptimizerConfig, wanted: list[float]) -> None:
     assert [options.rate(update) for update in range(5)] == wanted
 
 
+def test_a_schedule_ends_with_the_run_unless_it_says_when() -> None:
+    assert OptimizerConfig().until(12).total == 12
+    assert OptimizerConfig(total=7).until(12).total == 7, "a named total stays"
+
+
+def test_the_optimizer_is_what_the_settings_say() -> None:
+    options = OptimizerConfig(lr=0.25, betas=(0.5, 0.75), weight_decay=0.125)
+    (group,) = options.adamw(Bigram().parameters()).param_groups
+    assert (group["lr"], group["betas"], group["weight_decay"]) == (0.25, (0.5, 0.75), 0.125)
+
+
 def test_a_learner_continues_bitwise_from_its_state() -> None:
     def learner(model: Bigram) -> Learner:
         return Learner(model, OptimizerConfig(lr=0.1, warmup=4))
