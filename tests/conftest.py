@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import resource
 import signal
@@ -41,11 +42,18 @@ hypothesis.settings.register_profile("ci", hypothesis.settings.get_profile("dev"
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test's name must be the same in every process, or they cannot share the work."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A test's name must be the same in every process, or they cannot share the work; without vLLM, none that needs it.
+
+    They are deselected and not skipped: where they run is another environment (``scripts/test-vllm``), not this one.
+    """
     for item in items:
         if " at 0x" in item.name:
             raise pytest.UsageError(f"{item.nodeid} is named by an address: give parametrize ids that say what it is")
+    if importlib.util.find_spec("vllm") is None:
+        elsewhere = [item for item in items if item.get_closest_marker("vllm")]
+        config.hook.pytest_deselected(items=elsewhere)
+        items[:] = [item for item in items if item not in elsewhere]
 
 
 @pytest.fixture(autouse=True)

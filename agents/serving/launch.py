@@ -1,0 +1,268 @@
+"""Start, watch and stop a vLLM server on this machine; it never outlives whoever started it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import pydantic
+
+from ...config import Config
+from ...errors import InfrastructureError, UsageError
+
+HOST = "127.0.0.1"
+FILES = "turnwise_files"
+"""The weight-transfer backend of ``worker/turnwise_vllm_worker.py``: safetensors through a folder both sides see."""
+GRACE = 15.0
+"""Seconds that a server has to stop by itself."""
+PORT_ATTEMPTS = 3
+HERE = Path(__file__).resolve().parent
+MODULE = "vllm.entrypoints.openai.api_server"  # `vllm serve` of the CPU build cannot find its own version
+
+
+class ServerOptions(Config):
+    """How a vLLM server is started: what ``ServedPolicy`` and weight transfer need, and little else."""
+
+    name: str = "policy"
+    """What it calls the base model."""
+    port: int = pydantic.Field(default=0, ge=0, le=65535)
+    """Where it listens, on this machine only; 0 takes a free one."""
+    dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
+    """Of weights and activations; another one than the trainer's makes their log-probabilities differ."""
+    context_length: int = pydantic.Field(default=1024, ge=2)
+    """Longest prompt plus action, in tokens."""
+    max_seqs: int = pydantic.Field(default=64, ge=1)
+    """Requests that are decoded together; more wait."""
+    kv_megabytes: int = pydantic.Field(default=100, ge=1)
+    """Memory for cached keys and values."""
+    transfer: str | None = None
+    """Backend of native weight transfer: ``turnwise_files``, or one of vLLM's own on GPUs, e.g. ``nccl``."""
+    max_rank: int = pydantic.Field(default=0, ge=0)
+    """Largest rank of LoRA adapters, which are then loaded and unloaded while it runs; 0 serves none."""
+    max_adapters: int = pydantic.Field(default=2, ge=1)
+    """Adapters held at a time; two, so that the old one serves while the new one is loaded."""
+    eager: bool = True
+    """Start at once, without compiling; on a GPU ``false`` is faster once it runs."""
+    threads: int = pydantic.Field(default=1, ge=1)
+    """OpenMP threads on a CPU; more than there are idle cores is very much slower."""
+    seed: int = 0
+    """Of requests that bring no seed."""
+    extra: tuple[str, ...] = ()
+    """More arguments of vLLM, as on its command line; the last one wins."""
+    environment: dict[str, str] = pydantic.Field(default_factory=dict)
+    """More environment variables; these win over all others."""
+
+    def command(self, model: Path | str, port: int) -> list[str]:
+        """The arguments of vLLM's server, for any Python that has it."""
+        words = ["-m", MODULE, "--model", str(model), "--served-model-name", self.name]
+        words += ["--host", HOST, "--port", str(port), "--dtype", self.dtype, "--seed", str(self.seed)]
+        words += ["--max-model-len", str(self.context_length), "--max-num-seqs", str(self.max_seqs)]
+        words += ["--kv-cache-memory-bytes", f"{self.kv_megabytes}M", "--enable-scale-out"]
+        # Of the distribution sampled from: by default vLLM returns those before the temperature.
+        words += ["--logprobs-mode", "processed_logprobs"]
+        words += ["--generation-config", "vllm"]  # the model's own would filter (top-p) without anybody asking
+        words += ["--disable-log-stats", "--disable-uvicorn-access-log", "--enable-prompt-tokens-details"]
+        if self.eager:
+            words.append("--enforce-eager")
+        if self.max_rank:
+            words += ["--enable-lora", "--max-lora-rank", str(self.max_rank)]
+            words += ["--max-loras", str(self.max_adapters), "--max-cpu-loras", str(self.max_adapters)]
+        if self.transfer:
+            words += ["--weight-transfer-config", json.dumps({"backend": self.transfer})]
+        if self.transfer == FILES:
+            words += ["--worker-extension-cls", "turnwise_vllm_worker.Reporting"]
+        return [*words, *self.extra]
+
+    def variables(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """The environment it runs in.
+
+        Args:
+            inherited: of this process, usually ``os.environ``.
+        """
+        path = [str(HERE / "worker"), *filter(None, [inherited.get("PYTHONPATH", "")])]
+        return {
+            **inherited,
+            "PYTHONPATH": os.pathsep.join(path),
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_NO_USAGE_STATS": "1",
+            "DO_NOT_TRACK": "1",
+            "VLLM_SERVER_DEV_MODE": "1",  # pausing, cache reset and weight transfer are behind it
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
+            "OMP_NUM_THREADS": str(self.threads),
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # bound, two servers share one core
+            **self.environment,
+        }
+
+
+class VllmProcess:
+    """A vLLM server as a child process; a context manager that starts and stops it.
+
+    It runs on a leash (``leash.py``): it stops when this object stops it, and also when this process is killed.
+
+    ::
+
+        with VllmProcess("runs/bc/model", ServerOptions(transfer=FILES)) as server:
+            client = ServerClient(server.url)
+
+    Args:
+        model: the folder of a model.
+        options: how to start it.
+        python: the interpreter that has vLLM; this one by default.
+        log: a file for all that it says; by default one that is removed with this object.
+        patience: seconds to become healthy.
+
+    Raises:
+        UsageError: there is no model in that folder.
+    """
+
+    def __init__(
+        self,
+        model: Path | str,
+        options: ServerOptions | None = None,
+        *,
+        python: Path | str | None = None,
+        log: Path | str | None = None,
+        patience: float = 300.0,
+    ) -> None:
+        self.model = Path(model).expanduser().resolve()
+        if not (self.model / "config.json").is_file():
+            raise UsageError(f"cannot serve {model}: there is no config.json in it; name the folder of a model")
+        self.options = options or ServerOptions()
+        self.python = str(python or sys.executable)
+        self.patience = patience
+        self.port = self.options.port
+        self._scratch = None if log else tempfile.TemporaryDirectory(prefix="turnwise-vllm-")
+        self.log = Path(log) if log else Path(self._scratch.name if self._scratch else "", "server.log")
+        self._leash: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there; it may still be starting."""
+        return self._leash is not None and self._leash.poll() is None
+
+    def start(self) -> Self:
+        """Start it and wait until it is healthy.
+
+        Raises:
+            InfrastructureError: it ended or was not healthy in time; the message has the end of its log.
+        """
+        if self.running:
+            return self
+        for attempt in range(PORT_ATTEMPTS):
+            self.port = self.options.port or _free_port()
+            self._spawn()
+            trouble = self._wait()
+            if trouble is None:
+                return self
+            self.kill()
+            taken = "address already in use" in self.tail(80).lower()
+            if not (taken and self.options.port == 0 and attempt + 1 < PORT_ATTEMPTS):
+                raise InfrastructureError(
+                    f"the vLLM server for {self.model} {trouble}; its log ends so ({self.log}):\n{self.tail()}"
+                )
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def stop(self) -> None:
+        """Ask it and its children to stop, and make them after a while; nothing happens if it does not run."""
+        if self._leash is None:
+            return
+        if self._leash.stdin is not None:
+            self._leash.stdin.close()
+        try:
+            self._leash.wait(GRACE + 5)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._leash = None
+
+    def kill(self) -> None:
+        """End it at once, as a crash would; ``start`` starts it again, on another port if none was asked for."""
+        if self._leash is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            self._leash.terminate()
+        self._leash.wait()
+        if self._leash.stdin is not None:
+            self._leash.stdin.close()
+        self._leash = None
+
+    def tail(self, lines: int = 25) -> str:
+        """The end of its log."""
+        try:
+            text = self.log.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return "(no log)"
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _spawn(self) -> None:
+        command = [self.python, *self.options.command(self.model, self.port)]
+        leash = [sys.executable, "-I", "-S", str(HERE / "leash.py"), str(GRACE), *command]
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with self.log.open("wb") as log:
+                self._leash = subprocess.Popen(
+                    leash,
+                    stdin=subprocess.PIPE,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=self.options.variables(os.environ),
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise InfrastructureError(f"cannot start the vLLM server for {self.model}: {error}") from None
+
+    def _wait(self) -> str | None:
+        """Until it is healthy; otherwise what is wrong."""
+        deadline = time.monotonic() + self.patience
+        while time.monotonic() < deadline:
+            if not self.running:
+                code = self._leash.returncode if self._leash else None
+                return f"ended while starting (exit code {code})"
+            if healthy(self.port):
+                return None
+            time.sleep(0.2)
+        return f"was not healthy after {self.patience:.0f} s"
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+
+def healthy(port: int, host: str = HOST, timeout: float = 5.0) -> bool:
+    """Whether a server answers there that it is well."""
+    connection = http.client.HTTPConnection(host, port, timeout=timeout)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

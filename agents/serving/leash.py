@@ -1,0 +1,71 @@
+"""Run a command that must not outlive whoever started it; a stand-alone script, run by path.
+
+``python leash.py GRACE COMMAND…`` runs COMMAND in a session of its own and reads standard input. When that ends,
+since whoever holds the other end closed it or is gone, however it went, the whole session is asked to stop and after
+GRACE seconds made to. SIGTERM to this script kills the session at once. The exit code is the command's.
+
+A pipe, and not only ``PR_SET_PDEATHSIG``: the kernel sends that when the *thread* that started a process ends, and
+only to the process itself, while a server has children of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+PR_SET_PDEATHSIG = 1
+POLL = 0.1
+"""Seconds between two looks at the command."""
+
+
+def run(grace: float, command: Sequence[str]) -> int:
+    """Run the command until it ends or standard input does.
+
+    Args:
+        grace: seconds between being asked to stop and being killed.
+        command: program and arguments.
+
+    Returns:
+        the exit code of the command; negative for the signal that ended it.
+    """
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_follow_the_leash)
+
+    def kill(*_: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+
+    signal.signal(signal.SIGTERM, kill)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while child.poll() is None:
+        readable, _, _ = select.select([0], [], [], POLL)
+        if readable and not os.read(0, 1024):
+            _ask(child, grace)
+            break
+    kill()  # the children of a server that ended by itself, and whatever would not stop
+    return child.wait()
+
+
+def _ask(child: subprocess.Popen[bytes], grace: float) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    while child.poll() is None and time.monotonic() < deadline:
+        time.sleep(POLL)
+
+
+def _follow_the_leash() -> None:
+    """In the child, before it becomes the command: stop if this script itself is killed (Linux only)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    code = run(float(sys.argv[1]), sys.argv[2:])
+    sys.exit(code if code >= 0 else 128 - code)
