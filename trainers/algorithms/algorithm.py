@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -45,6 +46,7 @@ class Algorithm(Config):
     name: str
     """Which algorithm."""
 
+    @abstractmethod
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """Advantages for every sampled token of a batch.
 
@@ -52,7 +54,6 @@ class Algorithm(Config):
             batch: with ``logp_old`` and ``entropy`` of the trainer's own.
             values: the critic, if ``needs_values``.
         """
-        raise NotImplementedError
 
     def warming(self) -> Self:
         """How credit is given in the first steps, in which only the critic learns."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import torch
 from torch import Tensor
 
@@ -20,6 +22,7 @@ class Modulator(Config):
     name: str
     """Which modulator."""
 
+    @abstractmethod
     def modulate(self, batch: Batch, rows: Rows) -> Rows:
         """The rows with other advantages.
 
@@ -27,7 +30,6 @@ class Modulator(Config):
             batch: that credit was given for; its rows may be without advantages.
             rows: with an advantage on every sampled token, and the trainer's own ``entropy``.
         """
-        raise NotImplementedError
 
 
 def per_turn(batch: Batch, rows: Rows, values_T: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import pydantic
@@ -30,9 +31,9 @@ class TokenValueAlgorithm(Config):
     """Weight α of the conservative term. LMRL-Gym has 0 in its mazes, where it evaluates by ranking the four legal
     actions; a model that is sampled needs it: Q of a token that is never shown is learnt from nothing else."""
 
+    @abstractmethod
     def loss(self, estimates: Estimates, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
         """The *sum* of the loss over tokens, by their weights, and its terms."""
-        raise NotImplementedError
 
 
 def taken(q_KNV: Tensor, ids_N: Tensor) -> Tensor:

@@ -10,9 +10,12 @@ import pytest
 import torch
 from hypothesis import given
 
+from turnwise.config import Config
 from turnwise.trainers.algorithms.algorithm import Algorithm
+from turnwise.trainers.algorithms.modulator import Modulator
 from turnwise.trainers.algorithms.named import ALGORITHMS, algorithm_named
 from turnwise.trainers.algorithms.rloo import RLOO
+from turnwise.trainers.algorithms.token_value import TokenValueAlgorithm
 from turnwise.trainers.learning.batch import Batch
 from turnwise.trainers.learning.groups import Group
 from turnwise.trainers.on_policy import OnPolicyConfig
@@ -76,3 +79,12 @@ def test_names_lead_to_classes_before_anything_is_validated() -> None:
 def test_advantages_are_32_bit() -> None:
     for kind in WITHOUT_CRITIC:
         assert default(kind).credit(batch([[[1.0], [0.0]]]), None).rows.advantage.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("kind", "verb"), [(Algorithm, "credit"), (Modulator, "modulate"), (TokenValueAlgorithm, "loss")]
+)
+def test_what_lacks_its_verb_cannot_be_made(kind: type[Config], verb: str) -> None:
+    incomplete = type("Incomplete", (kind,), {"__module__": __name__})
+    with pytest.raises(TypeError, match=f"abstract method '?{verb}'?"):
+        incomplete(name="incomplete")
