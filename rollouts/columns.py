@@ -291,17 +291,18 @@ def _calls(rows: list[dict[str, Any]]) -> tuple[ToolCall, ...]:
 
 def _out(text: Any) -> Any:
     """A text as UTF-8 can hold it."""
-    if text is None:
-        return None
-    if not text.startswith(MARK):
-        if text.isascii():
-            return text
-        try:
-            text.encode()
-            return text
-        except UnicodeEncodeError:
-            pass
+    if text is None or (not text.startswith(MARK) and _utf8(text)):
+        return text
     return MARK + json.dumps(text)
+
+
+def _utf8(text: str) -> bool:
+    """Whether UTF-8 can hold a text: any but one with a lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def text_in(text: Any) -> Any:
