@@ -165,7 +165,8 @@ class Ledger:
     def _chosen(self, count: int) -> list[str] | None:
         """Which of those that are over to take: the first, but for those that the deadlines demand."""
         version, bound = self.gate.version, self.gate.max_staleness
-        untaken = [one.born + bound for group, one in self.drawn.items() if group not in set(self._taken)]
+        taken = set(self._taken)
+        untaken = [one.born + bound for group, one in self.drawn.items() if group not in taken]
         chosen: set[str] = set()
         for last in range(version, version + bound + 1):
             late = sum(deadline <= last for deadline in untaken) - (last - version) * self.gate.batch
