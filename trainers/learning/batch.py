@@ -78,11 +78,6 @@ class Batch:
         counts = torch.bincount(self.episode_U, minlength=len(self.episodes))
         return torch.arange(self.episode_U.numel()) - (torch.cumsum(counts, 0) - counts)[self.episode_U]
 
-    def turns(self, episode: int) -> slice:
-        """Where the turns of an episode stand among the U turns."""
-        first = sum(len(each.turns) for each in self.episodes[:episode])
-        return slice(first, first + len(self.episodes[episode].turns))
-
     def with_rows(self, rows: Rows) -> Batch:
         """The same batch with rows that say more: log-probabilities, advantages, weights."""
         return replace(self, rows=rows)

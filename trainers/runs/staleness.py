@@ -10,7 +10,7 @@ class StalenessGate:
 
     The rule is AReaL's (arXiv 2505.24298): with batch size B, present version v and bound η, at most
     ``(η + v + 1)·B`` episodes may ever have been admitted. What counts are those accepted for training and those
-    running; a failed one gives its place back. With η = 0 generation and training alternate.
+    running. With η = 0 generation and training alternate.
 
     Args:
         batch: B, episodes per policy version.
@@ -42,13 +42,15 @@ class StalenessGate:
         self.running += count
 
     def accept(self, count: int = 1) -> None:
-        """Note that episodes are over and will be trained on."""
-        self._end(count)
-        self.accepted += count
+        """Note that episodes are over and will be trained on.
 
-    def drop(self, count: int = 1) -> None:
-        """Note that episodes are over and will not be trained on."""
-        self._end(count)
+        Raises:
+            UsageError: so many are not running.
+        """
+        if count > self.running:
+            raise UsageError(f"{count} episodes cannot end: only {self.running} are running")
+        self.running -= count
+        self.accepted += count
 
     def widen(self, count: int) -> None:
         """Note that so many of those accepted are set aside after all: as many more may begin."""
@@ -65,8 +67,3 @@ class StalenessGate:
         for good, and counting none of the trained ones would open it without bound (algorithms.md, trap 20).
         """
         self.version, self.accepted, self.running = version, version * self.batch, 0
-
-    def _end(self, count: int) -> None:
-        if count > self.running:
-            raise UsageError(f"{count} episodes cannot end: only {self.running} are running")
-        self.running -= count
