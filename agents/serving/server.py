@@ -37,7 +37,9 @@ class Capabilities:
         transfer: the backend of its native weight transfer; ``None`` if it was started without one.
         reload: it can read a whole checkpoint anew from a folder it sees.
         adapters: adapters can be loaded and unloaded while it runs.
-        max_rank: the largest rank of an adapter; 0 where there are none.
+        max_rank: the largest rank of an adapter; 0 where there are none, or the server does not tell.
+        started: when its process began, in seconds since 1970, where it tells: a replica that comes back with another
+            one has the weights that it was started with.
     """
 
     version: str
@@ -51,6 +53,7 @@ class Capabilities:
     reload: bool = False
     adapters: bool = False
     max_rank: int = 0
+    started: float | None = None
 
 
 class Server(Protocol):
@@ -120,6 +123,10 @@ class Server(Protocol):
 
     async def finish_update(self, version: int) -> None:
         """The fourth: the weights are whole, and are from now on called ``version``."""
+        ...
+
+    async def name_version(self, version: int) -> None:
+        """The weights it has are from now on called ``version``; nothing happens where it keeps no versions."""
         ...
 
     async def close(self) -> None:
