@@ -79,25 +79,33 @@ def turnwise_step(folder: Path, settings: dict[str, Any]) -> Step:
 
 def trl_step(folder: Path, settings: dict[str, Any]) -> Step:
     """A step of TRL's ``GRPOTrainer``: its own ``training_step`` on prepared inputs, then what its loop does."""
+    data = torch.load(folder / "batch.pt")
+    trainer = _trl_trainer(folder, settings, len(data["rows"]))
+    trainer.create_optimizer()
+    model, optimizer = trainer.accelerator.prepare(trainer.model, trainer.optimizer)
+    trainer.model_wrapped, trainer.optimizer = model, optimizer
+    trainer.current_gradient_accumulation_steps = 1
+    trainer._buffered_inputs = [{name: value.to(settings["device"]) for name, value in _trl_inputs(data).items()}]
+    trainer._step = 1
+
+    def step() -> tuple[float, float]:
+        loss = trainer.training_step(model, [], None)
+        norm = trainer.accelerator.clip_grad_norm_(model.parameters(), MAX_NORM)
+        optimizer.step()
+        model.zero_grad()
+        return float(loss), float(norm)
+
+    return step
+
+
+def _trl_trainer(folder: Path, settings: dict[str, Any], batch: int) -> Any:
+    """TRL's trainer with the loss and the optimizer of Turnwise's side; it is never asked to sample."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
-    data = torch.load(folder / "batch.pt")
-    rows, device = data["rows"], settings["device"]
-    prompts = [row["prompt"] + row["turns"][0][0] for row in rows]
-    completions, sampled, old = [], [], []
-    for row in rows:
-        ids, mask, logp = list(row["turns"][0][1]), [1] * len(row["turns"][0][1]), list(row["turns"][0][2])
-        for context, action, logprobs in row["turns"][1:]:
-            ids += context + action
-            mask += [0] * len(context) + [1] * len(action)
-            logp += [0.0] * len(context) + list(logprobs)
-        completions.append(ids)
-        sampled.append(mask)
-        old.append(logp)
     arguments: dict[str, Any] = {
         "output_dir": str(folder / "trl"),
-        "per_device_train_batch_size": len(rows),
+        "per_device_train_batch_size": batch,
         "num_generations": 2,
         "num_iterations": 1_000_000,  # the inputs that are put into its buffer are used for every step
         "learning_rate": LEARNING_RATE,
@@ -110,40 +118,39 @@ def trl_step(folder: Path, settings: dict[str, Any]) -> Step:
         "report_to": [],
         "disable_tqdm": True,
     }
-    tokenizer = AutoTokenizer.from_pretrained(folder / "model")
-    trainer = GRPOTrainer(
+    return GRPOTrainer(
         model=_model(folder, settings),
         reward_funcs=lambda completions, **_: [0.0] * len(completions),
         args=GRPOConfig(**arguments),
-        train_dataset=Dataset.from_dict({"prompt": ["a"] * len(rows)}),
-        processing_class=tokenizer,
+        train_dataset=Dataset.from_dict({"prompt": ["a"] * batch}),
+        processing_class=AutoTokenizer.from_pretrained(folder / "model"),
     )
-    trainer.create_optimizer()
-    model, optimizer = trainer.accelerator.prepare(trainer.model, trainer.optimizer)
-    trainer.model_wrapped, trainer.optimizer = model, optimizer
-    trainer.current_gradient_accumulation_steps = 1
-    mask = _padded(sampled, 0)
-    inputs = {
+
+
+def _trl_inputs(data: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """The batch as ``GRPOTrainer`` has it after sampling: everything behind the first prompt is a completion."""
+    prompts = [row["prompt"] + row["turns"][0][0] for row in data["rows"]]
+    completions, sampled, old = [], [], []
+    for row in data["rows"]:
+        ids, mask, logp = list(row["turns"][0][1]), [1] * len(row["turns"][0][1]), list(row["turns"][0][2])
+        for context, action, logprobs in row["turns"][1:]:
+            ids += context + action
+            mask += [0] * len(context) + [1] * len(action)
+            logp += [0.0] * len(context) + list(logprobs)
+        completions.append(ids)
+        sampled.append(mask)
+        old.append(logp)
+    tools = _padded(sampled, 0)
+    return {
         "prompt_ids": _padded(prompts, 0, left=True),
         "prompt_mask": _padded([[1] * len(ids) for ids in prompts], 0, left=True),
         "completion_ids": _padded(completions, 0),
         "completion_mask": _padded([[1] * len(ids) for ids in completions], 0),
-        "tool_mask": mask,
+        "tool_mask": tools,
         "advantages": torch.tensor(data["advantages"]),
         "old_per_token_logps": _padded(old, 0.0),
-        "num_items_in_batch": mask.sum().float(),
+        "num_items_in_batch": tools.sum().float(),
     }
-    trainer._buffered_inputs = [{name: value.to(device) for name, value in inputs.items()}]
-    trainer._step = 1
-
-    def step() -> tuple[float, float]:
-        loss = trainer.training_step(model, [], None)
-        norm = trainer.accelerator.clip_grad_norm_(model.parameters(), MAX_NORM)
-        optimizer.step()
-        model.zero_grad()
-        return float(loss), float(norm)
-
-    return step
 
 
 def _model(folder: Path, settings: dict[str, Any]) -> Any:
