@@ -8,7 +8,7 @@ import resource
 import signal
 import socket
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # Before anything reads them. Two test processes on two cores: a library that starts its own threads only slows both.
 os.environ.update(
@@ -32,6 +32,9 @@ from turnwise.envs import registry
 for interruption in (signal.SIGINT, signal.SIGHUP):  # ignored where tests run behind nohup or &, and inherited
     if signal.getsignal(interruption) is signal.SIG_IGN:
         signal.signal(interruption, signal.default_int_handler if interruption is signal.SIGINT else signal.SIG_DFL)
+
+if TYPE_CHECKING:
+    from turnwise.agents.serving.launch import VllmProcess
 
 LOCAL = ("127.", "::1", "localhost", "0.0.0.0")
 
@@ -86,6 +89,25 @@ def no_network() -> Any:
         patch.setattr(socket.socket, "connect", guarded)
         patch.setattr(socket.socket, "connect_ex", guarded_ex)
         yield
+
+
+@pytest.fixture(scope="session")
+def vllm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmProcess]:
+    """The real vLLM with a nano model, started once for all tests that ask: half a minute.
+
+    It takes weights from files and adapters to rank 8; whoever changes something puts it back.
+    Its model is in ``vllm_server.model``: byte tokens, context 512, float32, embeddings not tied.
+    """
+    from turnwise.agents.models import save_model
+    from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
+    from turnwise.agents.serving.launch import FILES, ServerOptions, VllmProcess
+
+    folder, tokenizer = tmp_path_factory.mktemp("vllm"), build_tokenizer("byte")
+    shape = NanoConfig(tokenizer="byte", size="0.1M", context_length=512)
+    save_model(build_model(shape, tokenizer), tokenizer, folder / "model")
+    options = ServerOptions(context_length=512, transfer=FILES, max_rank=8)
+    with VllmProcess(folder / "model", options, log=folder / "server.log") as server:
+        yield server
 
 
 @pytest.fixture

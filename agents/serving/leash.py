@@ -1,8 +1,9 @@
 """Run a command that must not outlive whoever started it; a stand-alone script, run by path.
 
 ``python leash.py GRACE COMMAND…`` runs COMMAND in a session of its own and reads standard input. When that ends,
-since whoever holds the other end closed it or is gone, however it went, the whole session is asked to stop and after
-GRACE seconds made to. SIGTERM to this script kills the session at once. The exit code is the command's.
+since whoever holds the other end closed it or is gone, however it went, the command is asked to stop; after GRACE
+seconds whatever is left of its session is killed. SIGTERM to this script kills the session at once. The exit code
+is the command's.
 
 A pipe, and not only ``PR_SET_PDEATHSIG``: the kernel sends that when the *thread* that started a process ends, and
 only to the process itself, while a server has children of its own.
@@ -53,8 +54,7 @@ def run(grace: float, command: Sequence[str]) -> int:
 
 
 def _ask(child: subprocess.Popen[bytes], grace: float) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGTERM)
+    child.terminate()  # it alone: a server takes its children down in its own order, and cleans up after them
     deadline = time.monotonic() + grace
     while child.poll() is None and time.monotonic() < deadline:
         time.sleep(POLL)

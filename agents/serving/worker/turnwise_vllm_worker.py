@@ -1,0 +1,248 @@
+"""Weights from files, loaded into vLLM's worker: what a trainer needs where vLLM has no transfer of its own (a CPU).
+
+Stand-alone: it runs inside the server, which knows nothing of Turnwise; ``VllmProcess`` puts its folder on the
+server's path. By hand::
+
+    PYTHONPATH=…/agents/serving/worker python -m vllm.entrypoints.openai.api_server --model FOLDER \\
+        --weight-transfer-config '{"backend": "turnwise_files"}' \\
+        --worker-extension-cls turnwise_vllm_worker.Reporting
+
+The four phases, as vLLM names them (version 0.32):
+
+===================================  ===================================================================
+``/init_weight_transfer_engine``     ``{"init_info": {}}``
+``/start_weight_update``
+``/update_weights``                  ``{"update_info": {"path": "…"}}``: one safetensors file or a folder of
+                                     them, holding the whole model; checked and read, not yet used
+``/finish_weight_update``            ``{"weight_version": "7"}``: now they are used
+===================================  ===================================================================
+
+An update is all or nothing. Whatever is wrong with it (no such file, a name missing or unknown, another shape, a
+number that is not finite) is an error of ``/update_weights`` that names it; the server then goes on with the weights
+it has, and a new update may start. vLLM itself keeps the old values of a tensor that does not come, without an error.
+
+A model with tied embeddings is saved without ``lm_head.weight``; it is filled in here, since vLLM holds a second copy.
+
+On GPUs use vLLM's own backend instead (``--weight-transfer-config '{"backend": "nccl"}'``): it sends from memory to
+memory. This one works there too, as the floor.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from vllm.distributed.weight_transfer.base import (
+    WeightTransferEngine,
+    WeightTransferInitInfo,
+    WeightTransferUpdateInfo,
+)
+from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
+from vllm.model_executor.model_loader.reload import finalize_layerwise_reload, initialize_layerwise_reload
+
+BACKEND = "turnwise_files"
+HEAD = "lm_head.weight"
+EMBEDDING = "embed_tokens.weight"
+SHOWN = 4
+"""Names listed in an error."""
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+class WeightsError(ValueError):
+    """An update that cannot be used; the weights stay what they were."""
+
+
+@dataclass
+class FilesInit(WeightTransferInitInfo):
+    """There is nothing to agree on beforehand."""
+
+
+@dataclass
+class FilesUpdate(WeightTransferUpdateInfo):
+    """Where the weights are.
+
+    Args:
+        path: a safetensors file, or a folder with one or more, that this machine sees.
+    """
+
+    path: str
+
+
+@dataclass
+class Report:
+    """What the last update brought; read through ``/collective_rpc`` as ``turnwise_report``."""
+
+    updates: int = 0
+    path: str = ""
+    tensors: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+class FilesEngine(WeightTransferEngine[FilesInit, FilesUpdate]):
+    """The receiving side."""
+
+    init_info_cls = FilesInit
+    update_info_cls = FilesUpdate
+    supports_draft_weight_update = False
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.report = Report()
+        self._staged: dict[str, torch.Tensor] | None = None
+        self._coming = Report()
+        self._wanted: Shapes | None = None
+
+    def init_transfer_engine(self, init_info: FilesInit) -> None:
+        """A trainer has come, perhaps in place of one that died in the middle of an update."""
+        self._staged = None
+
+    def start_weight_update(self) -> None:
+        """Nothing yet: the model is touched when all has been seen to be well."""
+        self._staged = None
+
+    def update_weights(self, update_info: dict[str, Any]) -> None:
+        """Read and check; overridden since vLLM's own goes on to wait for an accelerator."""
+        self.receive_weights(self.parse_update_info(update_info))
+
+    def receive_weights(self, update_info: FilesUpdate) -> None:
+        """Read the files and hold them.
+
+        Raises:
+            WeightsError: they are not a whole model of the kind that is served.
+        """
+        if self._staged is not None:
+            raise WeightsError("a second path in one update; put all files of a version into one folder")
+        began = time.perf_counter()
+        paths = files_at(update_info.path)
+        if self._wanted is None:
+            self._wanted = shapes_of(files_at(str(self.model_config.model)))
+        tied = bool(getattr(self.model_config.hf_text_config, "tie_word_embeddings", False))
+        tensors, metadata = read(paths)
+        check(tensors, self._wanted, tied=tied, where=update_info.path)
+        if tied and HEAD not in tensors:
+            tensors[HEAD] = tensors[next(name for name in tensors if name.endswith(EMBEDDING))]
+        self._staged = tensors
+        total = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+        seconds = time.perf_counter() - began
+        self._coming = Report(self.report.updates + 1, update_info.path, len(tensors), total, seconds, metadata)
+
+    def finish_weight_update(self) -> None:
+        """Put what was read into the model.
+
+        Raises:
+            WeightsError: nothing was.
+        """
+        if self._staged is None:
+            raise WeightsError("no weights came between start and finish of the update")
+        began = time.perf_counter()
+        staged, self._staged = self._staged, None
+        initialize_layerwise_reload(self.model)
+        try:
+            self.model.load_weights(iter(staged.items()))
+        finally:
+            finalize_layerwise_reload(self.model, self.model_config)
+        if self.device.type != "cpu":
+            torch.accelerator.synchronize()
+        self._coming.seconds += time.perf_counter() - began
+        self.report = self._coming
+
+    def shutdown(self) -> None:
+        """Nothing is held but memory."""
+        self._staged = None
+
+
+class Reporting:
+    """Mixed into vLLM's worker: importing this module has registered the engine, and this tells what it did."""
+
+    def turnwise_report(self) -> dict[str, Any]:
+        """The last update as a dictionary; empty where another backend is used."""
+        engine = getattr(self, "weight_transfer_engine", None)
+        return dict(vars(engine.report)) if isinstance(engine, FilesEngine) else {}
+
+
+def files_at(path: str) -> list[Path]:
+    """The safetensors files that a path names, in order.
+
+    Raises:
+        WeightsError: there are none.
+    """
+    place = Path(path)
+    found = sorted(place.glob("*.safetensors")) if place.is_dir() else [place]
+    if not found or not all(file.is_file() for file in found):
+        raise WeightsError(f"{path} is no safetensors file and no folder with one, as the server sees it")
+    return found
+
+
+def shapes_of(paths: Sequence[Path]) -> Shapes:
+    """Names and shapes in files, from their headers alone."""
+    found: dict[str, tuple[int, ...]] = {}
+    for path in paths:
+        with _opened(path) as file:
+            found |= {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    return found
+
+
+def read(paths: Sequence[Path]) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """All tensors of the files, and what their headers say besides."""
+    tensors: dict[str, torch.Tensor] = {}
+    metadata: dict[str, str] = {}
+    for path in paths:
+        with _opened(path) as file:
+            metadata |= file.metadata() or {}
+            for name in file.keys():  # noqa: SIM118
+                if name in tensors:
+                    raise WeightsError(f"{name} is in more than one file; {path} repeats it")
+                tensors[name] = file.get_tensor(name)
+    return tensors, metadata
+
+
+def check(tensors: Mapping[str, torch.Tensor], wanted: Shapes, *, tied: bool, where: str) -> None:
+    """Hold an update to what the server was started with.
+
+    Args:
+        tensors: what came.
+        wanted: names and shapes of the model that is served.
+        tied: input and output embedding are one; the latter may come or not.
+        where: for messages.
+
+    Raises:
+        WeightsError: with the names, what is wrong.
+    """
+    optional = {HEAD} if tied else set()
+    if missing := sorted(set(wanted) - set(tensors) - optional):
+        raise WeightsError(f"{where} lacks {_listed(missing)}; the old values would have stayed")
+    if unknown := sorted(set(tensors) - set(wanted) - optional):
+        raise WeightsError(f"{where} holds {_listed(unknown)}, of another model or of adapters that were not merged")
+    for name, tensor in tensors.items():
+        if name in wanted and tuple(tensor.shape) != wanted[name]:
+            raise WeightsError(f"{where}: {name} has shape {tuple(tensor.shape)}, served is {wanted[name]}")
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+            raise WeightsError(f"{where}: {name} holds numbers that are not finite; did training diverge?")
+    if tied and HEAD in tensors:
+        embedding = next((tensors[name] for name in tensors if name.endswith(EMBEDDING)), None)
+        if embedding is None or not torch.equal(embedding, tensors[HEAD]):
+            raise WeightsError(f"{where}: {HEAD} is not the input embedding, and the model served ties them")
+
+
+def _opened(path: Path) -> Any:
+    try:
+        return safe_open(path, framework="pt")
+    except (OSError, SafetensorError) as error:
+        raise WeightsError(f"cannot read {path} ({error}); was it written whole, and renamed into place?") from None
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+if BACKEND not in WeightTransferEngineFactory._registry:  # imported twice, under two names: the first one stays
+    WeightTransferEngineFactory.register_engine(BACKEND, FilesEngine)
