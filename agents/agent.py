@@ -27,6 +27,8 @@ class EpisodeContext:
         rng: the agent's own random numbers, a pure function of run seed, task and attempt.
         oracle: asks the environment for its best next action. Only demonstrations may use it.
         random: asks the environment for an action of an agent that knows the rules only, drawn with a seed.
+        record: writes down something that was sampled and that the environment will never be told of, such as a plan,
+            with the messages that it answers: an unsent turn, with no reward of its own.
     """
 
     episode_id: str
@@ -36,6 +38,7 @@ class EpisodeContext:
     rng: Rng
     oracle: Callable[[], Awaitable[Action]]
     random: Callable[[int], Awaitable[Action]]
+    record: Callable[[Observation, Decision], None] = lambda observation, decision: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,19 @@ class Reader(Protocol):
 
     def read(self, observation: Observation) -> tuple[int, ...]:
         """The prompt that ``act`` would sample from; nothing is sampled, and the session is over after it."""
+        ...
+
+
+@runtime_checkable
+class Holding(Protocol):
+    """A session that holds more than memory, such as a process, and has to be told when its episode is over."""
+
+    async def over(self, observation: Observation) -> tuple[int, ...]:
+        """The environment ended the episode, with this observation; what would have been read next, where known."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of everything, however the episode ended: it may have failed or been cancelled."""
         ...
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, TypeVar
 
-from ..agents.agent import Agent, Decision, EpisodeContext, Reader, Session
+from ..agents.agent import Agent, Decision, EpisodeContext, Holding, Reader, Session
 from ..envs.messages import Action, Observation
 from ..errors import (
     ContractError,
@@ -22,7 +22,7 @@ from ..errors import (
 from ..tasks.rng import Rng
 from ..tasks.score import Score
 from ..tasks.spec import TaskSpec
-from .episode import Episode, Outcome, Turn
+from .episode import UNSENT, Episode, Outcome, Turn
 from .hosts import Host
 from .options import RunOptions
 from .pool import EnvPool
@@ -124,27 +124,28 @@ class Attempt:
         observation, info = await self._env(host.reset(self._job.task), "reset")
         self._observation, obs_key = observation, info.get("obs_key")
         session = self._session(host)
+        try:
+            return await self._until_over(host, session, observation, obs_key)
+        finally:
+            if isinstance(session, Holding):
+                await session.close()
+
+    async def _until_over(self, host: Host, session: Session, observation: Observation, obs_key: str | None) -> Episode:
         loop, others_ran = asyncio.get_running_loop(), list[None]()
         while True:
             loop.call_soon(others_ran.append, None)
             try:
                 decision = await self._decide(session, observation)
             except PolicyError as error:
+                if isinstance(session, Holding):
+                    await session.close()  # what was sampled until then is part of the record
                 return self.sealed(Outcome.POLICY_FAILED, score=Score(success=False), error=one_line(error))
             after, reward, terminated, truncated, info = await self._env(host.step(decision.action), "step")
             self._turns.append(
-                Turn(
-                    observation=observation,
-                    action=decision.action,
-                    reward=reward,
+                replace(
+                    recorded(observation, decision, reward),
                     terminated=terminated,
                     truncated=truncated,
-                    prompt_ids=decision.prompt_ids,
-                    action_ids=decision.action_ids,
-                    logprobs=decision.logprobs,
-                    versions=decision.versions,
-                    finish=decision.finish,
-                    seconds_policy=decision.seconds,
                     seconds_env=self._seconds_env,
                     obs_key=obs_key,
                     info={key: value for key, value in info.items() if key not in TYPED},
@@ -152,11 +153,10 @@ class Attempt:
             )
             self._seconds_env = 0.0
             self._observation, observation, obs_key = after, after, info.get("obs_key")
-            if terminated:
-                return self.sealed(Outcome.COMPLETED, score=judgement(info))
-            if truncated:
-                # What would have been read next: the state that a critic bootstraps from.
-                unread = session.read(observation) if isinstance(session, Reader) else ()
+            if terminated or truncated:
+                unread = await _unread(session, observation, truncated=not terminated)
+                if terminated:
+                    return self.sealed(Outcome.COMPLETED, score=judgement(info))
                 return self.sealed(Outcome.TRUNCATED, score=judgement(info), final_prompt_ids=unread)
             if not others_ran:  # a scripted agent on a quick environment never waits: let the others have their turn
                 await asyncio.sleep(0)
@@ -171,6 +171,7 @@ class Attempt:
             rng=Rng("agent", self._options.seed, self._job.episode_id, self._number),
             oracle=lambda: self._env(host.oracle(), "oracle"),
             random=lambda seed: self._env(host.random(seed), "random"),
+            record=self._unsent,
         )
         try:
             return self._agent.start(context)
@@ -178,6 +179,9 @@ class Attempt:
             raise
         except Exception as error:
             raise self._bug(error) from error
+
+    def _unsent(self, observation: Observation, decision: Decision) -> None:
+        self._turns.append(replace(recorded(observation, decision, 0.0), info={UNSENT: True}))
 
     async def _decide(self, session: Session, observation: Observation) -> Decision:
         limit = self._options.turn_timeout
@@ -219,6 +223,28 @@ class Attempt:
 
     def _who(self) -> str:
         return f"agent {type(self._agent).__name__}, in turn {len(self._turns)} of episode {self._job.episode_id},"
+
+
+async def _unread(session: Session, observation: Observation, *, truncated: bool) -> tuple[int, ...]:
+    """What would have been read next: where a limit ended the episode, the state that a critic bootstraps from."""
+    if isinstance(session, Holding):
+        return await session.over(observation)
+    return session.read(observation) if truncated and isinstance(session, Reader) else ()
+
+
+def recorded(observation: Observation, decision: Decision, reward: float) -> Turn:
+    """The turn that a decision made of an observation, before it is known what came of it."""
+    return Turn(
+        observation,
+        decision.action,
+        reward,
+        prompt_ids=decision.prompt_ids,
+        action_ids=decision.action_ids,
+        logprobs=decision.logprobs,
+        versions=decision.versions,
+        finish=decision.finish,
+        seconds_policy=decision.seconds,
+    )
 
 
 def judgement(info: Mapping[str, Any]) -> Score:

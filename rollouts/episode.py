@@ -40,6 +40,10 @@ class Outcome(StrEnum):
         return self in (Outcome.COMPLETED, Outcome.TRUNCATED)
 
 
+UNSENT = "unsent"
+"""The key of a turn's ``info`` that says that the environment was never told of the action."""
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One observation, the action taken on it, and what came of it: the unit of record.
@@ -78,6 +82,53 @@ class Turn:
     obs_key: str | None = None
     info: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def sent(self) -> bool:
+        """Whether the environment was told of the action; a plan or a draft of a black-box agent was not."""
+        return not self.info.get(UNSENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Where an episode left another one: until then, both are the same.
+
+    Args:
+        parent: the id of the episode that it left.
+        owners: for each turn that it begins with, the id of the episode that acted in it: the parent's, or that of an
+            episode which the parent had left itself. The first turn of its own is the next one.
+    """
+
+    parent: str
+    owners: tuple[str, ...]
+
+    @property
+    def turn(self) -> int:
+        """The index of the first turn of its own."""
+        return len(self.owners)
+
+
+@dataclass(frozen=True, slots=True)
+class Lookahead:
+    """A rollout played from a state of an episode to learn what the state is worth; nothing else is kept of it.
+
+    Args:
+        turn: it began in the state before this turn's action.
+        rewards: of its turns, in order.
+        outcome: how it ended.
+        sampled: tokens that were sampled for it.
+        prompted: tokens of its prompts.
+        reused: those of them that had been read before on its way; see ``Account``.
+        tool_calls: how many tools it called.
+    """
+
+    turn: int
+    rewards: tuple[float, ...]
+    outcome: Outcome
+    sampled: int = 0
+    prompted: int = 0
+    reused: int = 0
+    tool_calls: int = 0
+
 
 @dataclass(frozen=True, slots=True)
 class Episode:
@@ -98,6 +149,8 @@ class Episode:
         fingerprints: versions and hashes needed to reproduce it (task digest, environment kwargs, code version, …).
         final_prompt_ids: what a language model would have read next, where a limit ended the episode and the last
             state still has a value; empty otherwise, and for scripted agents.
+        fork: where it left another episode, whose turns until then it repeats; ``None`` if it began by a reset.
+        lookaheads: what was played from its states to learn their values.
     """
 
     episode_id: str
@@ -113,6 +166,13 @@ class Episode:
     seconds: float = 0.0
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     final_prompt_ids: tuple[int, ...] = ()
+    fork: Fork | None = None
+    lookaheads: tuple[Lookahead, ...] = ()
+
+    @property
+    def own_turns(self) -> tuple[Turn, ...]:
+        """The turns that were played for this episode: all but those that it shares with the one it left."""
+        return self.turns[self.fork.turn :] if self.fork is not None else self.turns
 
     @property
     def scored(self) -> bool:

@@ -104,6 +104,8 @@ def _comparisons(episode: Episode, env: TurnEnv) -> Iterator[tuple[int, str, Any
         return
     terminated = truncated = False
     for number, turn in enumerate(episode.turns):
+        if not turn.sent:
+            continue
         yield number, "episode", "going on", "over" if terminated or truncated else "going on"
         yield number, "observation", turn.observation, observation
         yield number, "obs_key", turn.obs_key, info.get("obs_key")

@@ -193,3 +193,33 @@ async def answer(context: EpisodeContext, turn: int, observation: Observation) -
 def answering() -> FakeAgent:
     """An agent without faults."""
     return FakeAgent(answer)
+
+
+class HoldingAgent(FakeAgent):
+    """Answers, and keeps book of how its sessions were told that their episodes are over; it drafts every answer."""
+
+    def __init__(
+        self, act: Callable[[EpisodeContext, int, Observation], Awaitable[Decision]], next_ids: tuple[int, ...] = ()
+    ) -> None:
+        super().__init__(act)
+        self.next_ids = next_ids
+        self.ends: list[str] = []
+
+    def start(self, context: EpisodeContext) -> Session:
+        return _HoldingSession(self, context)
+
+
+class _HoldingSession(_FakeSession):
+    agent: HoldingAgent
+
+    async def act(self, observation: Observation) -> Decision:
+        draft = Decision(tw.Action("draft"), (1, 2), (5,), (-0.1,), (3,))
+        self.context.record(Observation.of("think first"), draft)
+        return await super().act(observation)
+
+    async def over(self, observation: Observation) -> tuple[int, ...]:
+        self.agent.ends.append(f"over: {observation.text}")
+        return self.agent.next_ids
+
+    async def close(self) -> None:
+        self.agent.ends.append("closed")

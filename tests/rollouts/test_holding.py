@@ -1,0 +1,87 @@
+"""Sessions that hold a process are told how their episode ends; what they draft is recorded and never sent."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import turnwise as tw
+from turnwise.agents.agent import Decision, EpisodeContext
+from turnwise.envs.messages import Observation
+from turnwise.errors import InfrastructureError, PolicyError
+from turnwise.rollouts.episode import UNSENT
+from turnwise.rollouts.options import RunOptions
+from turnwise.rollouts.replay import replay
+from turnwise.rollouts.runner import run_episodes
+
+from .fakes import Count, HoldingAgent, answer, tasks
+
+OPTIONS = RunOptions(retries=1, backoff=0.0, isolation="inline")
+
+
+async def play(agent: HoldingAgent, **kwargs: object) -> tw.Episode:
+    options = OPTIONS.model_copy(update={"env_kwargs": kwargs})
+    (episode,) = [e async for e in run_episodes(Count, agent, tasks(1), options=options)]
+    return episode
+
+
+async def test_a_session_is_told_of_the_end_and_closed_once_more() -> None:
+    agent = HoldingAgent(answer)
+    episode = await play(agent, length=2)
+    assert episode.outcome is tw.Outcome.COMPLETED
+    assert agent.ends == ["over: done", "closed"]
+
+
+async def test_what_would_have_been_read_next_comes_from_the_session() -> None:
+    agent = HoldingAgent(answer, next_ids=(4, 4))
+    assert (await play(agent, length=9, max_turns=2)).final_prompt_ids == (4, 4)
+    assert (await play(agent, length=2)).final_prompt_ids == (), "a task that is over has no next state"
+
+
+async def test_drafts_are_turns_that_the_environment_never_saw() -> None:
+    episode = await play(HoldingAgent(answer), length=2)
+    assert [turn.sent for turn in episode.turns] == [False, True, False, True]
+    draft = episode.turns[0]
+    assert (draft.action.text, draft.action_ids, draft.logprobs, draft.reward) == ("draft", (5,), (-0.1,), 0.0)
+    assert draft.info == {UNSENT: True}
+    assert draft.observation.text == "think first"
+    assert episode.total_reward == sum(turn.reward for turn in episode.turns if turn.sent)
+    assert replay(episode, Count).ok, "a replay sends only what was sent"
+
+
+async def test_a_session_is_closed_when_the_policy_fails() -> None:
+    async def fails(context: EpisodeContext, turn: int, observation: Observation) -> Decision:
+        raise PolicyError("nothing to say")
+
+    agent = HoldingAgent(fails)
+    episode = await play(agent)
+    assert episode.outcome is tw.Outcome.POLICY_FAILED
+    assert set(agent.ends) == {"closed"}
+    assert [turn.sent for turn in episode.turns] == [False], "what was sampled before the failure is kept"
+
+
+async def test_a_session_is_closed_before_another_attempt_begins() -> None:
+    async def fails(context: EpisodeContext, turn: int, observation: Observation) -> Decision:
+        agent.ends.append("fails")
+        raise InfrastructureError("the server is gone")
+
+    agent = HoldingAgent(fails)
+    assert (await play(agent)).outcome is tw.Outcome.INFRA_FAILED
+    assert agent.ends == ["fails", "closed", "fails", "closed"]
+
+
+async def test_a_session_is_closed_when_the_run_is_stopped() -> None:
+    begun = asyncio.Event()
+
+    async def hangs(context: EpisodeContext, turn: int, observation: Observation) -> Decision:
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    agent = HoldingAgent(hangs)
+    async with aclosing(run_episodes(Count, agent, tasks(1), options=OPTIONS)) as episodes:
+        waiting = asyncio.ensure_future(anext(episodes))
+        await begun.wait()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+    assert agent.ends == ["closed"]
