@@ -18,76 +18,12 @@ from ..envs.messages import Action, ImagePart, Message, Observation, Part, TextP
 from ..errors import ContractError, StoreError
 from ..tasks.score import Score
 from ..tasks.spec import TaskSpec
-from .episode import Episode, Outcome, Turn
+from .episode import Episode, Fork, Lookahead, Outcome, Turn
+from .schema import SCHEMA
 
 MARK = "\ufdd0"
 """A code point that is no character and never will be: begins a text that UTF-8 cannot hold."""
 
-_CALLS = pa.list_(pa.struct({"name": pa.string(), "arguments": pa.string(), "id": pa.string()}))
-_PART = pa.struct({"text": pa.string(), "image": pa.binary(), "mime": pa.string()})
-_MESSAGE = pa.struct(
-    {
-        "role": pa.string(),
-        "parts": pa.list_(_PART),
-        "tool_calls": _CALLS,
-        "name": pa.string(),
-        "tool_call_id": pa.string(),
-    }
-)
-_OBSERVATION = pa.list_(_MESSAGE)
-_TURN = pa.struct(
-    {
-        "observation": _OBSERVATION,
-        "action": pa.struct({"text": pa.string(), "tool_calls": _CALLS, "problem": pa.string()}),
-        "reward": pa.float64(),
-        "terminated": pa.bool_(),
-        "truncated": pa.bool_(),
-        "prompt_ids": pa.list_(pa.int64()),
-        "action_ids": pa.list_(pa.int64()),
-        "logprobs": pa.list_(pa.float64()),
-        "versions": pa.list_(pa.int64()),
-        "finish": pa.string(),
-        "seat": pa.string(),
-        "seconds_policy": pa.float64(),
-        "seconds_env": pa.float64(),
-        "obs_key": pa.string(),
-        "info": pa.string(),
-    }
-)
-SCHEMA = pa.schema(
-    {
-        "episode_id": pa.string(),
-        "group_id": pa.string(),
-        "env_id": pa.string(),
-        "task": pa.struct(
-            {
-                "family": pa.string(),
-                "template": pa.string(),
-                "level": pa.int64(),
-                "seed": pa.int64(),
-                "split": pa.string(),
-            }
-        ),
-        "outcome": pa.string(),
-        "success": pa.bool_(),
-        "total_reward": pa.float64(),
-        "turns": pa.list_(_TURN),
-        "final_observation": _OBSERVATION,
-        "score": pa.struct(
-            {
-                "success": pa.bool_(),
-                "checks": pa.map_(pa.string(), pa.bool_()),
-                "collateral": pa.list_(pa.string()),
-                "violations": pa.list_(pa.string()),
-            }
-        ),
-        "error": pa.string(),
-        "attempts": pa.int64(),
-        "seconds": pa.float64(),
-        "fingerprints": pa.map_(pa.string(), pa.string()),
-        "final_prompt_ids": pa.list_(pa.int64()),
-    }
-)
 DERIVED = ("success", "total_reward")
 """Columns that follow from the others, for queries: null unless the episode is scored."""
 
@@ -162,6 +98,22 @@ def _row(episode: Episode) -> dict[str, Any]:
         "seconds": episode.seconds,
         "fingerprints": [(_out(name), _out(value)) for name, value in episode.fingerprints.items()],
         "final_prompt_ids": episode.final_prompt_ids,
+        "fork": None
+        if episode.fork is None
+        else {"parent": _out(episode.fork.parent), "owners": [_out(owner) for owner in episode.fork.owners]},
+        "lookaheads": [_lookahead_row(each) for each in episode.lookaheads],
+    }
+
+
+def _lookahead_row(lookahead: Lookahead) -> dict[str, Any]:
+    return {
+        "turn": lookahead.turn,
+        "rewards": [float(reward) for reward in lookahead.rewards],
+        "outcome": str(lookahead.outcome),
+        "sampled": lookahead.sampled,
+        "prompted": lookahead.prompted,
+        "reused": lookahead.reused,
+        "tool_calls": lookahead.tool_calls,
     }
 
 
@@ -242,7 +194,17 @@ def _episode(row: dict[str, Any]) -> Episode:
         seconds=row["seconds"],
         fingerprints={text_in(name): text_in(value) for name, value in row["fingerprints"]},
         final_prompt_ids=tuple(row["final_prompt_ids"]),
+        fork=None if (fork := row["fork"]) is None else _fork(fork),
+        lookaheads=tuple(_lookahead(each) for each in row["lookaheads"] or ()),
     )
+
+
+def _fork(row: dict[str, Any]) -> Fork:
+    return Fork(text_in(row["parent"]), tuple(text_in(owner) for owner in row["owners"]))
+
+
+def _lookahead(row: dict[str, Any]) -> Lookahead:
+    return Lookahead(**row | {"rewards": tuple(row["rewards"]), "outcome": Outcome(row["outcome"])})
 
 
 def _turn(row: dict[str, Any]) -> Turn:

@@ -28,8 +28,9 @@ import pyarrow.parquet as pq
 from pyarrow import compute
 
 from ..errors import StoreError
-from .columns import SCHEMA, contradictions, from_table, text_in, to_table
+from .columns import contradictions, from_table, text_in, to_table
 from .episode import Episode
+from .schema import SCHEMA, up_to_date
 
 KIND = "turnwise.episodes"
 VERSION = 2
@@ -281,6 +282,8 @@ def _table(part: Path, columns: list[str] | None = None) -> pa.Table:
             f"episode store {part.parent} is damaged: cannot read {part.name} ({first}); "
             f"move that file away to lose only its episodes"
         ) from None
+    if columns is None:
+        table = up_to_date(table)
     wanted = SCHEMA if columns is None else pa.schema([SCHEMA.field(name) for name in columns])
     if not table.schema.equals(wanted, check_metadata=False):
         raise StoreError(f"{part} was not written by Turnwise: its columns are not those of an episode")

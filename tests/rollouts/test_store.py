@@ -25,8 +25,10 @@ from hypothesis import strategies as st
 
 import turnwise as tw
 from turnwise.errors import ContractError, StoreError
-from turnwise.rollouts.columns import SCHEMA, from_table, to_table
+from turnwise.rollouts.columns import from_table, to_table
+from turnwise.rollouts.episode import Fork, Lookahead
 from turnwise.rollouts.runner import run
+from turnwise.rollouts.schema import ADDED, SCHEMA
 from turnwise.rollouts.store import EpisodeStore, load_episodes
 
 from .fakes import Count, answering, tasks
@@ -93,6 +95,18 @@ EPISODE = st.builds(
     attempts=st.integers(1, 9),
     seconds=FLOAT,
     fingerprints=st.dictionaries(TEXT, TEXT, max_size=3),
+    final_prompt_ids=IDS,
+    fork=st.none() | st.builds(Fork, TEXT, st.lists(TEXT, max_size=3).map(tuple)),
+    lookaheads=st.lists(
+        st.builds(
+            Lookahead,
+            st.integers(0, 9),
+            st.lists(FLOAT, max_size=3).map(tuple),
+            st.sampled_from(tw.Outcome),
+            *(st.integers(0, 2**40) for _ in range(4)),
+        ),
+        max_size=3,
+    ).map(tuple),
 )
 
 
@@ -420,3 +434,14 @@ def test_a_store_whose_making_was_interrupted_can_be_made_again(tmp_path: Path) 
     (tmp_path / "s" / "_manifest.json.new").write_text("{")
     write(tmp_path / "s", sample(1))
     assert json.loads((tmp_path / "s" / "_manifest.json").read_text())["version"] == 2
+
+
+def test_a_store_made_before_there_were_forks_is_read_as_it_was(tmp_path: Path) -> None:
+    episodes = sample(3)
+    write(tmp_path / "s", episodes)
+    for part in (tmp_path / "s").glob("part-*.parquet"):
+        pq.write_table(pq.read_table(part).drop_columns(list(ADDED)), part)
+    assert bits(load_episodes(tmp_path / "s")) == bits(episodes)
+    with EpisodeStore(tmp_path / "s") as store:
+        store.append(replace(episodes[0], episode_id="new", fork=Fork("e0", ("e0",))))
+    assert [episode.fork for episode in load_episodes(tmp_path / "s")] == [None, None, None, Fork("e0", ("e0",))]

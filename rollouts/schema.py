@@ -1,0 +1,95 @@
+"""The columns of an episode: one row is one episode, and its turns are a list of structs."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+_CALLS = pa.list_(pa.struct({"name": pa.string(), "arguments": pa.string(), "id": pa.string()}))
+_PART = pa.struct({"text": pa.string(), "image": pa.binary(), "mime": pa.string()})
+_MESSAGE = pa.struct(
+    {
+        "role": pa.string(),
+        "parts": pa.list_(_PART),
+        "tool_calls": _CALLS,
+        "name": pa.string(),
+        "tool_call_id": pa.string(),
+    }
+)
+_OBSERVATION = pa.list_(_MESSAGE)
+_TURN = pa.struct(
+    {
+        "observation": _OBSERVATION,
+        "action": pa.struct({"text": pa.string(), "tool_calls": _CALLS, "problem": pa.string()}),
+        "reward": pa.float64(),
+        "terminated": pa.bool_(),
+        "truncated": pa.bool_(),
+        "prompt_ids": pa.list_(pa.int64()),
+        "action_ids": pa.list_(pa.int64()),
+        "logprobs": pa.list_(pa.float64()),
+        "versions": pa.list_(pa.int64()),
+        "finish": pa.string(),
+        "seat": pa.string(),
+        "seconds_policy": pa.float64(),
+        "seconds_env": pa.float64(),
+        "obs_key": pa.string(),
+        "info": pa.string(),
+    }
+)
+SCHEMA = pa.schema(
+    {
+        "episode_id": pa.string(),
+        "group_id": pa.string(),
+        "env_id": pa.string(),
+        "task": pa.struct(
+            {
+                "family": pa.string(),
+                "template": pa.string(),
+                "level": pa.int64(),
+                "seed": pa.int64(),
+                "split": pa.string(),
+            }
+        ),
+        "outcome": pa.string(),
+        "success": pa.bool_(),
+        "total_reward": pa.float64(),
+        "turns": pa.list_(_TURN),
+        "final_observation": _OBSERVATION,
+        "score": pa.struct(
+            {
+                "success": pa.bool_(),
+                "checks": pa.map_(pa.string(), pa.bool_()),
+                "collateral": pa.list_(pa.string()),
+                "violations": pa.list_(pa.string()),
+            }
+        ),
+        "error": pa.string(),
+        "attempts": pa.int64(),
+        "seconds": pa.float64(),
+        "fingerprints": pa.map_(pa.string(), pa.string()),
+        "final_prompt_ids": pa.list_(pa.int64()),
+        "fork": pa.struct({"parent": pa.string(), "owners": pa.list_(pa.string())}),
+        "lookaheads": pa.list_(
+            pa.struct(
+                {
+                    "turn": pa.int64(),
+                    "rewards": pa.list_(pa.float64()),
+                    "outcome": pa.string(),
+                    "sampled": pa.int64(),
+                    "prompted": pa.int64(),
+                    "reused": pa.int64(),
+                    "tool_calls": pa.int64(),
+                }
+            )
+        ),
+    }
+)
+ADDED = ("fork", "lookaheads")
+"""Columns that stores made before them do not have; they are then null, which stands for "none"."""
+
+
+def up_to_date(table: pa.Table) -> pa.Table:
+    """A table of an older store with the columns that were ``ADDED`` since; anything else is as it was."""
+    for name in ADDED:
+        if name not in table.schema.names:
+            table = table.append_column(SCHEMA.field(name), pa.nulls(table.num_rows, SCHEMA.field(name).type))
+    return table
