@@ -1,0 +1,394 @@
+"""Every route of vLLM that Turnwise speaks, and the shapes that go over it: what differs between versions stands here.
+
+Nothing here reaches a network: a ``Call`` is what to send, and the functions that read an answer are pure. What was
+read from the sources of 0.32: ``/inference/v1/generate`` takes and gives ids alone (started with
+``--enable-scale-out``; its answers carry weight versions since 0.32), ``/v1/completions`` gives them beside the text
+on request; a request that its client drops is aborted; the routes below ``DEVELOPMENT`` exist with
+``VLLM_SERVER_DEV_MODE=1`` only. Both routes put the server's own defaults, from the model's generation_config.json
+or the command line, wherever a request is silent: so a request is never silent.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import ContractError, InfrastructureError, PolicyError, PromptTooLongError, TurnwiseError, UsageError
+from ..policy import Completion, Finish, Sampling
+from .server import Pause, Served
+
+OLDEST, NEWEST = (0, 26), (0, 33)
+"""The series of vLLM that are supported, both included."""
+TESTED = ("0.32.0",)
+"""The versions that the tests marked ``vllm`` have been run against."""
+START = (
+    "VLLM_SERVER_DEV_MODE=1 python -m vllm.entrypoints.openai.api_server --model FOLDER "
+    "--logprobs-mode processed_logprobs --enable-scale-out"
+)
+"""How a server is started for Turnwise; training needs the development mode, evaluation does not."""
+IMPOSSIBLE = -9999.0
+"""What vLLM sends in place of a log-probability that is not finite."""
+ABSENT = (403, 404, 405, 501)
+"""Statuses of a route that a server does not have, or was started without."""
+
+VERSION, MODELS, METRICS, TOKENIZE = "/version", "/v1/models", "/metrics", "/tokenize"
+NATIVE, COMPLETIONS = "/inference/v1/generate", "/v1/completions"
+LOAD_ADAPTER, UNLOAD_ADAPTER = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
+# DEVELOPMENT
+PAUSE, RESUME, IS_PAUSED, INFO = "/pause", "/resume", "/is_paused", "/server_info?config_format=json"
+RESET, REMOTE = "/reset_prefix_cache", "/collective_rpc"
+INIT, START_UPDATE, UPDATE = "/init_weight_transfer_engine", "/start_weight_update", "/update_weights"
+FINISH_UPDATE, NAME_VERSION = "/finish_weight_update", "/update_weight_version"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request.
+
+    Args:
+        path: with its query.
+        body: sent as JSON by POST; ``None`` is a GET.
+        headers: beside those of every request.
+    """
+
+    path: str
+    body: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A status and the JSON, or the text, that came with it."""
+
+    status: int
+    content: Any
+
+
+# -- sampling ---------------------------------------------------------------------------------------------------
+
+
+def generate(
+    prompt_ids: Sequence[int], sampling: Sampling, *, model: str, native: bool, session: str = "", top: int = 0
+) -> Call:
+    """Ask for one continuation: ids in, ids and log-probabilities out.
+
+    Whatever could make the distribution another one than the trainer's softmax at this temperature is named with the
+    value that does nothing, and only the stop ids asked for stop it: ``ignore_eos`` silences the tokenizer's and the
+    model's own.
+
+    Args:
+        prompt_ids: exactly what the model reads.
+        sampling: how; ``max_tokens`` must fit the context.
+        model: the served name of the base model or an adapter.
+        native: by the route that knows no text.
+        session: for a router in front of several engines.
+        top: how many alternatives to return beside each sampled id.
+    """
+    how: dict[str, Any] = {
+        "n": 1,
+        "temperature": sampling.temperature,
+        "top_p": 1.0,
+        "top_k": 0,
+        "min_p": 0.0,
+        "presence_penalty": 0.0,
+        "frequency_penalty": 0.0,
+        "repetition_penalty": 1.0,
+        "max_tokens": sampling.max_tokens,
+        "min_tokens": 0,
+        "stop": [],
+        "stop_token_ids": list(sampling.stop_ids),
+        "ignore_eos": True,
+        "bad_words": [],
+        "logit_bias": None,
+        "allowed_token_ids": None,
+        "skip_special_tokens": False,
+        "spaces_between_special_tokens": False,
+        "seed": sampling.seed,
+        "logprobs": top,
+        "watermarking": False,
+        "thinking_token_budget": None,
+    }
+    body: dict[str, Any] = {"model": model, "stream": False, "return_token_ids": True}
+    if native:
+        body |= {"token_ids": list(prompt_ids), "sampling_params": how | {"detokenize": False}}
+    else:
+        body |= how | {
+            "prompt": list(prompt_ids),
+            "add_special_tokens": False,
+            "truncate_prompt_tokens": None,
+            "echo": False,
+            "return_tokens_as_token_ids": True,
+        }
+    return Call(NATIVE if native else COMPLETIONS, body, {"X-Session-ID": session} if session else None)
+
+
+def read_served(content: Any, prompt_ids: Sequence[int], sampling: Sampling, *, native: bool) -> Served:
+    """What a server answered to ``generate``, held against what was asked.
+
+    Raises:
+        ContractError: another prompt was read than was sent, what was sampled is not told exactly, or something ended
+            it that nobody asked for.
+        PolicyError: the model gave numbers that are not finite.
+    """
+    try:
+        choice = content["choices"][0]
+        ids = tuple(choice["token_ids"])
+        read = choice.get("prompt_token_ids") or content.get("prompt_token_ids")
+        told, logprobs = _told(choice["logprobs"], native=native)
+        reason = choice["finish_reason"]
+        usage = content.get("usage") or {}
+        cached = int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise ContractError(
+            f"its answer is not what vLLM {_span()} sends ({type(error).__name__}: {error}): {shortened(content)}"
+        ) from None
+    _same_prompt(read, prompt_ids)
+    if told != ids or len(logprobs) != len(ids):
+        raise ContractError(
+            f"it sampled the ids {shortened(ids)} and gives log-probabilities for {shortened(told)}: what came back "
+            "was rewritten on its way"
+        )
+    if any(not math.isfinite(value) or value <= IMPOSSIBLE for value in logprobs):
+        raise PolicyError("the model gave a log-probability that is not finite: its weights or its numerics are broken")
+    finish = _finish(reason, ids, sampling)
+    completion = Completion(ids, logprobs, (0,) * len(ids), finish)
+    return Served(completion, tuple(read), read_spans(choice.get("weight_versions"), len(ids)), cached)
+
+
+def read_top(content: Any, *, native: bool) -> dict[int, float]:
+    """The alternatives at the first sampled position: id → log-probability."""
+    logprobs = content["choices"][0]["logprobs"]
+    if native:
+        return {int(entry["token_id"]): float(entry["logprob"]) for entry in logprobs["content"][0]["top_logprobs"]}
+    return {_token_id(token): float(value) for token, value in logprobs["top_logprobs"][0].items()}
+
+
+def read_spans(spans: Any, length: int) -> tuple[tuple[int, int, int], ...]:
+    """Which weights sampled which tokens, where the server tells it by names that Turnwise gave; empty otherwise."""
+    if not spans:
+        return ()
+    found = []
+    for span in spans:
+        name = str(span["version"])
+        if not re.fullmatch(r"\d+", name):
+            return ()  # "default": nobody has named these weights yet
+        found.append((int(name), int(span["start"]), int(span["end"])))
+    edges = [0, *(end for _, _, end in found)]
+    if [start for _, start, _ in found] != edges[:-1] or edges[-1] != length:
+        raise ContractError(f"its weight versions {found} do not cover the {length} tokens that it sampled")
+    return tuple(found)
+
+
+def _told(logprobs: Any, *, native: bool) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """The ids that log-probabilities are given for, and these; a request aborted at once has none."""
+    if not logprobs:
+        return (), ()
+    if native:
+        entries = logprobs["content"] or ()
+        return tuple(int(e["token_id"]) for e in entries), tuple(float(e["logprob"]) for e in entries)
+    values = tuple(math.nan if value is None else float(value) for value in logprobs["token_logprobs"])
+    return tuple(map(_token_id, logprobs["tokens"])), values
+
+
+def _token_id(token: str) -> int:
+    return int(token.removeprefix("token_id:"))
+
+
+def _same_prompt(read: Any, sent: Sequence[int]) -> None:
+    if read is None:
+        raise ContractError("it does not say which ids it read; Turnwise needs an answer to return_token_ids")
+    if list(read) == list(sent):
+        return
+    what = "truncated the prompt" if len(read) < len(sent) else "did not read the prompt as it was sent"
+    first = next((i for i, (a, b) in enumerate(zip(read, sent, strict=False)) if a != b), min(len(read), len(sent)))
+    raise ContractError(
+        f"it {what}: sent were {len(sent)} ids {shortened(sent)}, read were {len(read)} ids {shortened(read)}; they "
+        f"differ from place {first} on. A proxy between, or the server, decodes and encodes again or cuts"
+    )
+
+
+def _finish(reason: Any, ids: tuple[int, ...], sampling: Sampling) -> Finish:
+    if reason == "stop":
+        if not ids or ids[-1] not in sampling.stop_ids:
+            raise ContractError(
+                f"it stopped after {shortened(ids[-4:])}, and none of the stop ids {list(sampling.stop_ids)} ends "
+                "that: a stop of the server's own (stop_token_ids in its generation config?) cuts actions short, or "
+                "stop tokens are stripped; start it with --generation-config vllm"
+            )
+        return Finish.STOP
+    if reason == "length":
+        if len(ids) != sampling.max_tokens:
+            raise ContractError(
+                f"it ended after {len(ids)} tokens by a limit of its own, and {sampling.max_tokens} were asked for "
+                "(max_new_tokens in its generation config?); start it with --generation-config vllm"
+            )
+        return Finish.LENGTH
+    if reason == "abort":
+        return Finish.ABORT
+    raise ContractError(f"it ended a request for the reason {reason!r}, which nothing asked for")
+
+
+# -- control ----------------------------------------------------------------------------------------------------
+
+
+def pause(mode: Pause) -> Call:
+    """Stop generating. What the cache holds is forgotten by ``reset_prefix_cache``, in every mode."""
+    return Call(f"{PAUSE}?mode={mode.value}", {})
+
+
+def resume() -> Call:
+    """Go on."""
+    return Call(RESUME, {})
+
+
+def reset_prefix_cache() -> Call:
+    """Forget all keys and values, those of requests that are frozen too: they read their tokens anew."""
+    return Call(f"{RESET}?reset_running_requests=true", {})
+
+
+def load_adapter(name: str, folder: Path) -> Call:
+    """Load an adapter in PEFT's format."""
+    return Call(LOAD_ADAPTER, {"lora_name": name, "lora_path": str(folder)})
+
+
+def unload_adapter(name: str) -> Call:
+    """Forget an adapter."""
+    return Call(UNLOAD_ADAPTER, {"lora_name": name})
+
+
+def reload(folder: Path) -> Call:
+    """Read all weights anew from safetensors."""
+    return Call(REMOTE, {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}})
+
+
+def init_transfer(info: Mapping[str, Any]) -> Call:
+    """The first phase of native weight transfer."""
+    return Call(INIT, {"init_info": dict(info)})
+
+
+def start_update() -> Call:
+    """The second."""
+    return Call(START_UPDATE, {})
+
+
+def update(info: Mapping[str, Any]) -> Call:
+    """The third, once per chunk."""
+    return Call(UPDATE, {"update_info": dict(info)})
+
+
+def finish_update(version: int) -> Call:
+    """The fourth; servers that keep versions give the new weights this name."""
+    return Call(FINISH_UPDATE, {"weight_version": str(version)})
+
+
+def name_version(version: int) -> Call:
+    """Call the weights that are there by this number."""
+    return Call(NAME_VERSION, {"new_version": str(version)})
+
+
+def tokenize(text: str, model: str) -> Call:
+    """The server's own ids of a text."""
+    return Call(TOKENIZE, {"model": model, "prompt": text, "add_special_tokens": False})
+
+
+# -- what a server says of itself ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One model of ``/v1/models``.
+
+    Args:
+        name: what requests call it.
+        root: where it was loaded from; a folder on the server's machine, or a hub name.
+        context_length: the most tokens of prompt and action together.
+        adapter: it is an adapter of another one.
+    """
+
+    name: str
+    root: str
+    context_length: int
+    adapter: bool
+
+
+def read_cards(content: Any) -> list[Card]:
+    """The models of ``/v1/models``."""
+    return [
+        Card(str(c["id"]), str(c.get("root") or ""), int(c.get("max_model_len") or 0), bool(c.get("parent")))
+        for c in content["data"]
+    ]
+
+
+def read_version(content: Any) -> str:
+    """The version of ``/version``, if it is one that is supported.
+
+    Raises:
+        UsageError: it is not.
+    """
+    version = str(content.get("version", "")) if isinstance(content, Mapping) else ""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if not found:
+        raise UsageError(f"says that its version is {shortened(content)}, which is no version of vLLM")
+    if not OLDEST <= (int(found[1]), int(found[2])) <= NEWEST:
+        older = (int(found[1]), int(found[2])) < OLDEST
+        raise UsageError(
+            f"runs vLLM {version}, and supported is {_span()} (tested: {', '.join(TESTED)}); "
+            f"{'upgrade it' if older else 'use an older one, or a newer Turnwise'}"
+        )
+    return version
+
+
+def read_info(content: Any) -> tuple[str | None, int, str | None]:
+    """The transfer backend, the largest rank of an adapter, and the mode of log-probabilities of ``/server_info``."""
+    config = content.get("vllm_config") if isinstance(content, Mapping) else None
+    if not isinstance(config, Mapping):
+        return None, 0, None
+    transfer, lora = config.get("weight_transfer_config") or {}, config.get("lora_config") or {}
+    backend = transfer.get("backend")
+    mode = (config.get("model_config") or {}).get("logprobs_mode")
+    return (str(backend) if backend else None), int(lora.get("max_lora_rank") or 0), str(mode) if mode else None
+
+
+def read_started(metrics: Any) -> float | None:
+    """When the server's process began, of ``/metrics``."""
+    found = re.search(r"^process_start_time_seconds\s+(\S+)", str(metrics), re.MULTILINE)
+    return float(found[1]) if found else None
+
+
+def refusal(answer: Answer) -> TurnwiseError:
+    """The error that a status other than success stands for."""
+    said = reason(answer.content)
+    if answer.status == 400 and re.search(r"maximum (model|context) length|max_model_len", said):
+        return PromptTooLongError(said)
+    if answer.status in (401, 403):
+        return UsageError(f"refuses the request ({answer.status}: {said}); set VLLM_API_KEY to its key")
+    if answer.status in (408, 429) or answer.status >= 500:
+        return InfrastructureError(f"failed ({answer.status}): {said}")
+    if answer.status == 404:  # e.g. an adapter that went with a restart: another replica may have it
+        return InfrastructureError(f"does not have what was asked for (404): {said}")
+    return ContractError(f"refuses the request ({answer.status}): {said}")
+
+
+def reason(content: Any) -> str:
+    """What an error's body says, in one line."""
+    said = content
+    for key in ("error", "detail", "message"):
+        if isinstance(said, Mapping) and key in said:
+            said = said[key]
+    if isinstance(said, Mapping) and "message" in said:
+        said = said["message"]
+    return shortened(" ".join(str(said).split()), 300) or "no reason given"
+
+
+def shortened(value: Any, longest: int = 120) -> str:
+    """A value in an error message."""
+    text = str(list(value)) if isinstance(value, tuple) else str(value)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _span() -> str:
+    return f"{OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
