@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import study_plan as plan
-from study_plan import Job, Study
+from study_config import Study, load_study
+from study_plan import Job
 from study_report import write_report
 
 import turnwise
@@ -261,10 +262,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if words.study == "report":
             names = words.studies or [path.parent.name for path in sorted(words.out.glob("*/results.jsonl"))]
             for name in names:
-                study, root = plan.load_study(name), words.out / name
+                study, root = load_study(name), words.out / name
                 say(f"{name}: {write_report(study, root, read_results(root / 'results.jsonl'), words.docs)}")
             return 0
-        study = plan.load_study(words.study)
+        study = load_study(words.study)
         learners = words.learners.split(",") if words.learners else [one.name for one in study.learner]
         harness = Harness(study, words.out / Path(words.study).stem, jobs=words.jobs, retry=words.retry)
         failed = harness.run(learners, range(words.seeds))

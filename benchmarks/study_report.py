@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import study_plan as plan
 from matplotlib.figure import Figure
-from study_plan import Job, Study
+from study_config import Study
+from study_plan import Job
 
 from turnwise.evals.bootstrap import bootstrap
 from turnwise.evals.curves import read_run
@@ -37,6 +38,21 @@ class Reach:
 
 
 @dataclass(frozen=True, slots=True)
+class Clipping:
+    """Means over a run's steps.
+
+    Args:
+        low: share of tokens whose ratio was clipped from below.
+        high: the same from above.
+        p99: the 99th percentile of the ratios.
+    """
+
+    low: float
+    high: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One learner's reported runs.
 
@@ -45,6 +61,7 @@ class Row:
         value: of the swept setting.
         lines: its results, by seed.
         traces: its curves, in the same order.
+        clips: what was clipped of its ratios, in the same order; ``None`` where it clips none.
         failed: how many seeds failed.
     """
 
@@ -52,6 +69,7 @@ class Row:
     value: float | None
     lines: tuple[Mapping[str, Any], ...]
     traces: tuple[Trace, ...]
+    clips: tuple[Clipping | None, ...]
     failed: int
 
 
@@ -99,8 +117,10 @@ def table_rows(study: Study, root: Path, results: Sequence[Mapping[str, Any]]) -
         jobs = [job for job in jobs if job.seed < plan.SWEEP_SEED]
         done = [job for job in jobs if outcomes[job] is not None]
         if jobs:
-            traces = tuple(trace_of(root / job.folder / "run") for job in done)
-            rows.append(Row(learner.name, value, tuple(by_job[j] for j in done), traces, len(jobs) - len(done)))
+            runs = [root / job.folder / "run" for job in done]
+            traces, clips = tuple(map(trace_of, runs)), tuple(map(clipping_of, runs))
+            lines = tuple(by_job[job] for job in done)
+            rows.append(Row(learner.name, value, lines, traces, clips, len(jobs) - len(done)))
     return rows
 
 
@@ -171,9 +191,33 @@ def censored(column: Sequence[Reach]) -> bool:
     return any(not one.reached and one.episodes <= middle for one in column)
 
 
+def clip_table(rows: Sequence[Row]) -> list[str]:
+    """Of each learner that clips ratios, how much it clipped: means over steps, then over seeds."""
+    lines = [
+        "| learner | tokens clipped (95 %) | from below | from above | ratio, 99th percentile |",
+        "|---|---|---|---|---|",
+    ]
+    for row in rows:
+        found = [clip for clip in row.clips if clip]
+        if found:
+            share = bootstrap([100 * (clip.low + clip.high) for clip in found], method="percentile")
+            low, high, p99 = (statistics.fmean(getattr(c, name) for c in found) for name in ("low", "high", "p99"))
+            lines.append(f"| {row.name} | {spread(share, 2)} % | {low:.2%} | {high:.2%} | {p99:.2f} |")
+    return lines if len(lines) > 2 else []
+
+
+def clipping_of(run: Path) -> Clipping | None:
+    """What a run clipped of its ratios."""
+    found = read_run(run)
+    means = [[value for _, value, _ in found.series(name).values()] for name in ("clip_low", "clip_high", "ratio_p99")]
+    return Clipping(*map(statistics.fmean, means)) if all(means) else None
+
+
 def sweep_table(study: Study, results: Sequence[Mapping[str, Any]]) -> list[str]:
     """Every rate of every sweep with its mean return: what was looked at before the reported seeds ran."""
     outcomes = {Job(one["learner"], one["digest"], one["value"], one["seed"]): one["return"] for one in results}
+    if study.sweep is None:
+        return []
     values = study.sweep.values
     lines = [f"| sweep | {' | '.join(rate(value) for value in values)} |", "|---|" + "---|" * len(values)]
     for learner in study.learner:
@@ -210,7 +254,7 @@ def write_report(study: Study, root: Path, results: Sequence[Mapping[str, Any]],
         "",
         *score_table(study, rows, about["return"]),
     ]
-    if sweep := sweep_table(study, current):
+    if study.sweep is not None and (sweep := sweep_table(study, current)):
         seeds = f"{plan.SWEEP_SEED} … {plan.SWEEP_SEED + study.sweep.seeds - 1}"
         lines += ["", f"Mean return on the sweep's own seeds ({seeds}), the chosen rate in bold:", "", *sweep]
     if reaches := reach_table(study, rows):
@@ -221,6 +265,8 @@ def write_report(study: Study, root: Path, results: Sequence[Mapping[str, Any]],
             "",
             *reaches,
         ]
+    if clips := clip_table(rows):
+        lines += ["", "What was clipped of the importance ratios, means over the steps of a run:", "", *clips]
     if draw(study, rows, docs / f"results-{name}.png"):
         lines += ["", f"![Return against environment episodes, {study.title}](results-{name}.png)"]
     place(file, name, "\n".join(lines))

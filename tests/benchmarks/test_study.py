@@ -66,13 +66,23 @@ settings = { level = "turn" }
 def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     yield
-    for name in [name for name in sys.modules if name.split(".")[0] in ("study", "study_plan", "study_report")]:
+    ours = {"study", "study_config", "study_plan", "study_report"}
+    for name in [name for name in sys.modules if name in ours]:
         del sys.modules[name]
 
 
 @pytest.fixture
 def plan() -> Any:
     return importlib.import_module("study_plan")
+
+
+def load_study(name: str) -> Any:
+    return importlib.import_module("study_config").load_study(name)
+
+
+def normalised(value: float, low: float, middle: float, high: float) -> float:
+    found: float = importlib.import_module("study_config").normalised(value, low, middle, high)
+    return found
 
 
 @pytest.fixture
@@ -87,18 +97,17 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_score_is_0_50_and_100_at_its_three_marks(plan: Any) -> None:
-    marks = [plan.normalised(value, -101.0, -83.0, -6.84) for value in (-101.0, -83.0, -6.84)]
+def test_the_score_is_0_50_and_100_at_its_three_marks() -> None:
+    marks = [normalised(value, -101.0, -83.0, -6.84) for value in (-101.0, -83.0, -6.84)]
     assert marks == pytest.approx([0.0, 50.0, 100.0])
-    assert plan.normalised(-92.0, -101.0, -83.0, -6.84) == pytest.approx(25.0)
-    assert plan.normalised(-44.92, -101.0, -83.0, -6.84) == pytest.approx(75.0)
-    assert plan.normalised(-119.0, -101.0, -83.0, -6.84) == pytest.approx(-50.0), "worse than the floor is not hidden"
+    assert normalised(-92.0, -101.0, -83.0, -6.84) == pytest.approx(25.0)
+    assert normalised(-44.92, -101.0, -83.0, -6.84) == pytest.approx(75.0)
+    assert normalised(-119.0, -101.0, -83.0, -6.84) == pytest.approx(-50.0), "worse than the floor is not hidden"
 
 
 @given(st.lists(st.floats(-1000, 0), min_size=2, max_size=2))
 def test_a_better_return_never_scores_less(returns: list[float]) -> None:
-    plan = importlib.import_module("study_plan")
-    low, high = (plan.normalised(value, -101.0, -60.0, -6.84) for value in sorted(returns))
+    low, high = (normalised(value, -101.0, -60.0, -6.84) for value in sorted(returns))
     assert low <= high + 1e-9
 
 
@@ -126,7 +135,7 @@ def best_at(rate: float) -> Any:
 
 
 def test_everything_runs_once_what_it_needs_before_it(plan: Any, small: Path) -> None:
-    study = plan.load_study(str(small))
+    study = load_study(str(small))
     order = jobs_run(plan, study, ["fast", "turns"], range(3), best_at(3e-3))
     assert len(order) == len(set(order))
     place = {(job.learner, job.value, job.seed): number for number, job in enumerate(order)}
@@ -142,7 +151,7 @@ def test_everything_runs_once_what_it_needs_before_it(plan: Any, small: Path) ->
 
 
 def test_what_is_finished_is_not_run_again(plan: Any, small: Path) -> None:
-    study = plan.load_study(str(small))
+    study = load_study(str(small))
     done = dict.fromkeys(jobs_run(plan, study, ["bc", "fast"], range(2), best_at(0.001)), -1.0)
     assert plan.ready(study, ["bc", "fast"], range(2), done) == []
     more = plan.ready(study, ["bc", "fast"], range(3), done)
@@ -150,32 +159,39 @@ def test_what_is_finished_is_not_run_again(plan: Any, small: Path) -> None:
 
 
 def test_without_a_start_nothing_is_started(plan: Any, small: Path) -> None:
-    study = plan.load_study(str(small))
+    study = load_study(str(small))
     order = jobs_run(plan, study, ["fast"], range(2), lambda job: None if job.learner == "bc" else -1.0)
     assert {job.learner for job in order} == {"bc"}
 
 
 def test_other_settings_are_other_runs(plan: Any, small: Path) -> None:
-    study = plan.load_study(str(small))
+    study = load_study(str(small))
     before = {name: plan.digest(study, name) for name in ("bc", "fast", "turns")}
     assert len(set(before.values())) == 3
     small.write_text(SMALL.replace("batch = 16", "batch = 17"))
-    changed = plan.load_study(str(small))
+    changed = load_study(str(small))
     assert all(plan.digest(changed, name) != before[name] for name in before), "what starts from it changes with it"
     small.write_text(SMALL.replace("attempts = 1", "attempts = 2"))
-    again = plan.load_study(str(small))
+    again = load_study(str(small))
     assert {name: plan.digest(again, name) for name in before} == before, "measuring otherwise needs no training"
+
+
+def test_a_learner_can_be_swept_only_over_something(tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text("".join(line for line in SMALL.splitlines(True) if not line.startswith("sweep =")))
+    with pytest.raises(ConfigError, match=r"no \[sweep\]"):
+        load_study(str(file))
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any, name: str) -> None:
-    study = plan.load_study(name)
+    study = load_study(name)
     assert set(study.against) <= {one.name for one in study.learner}
-    assert len({learner.swept for learner in study.learner} - {None}) == 1, "what is swept is the same for all"
-    assert all(study[one].swept for one in study.against), "the two that are compared are both swept"
+    assert len({learner.swept for learner in study.learner} - {None}) <= 1, "what is swept is the same for all"
+    assert len({study[one].swept for one in study.against}) == 1, "of the two that are compared both are swept, or none"
     outcomes: dict[Any, float | None] = {}
     for learner in (study[one.name] for one in study.learner):
-        value = study.sweep.values[0] if learner.swept else None
+        value = study.sweep.values[0] if study.sweep and learner.swept else None
         job = plan.Job(learner.name, plan.digest(study, learner.name), value, 0)
         outcomes[job] = -1.0
         words = plan.words(study, job, outcomes, root=Path("root"))
@@ -191,14 +207,14 @@ def test_a_shipped_study_names_scripts_settings_and_models_that_exist(plan: Any,
     assert (BENCHMARKS / "studies" / f"{name}.toml").read_text().startswith("# ")
 
 
-def test_unknown_studies_and_learners_are_told(plan: Any, small: Path) -> None:
+def test_unknown_studies_and_learners_are_told(small: Path) -> None:
     with pytest.raises(ConfigError, match="there is no study 'maze-of'; there are maze-fo"):
-        plan.load_study("maze-of")
+        load_study("maze-of")
     with pytest.raises(UsageError, match="no learner 'ppo'; there are bc, fast, turns"):
-        plan.load_study(str(small))["ppo"]
+        load_study(str(small))["ppo"]
     small.write_text(SMALL.replace('after = "bc"', 'after = "cb"'))
     with pytest.raises(UsageError, match="no learner 'cb'"):
-        plan.load_study(str(small))
+        load_study(str(small))
 
 
 def test_a_threshold_is_reached_at_the_first_evaluation_above_it(report: Any) -> None:
@@ -274,7 +290,7 @@ def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: p
     assert (out / "small" / "results.jsonl").read_text() == results
     report = importlib.import_module("study_report")
     root = out / "small"
-    report.write_report(study.plan.load_study(str(small)), root, study.read_results(root / "results.jsonl"), docs)
+    report.write_report(study.load_study(str(small)), root, study.read_results(root / "results.jsonl"), docs)
     text = (docs / "results.md").read_text()
     assert "| bc | – | 1 |" in text
     assert "| fast | 0.00" in text

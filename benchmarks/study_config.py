@@ -1,0 +1,163 @@
+"""What a study's TOML file says: the task, its learners, how they are swept and compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import pydantic
+
+from turnwise.config import Config, load_config
+from turnwise.errors import ConfigError, UsageError
+
+STUDIES = Path(__file__).resolve().parent / "studies"
+
+
+class Scale(Config):
+    """LMRL-Gym's normalised score: ``min`` is 0, the dataset's mean return is 50, ``max`` is 100, linear between."""
+
+    min: float
+    """The lowest return that counts as play."""
+    max: float
+    """The best mean return there is."""
+
+
+class DataConfig(Config):
+    """The offline data that all learners of a study share."""
+
+    episodes: int = pydantic.Field(ge=1)
+    """How many are played."""
+    skills: list[float]
+    """Each episode draws one: the share of its turns that the oracle takes; the others are random."""
+    weights: list[float]
+    """How often each skill is drawn."""
+    seed: int = 0
+    """Of tasks and play."""
+
+
+class MeasureConfig(Config):
+    """How every trained model is measured in the end: the same tasks and the same luck for all."""
+
+    split: str = "train"
+    """Where the tasks come from."""
+    tasks: int = pydantic.Field(default=100, ge=1)
+    """How many; a family with fewer gives all it has."""
+    attempts: int = pydantic.Field(default=4, ge=1)
+    """Episodes per task."""
+    seed: int = 1000
+    """Of tasks and luck."""
+
+
+class SweepConfig(Config):
+    """The sweep, the same for every learner that is swept: the best mean return over its seeds is then run.
+
+    The seeds are 100, 101, …: none of them is reported. Of two rates that do equally well, the smaller is taken.
+    """
+
+    values: list[float] = pydantic.Field(min_length=1)
+    """Learning rates."""
+    seeds: int = pydantic.Field(default=2, ge=1)
+    """Seeds per rate."""
+
+
+class LearnerConfig(Config):
+    """One learner of a study."""
+
+    name: str
+    """As the tables have it."""
+    like: str | None = None
+    """An ablation: the same as this learner, at the rate that was chosen for it, but for ``settings``."""
+    script: str = ""
+    """Of ``turnwise.trainers``: ``behaviour_cloning``, ``loop``, …"""
+    config: str = ""
+    """The shipped configuration, e.g. ``ppo-maze``; without one, everything is in ``settings``."""
+    after: str | None = None
+    """Starts from the model that this learner made of the same seed."""
+    data: bool = False
+    """Reads the study's offline data."""
+    swept: str | None = None
+    """The setting that is swept, e.g. ``optimizer.lr``; none, if the configuration's is kept."""
+    seeds: int | None = pydantic.Field(default=None, ge=1)
+    """Fewer seeds than the study's others, for what costs much and decides little."""
+    settings: dict[str, Any] = pydantic.Field(default_factory=dict)
+    """Settings in place of the configuration's."""
+
+
+class Study(Config):
+    """A study: one task, its learners in order, and how they are compared."""
+
+    title: str
+    """Of its section."""
+    env: str
+    """The environment's id."""
+    levels: list[int] | None = None
+    """Of its tasks; all when omitted."""
+    env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
+    """Constructor arguments of the environment."""
+    thresholds: list[float]
+    """Returns; what is counted is the environment episodes until a learner's curve first reaches them."""
+    against: tuple[str, str] = ("ppo", "archer")
+    """The two learners whose episodes to each threshold are divided, the slower one first."""
+    scale: Scale
+    """Of the normalised score."""
+    data: DataConfig
+    """The offline data."""
+    measure: MeasureConfig = MeasureConfig()
+    """The final measurement."""
+    sweep: SweepConfig | None = None
+    """The sweep; none, where every learner keeps its configuration's rate."""
+    shared: dict[str, Any] = pydantic.Field(default_factory=dict)
+    """Settings of every learner."""
+    learner: list[LearnerConfig]
+    """In the order of the table."""
+
+    @pydantic.model_validator(mode="after")
+    def _swept(self) -> Self:
+        if self.sweep is None and any(learner.swept for learner in self.learner):
+            raise ValueError("a learner is to be swept, and there is no [sweep] that says over what")
+        return self
+
+    def __getitem__(self, name: str) -> LearnerConfig:
+        """A learner, an ablation completed from what it is like.
+
+        Raises:
+            UsageError: there is none of that name.
+        """
+        for found in self.learner:
+            if found.name == name:
+                if found.like is None:
+                    return found
+                base = self[found.like]
+                kept = {"name": name, "like": found.like, "settings": base.settings | found.settings}
+                own = {"seeds": found.seeds} if found.seeds is not None else {}
+                return base.model_copy(update=kept | own)
+        raise UsageError(f"the study has no learner {name!r}; there are {', '.join(one.name for one in self.learner)}")
+
+    def normalised(self, value: float, dataset: float) -> float:
+        """A return on the study's scale, given the dataset's mean return; below ``min`` it is negative."""
+        return normalised(value, self.scale.min, dataset, self.scale.max)
+
+
+def load_study(name: str) -> Study:
+    """A study by its file's name in ``studies/``, or by a path.
+
+    Raises:
+        ConfigError: there is none, or it is not as it must be.
+    """
+    path = Path(name) if name.endswith(".toml") else STUDIES / f"{name}.toml"
+    if not path.exists():
+        raise ConfigError(
+            f"there is no study {name!r}; there are {', '.join(sorted(p.stem for p in STUDIES.glob('*')))}"
+        )
+    study = load_config(Study, path)
+    for learner in study.learner:
+        for other in (learner.like, learner.after):
+            study[other or learner.name]
+    return study
+
+
+def normalised(value: float, low: float, middle: float, high: float) -> float:
+    """LMRL-Gym's score (arXiv 2311.18232, §5): ``low`` is 0, ``middle`` is 50, ``high`` is 100, linear between."""
+    if value <= middle:
+        return 50 * (value - low) / (middle - low)
+    return 50 + 50 * (value - middle) / (high - middle)
