@@ -109,6 +109,11 @@ class ArcherConfig(TrainConfig):
             )
         if self.actor == "awr" and (self.loss != LossConfig() or self.baseline != "none"):
             raise ValueError("the actor awr clones weighted utterances: it has neither loss settings nor a baseline")
+        if self.warmup > self.steps:  # as many is a critic to begin with: resumed with more steps, the actor follows
+            raise ValueError(
+                f"warmup = {self.warmup} steps in which only the critic learns are more than all steps = {self.steps}: "
+                "the actor would never learn; ask for more steps, or a shorter warmup"
+            )
         return self
 
 

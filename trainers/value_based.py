@@ -57,6 +57,11 @@ class ValueBasedConfig(OfflineConfig):
                 "values of tokens are learnt beside the policy, in a model of their own, which has no adapters: leave "
                 "lora out"
             )
+        if self.warmup > self.steps:
+            raise ValueError(
+                f"warmup = {self.warmup} steps of regression on returns are more than all steps = {self.steps}: what "
+                f"makes {self.algorithm.name} would never begin; ask for more steps, or a shorter warmup"
+            )
         return self
 
 

@@ -31,12 +31,19 @@ BASICS = ["env=turnwise/MazeU-v0", "model=somewhere"]
         ("ilql", "lora.rank=4", "leave lora out"),
         ("mc", "lora.rank=4", "leave lora out"),
         ("grpo", "lora.targets=[]", "lora.targets"),
+        ("archer", "steps=9", "warmup = 10 .* more than all steps = 9: the actor would never learn"),
+        ("ilql", "warmup=101", "warmup = 101 .* more than all steps = 100: what makes ilql would never begin"),
     ],
 )
 def test_a_setting_that_could_only_waste_the_run_is_refused(word: str, setting: str, says: str) -> None:
     configured(word, None, BASICS)
     with pytest.raises(ConfigError, match=says):
         configured(word, None, [*BASICS, setting])
+
+
+@pytest.mark.parametrize(("word", "setting"), [("archer", "steps=10"), ("ilql", "warmup=100")])
+def test_a_run_may_be_nothing_but_its_warm_up(word: str, setting: str) -> None:
+    assert configured(word, None, [*BASICS, setting]), "resumed with more steps, what was warmed up for begins"
 
 
 OFFLINE = ["mode=offline", "actor=awr", "critic=iql"]
