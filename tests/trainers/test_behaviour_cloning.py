@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from turnwise import Episode, Outcome, Split, TaskSpec
 from turnwise.agents.models import load_model, load_tokenizer
 from turnwise.errors import StoreError, UsageError
-from turnwise.rollouts.store import EpisodeStore, load_episodes
+from turnwise.rollouts.store import MANIFEST, EpisodeStore, load_episodes
 from turnwise.trainers.learning.rows import pack
 from turnwise.trainers.runs.demonstrations import DemonstrationConfig, encoded, filtered
 from turnwise.trainers.runs.metrics import read_metrics
@@ -78,6 +80,28 @@ def test_demonstrations_of_other_constructor_arguments_are_not_taken_over(tmp_pa
     longer = small.cloning(tmp_path / "run", episodes={"env_kwargs": {"max_turns": 5}})
     with pytest.raises(StoreError, match="env_kwargs is"):
         small.clone(longer)
+
+
+def test_demonstrations_of_another_count_are_refused_with_a_way_to_start_over(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="context holds"):  # dies after it played, before it learnt
+        small.clone(small.cloning(tmp_path / "run", nano={"context_length": 8}))
+    fewer = small.cloning(tmp_path / "run", demonstrations={"count": 6, "skills": [0.5]}, steps=1)
+    played = tmp_path / "run" / "demonstrations"
+    with pytest.raises(StoreError, match=f"belongs to another run: .*; remove {re.escape(str(played))} to play"):
+        small.clone(fewer)
+    shutil.rmtree(played)
+    assert small.clone(fewer).steps == 1
+    assert len(load_episodes(played)) == 6
+
+
+def test_a_store_that_is_damaged_is_not_told_to_be_of_another_run(tmp_path: Path) -> None:
+    played = tmp_path / "run" / "demonstrations"
+    played.mkdir(parents=True)
+    (played / MANIFEST).write_text("{")
+    with pytest.raises(StoreError) as caught:
+        small.clone(small.cloning(tmp_path / "run"))
+    assert "is damaged" in str(caught.value)
+    assert "remove" not in str(caught.value)
 
 
 outcomes = st.sampled_from(list(Outcome))

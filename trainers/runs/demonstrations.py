@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pydantic
 
@@ -50,7 +51,11 @@ class DemonstrationConfig(Config):
 async def play(
     pool: EnvPool, tasks: Sequence[TaskSpec], config: DemonstrationConfig, options: RunOptions, folder: Path
 ) -> list[Episode]:
-    """Demonstrations of mixed skill, one per task, kept in ``folder``: those that are there are not played again."""
+    """Demonstrations of mixed skill, one per task, kept in ``folder``: those that are there are not played again.
+
+    Raises:
+        StoreError: the folder holds demonstrations by other settings, or is no store that can be written to.
+    """
     agent = MixedAgent(config.skills, config.weights)
     run = {
         "env": pool.env_id,
@@ -60,12 +65,20 @@ async def play(
         "weights": config.weights,
         "tasks": stable_hash(*(task.digest for task in tasks)).hex()[:16],
     }
-    with EpisodeStore(folder, run=run) as store:
+    with _opened(folder, run) as store:
         async with aclosing(record_episodes(pool, agent, tasks, store, options=options)) as episodes:
             async for _ in episodes:
                 pass
     # The order in which they finished is not reproducible; that of their ids is.
     return sorted(load_episodes(folder), key=lambda episode: episode.episode_id)
+
+
+def _opened(folder: Path, run: Mapping[str, Any]) -> EpisodeStore:
+    try:
+        return EpisodeStore(folder, run=run)
+    except StoreError as error:
+        EpisodeStore(folder).close()  # whatever else is wrong with the folder is said as it is
+        raise StoreError(f"{error}; remove {folder} to play the demonstrations anew") from None
 
 
 def filtered(episodes: Iterable[Episode], config: DemonstrationConfig) -> list[Episode]:
