@@ -20,7 +20,7 @@ class EpisodeContext:
     """What an agent is told when an episode starts.
 
     Args:
-        episode_id: unique within a run; serves as the policy's session id.
+        episode_id: unique within a run.
         env_id: the environment's id.
         task: what is asked.
         tools: what may be called.
@@ -29,6 +29,8 @@ class EpisodeContext:
         random: asks the environment for an action of an agent that knows the rules only, drawn with a seed.
         record: writes down something that was sampled and that the environment will never be told of, such as a plan,
             with the messages that it answers: an unsent turn, with no reward of its own.
+        affinity: the policy's session id, where it is not the episode's own: an episode that left another one keeps
+            that one's, so that a server finds the prefix that they share in its cache.
     """
 
     episode_id: str
@@ -39,6 +41,12 @@ class EpisodeContext:
     oracle: Callable[[], Awaitable[Action]]
     random: Callable[[int], Awaitable[Action]]
     record: Callable[[Observation, Decision], None] = lambda observation, decision: None
+    affinity: str = ""
+
+    @property
+    def policy_session(self) -> str:
+        """What the policy is told as ``session``."""
+        return self.affinity or self.episode_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,15 @@ class Reader(Protocol):
 
     def read(self, observation: Observation) -> tuple[int, ...]:
         """The prompt that ``act`` would sample from; nothing is sampled, and the session is over after it."""
+        ...
+
+
+@runtime_checkable
+class Forking(Protocol):
+    """A session that can be continued in several ways."""
+
+    def fork(self, context: EpisodeContext) -> Session:
+        """An independent session that has heard and said the same, for an episode that leaves this one here."""
         ...
 
 

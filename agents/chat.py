@@ -165,7 +165,7 @@ class ChatSession:
         prompt = self._conversation.hear(observation)
         sampling = agent.sampling if agent.sampling.seed is not None else replace(agent.sampling, seed=self._seed())
         asked = time.perf_counter()
-        completion = await agent.policy.generate(prompt, sampling, session=self._context.episode_id)
+        completion = await agent.policy.generate(prompt, sampling, session=self._context.policy_session)
         seconds = time.perf_counter() - asked
         text = self._conversation.say(completion.token_ids, closed=completion.finish is Finish.STOP)
         action = agent.parser.parse(agent.context.spoken(text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Protocol, TypeVar
@@ -97,7 +98,14 @@ def forked(env: E, memo: dict[int, Any]) -> E:
         if shared is not None:
             memo[id(shared)] = shared
     for name, value in vars(env).items():
-        setattr(clone, name, copy.deepcopy(value, memo))
+        try:
+            copied = copy.deepcopy(value, memo)
+        except (TypeError, copy.Error, pickle.PicklingError) as error:
+            raise ContractError(
+                f"{type(env).__name__} forks by copy, but its {name!r} cannot be copied ({error}); declare "
+                "forks = Forks.REPLAY, or Forks.SNAPSHOT with snapshot() and restore()"
+            ) from error
+        setattr(clone, name, copied)
     return clone
 
 

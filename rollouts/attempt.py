@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, TypeVar
 
-from ..agents.agent import Agent, Decision, EpisodeContext, Holding, Reader, Session
+from ..agents.agent import Agent, Decision, EpisodeContext, Forking, Holding, Reader, Session
 from ..envs.messages import Action, Observation
 from ..errors import (
     ContractError,
@@ -22,10 +22,10 @@ from ..errors import (
 from ..tasks.rng import Rng
 from ..tasks.score import Score
 from ..tasks.spec import TaskSpec
-from .episode import UNSENT, Episode, Outcome, Turn
+from .episode import UNSENT, Episode, Fork, Outcome, Turn
 from .hosts import Host
 from .options import RunOptions
-from .pool import EnvPool
+from .place import Lender, Place, Watcher
 
 T = TypeVar("T")
 TYPED = frozenset(("score", "success", "obs_key"))
@@ -46,6 +46,7 @@ class Job:
         group_id: the same without the member.
         env_id: the environment's id.
         fingerprints: what every episode of the run records.
+        fork: where it leaves another one, if it does.
     """
 
     task: TaskSpec
@@ -55,23 +56,45 @@ class Job:
     group_id: str
     env_id: str
     fingerprints: Mapping[str, str]
+    fork: Fork | None = None
 
 
 class Attempt:
-    """One try at a job. ``play`` returns the episode, or raises what the runner must decide on."""
+    """One try at a job. ``play`` returns the episode, or raises what the runner must decide on.
 
-    def __init__(self, job: Job, number: int, agent: Agent, options: RunOptions) -> None:
+    Args:
+        job: what is played.
+        number: which try it is, from 1.
+        agent: who acts.
+        options: how to play.
+        origin: the place that it goes on from; a reset when omitted.
+        watcher: is told of every place that it comes to.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        number: int,
+        agent: Agent,
+        options: RunOptions,
+        *,
+        origin: Place | None = None,
+        watcher: Watcher | None = None,
+    ) -> None:
         self._job = job
+        self._origin = origin
+        self._watcher = watcher
+        self._deadline: asyncio.Timeout | None = None
         self._number = number
         self._agent = agent
         self._options = options
-        self._turns: list[Turn] = []
-        self._observation: Observation | None = None
+        self._turns: list[Turn] = list(origin.turns) if origin is not None else []
+        self._observation: Observation | None = origin.observation if origin is not None else None
         self._seconds_env = 0.0
         self._started = perf_counter()
 
-    async def play(self, pool: EnvPool) -> Episode:
-        """The finished episode, on an environment of ``pool``.
+    async def play(self, pool: Lender) -> Episode:
+        """The finished episode, on an environment of ``pool``: where there is an origin, on forks of its environment.
 
         Raises:
             InfrastructureError: environment or policy server failed; another attempt may succeed.
@@ -81,7 +104,8 @@ class Attempt:
         limit = self._options.episode_timeout
         try:
             async with asyncio.timeout(limit) as deadline:
-                host = await self._env(pool.take(), "open")
+                self._deadline = deadline
+                host = await self._env(pool.take(), "open" if self._origin is None else "fork")
                 reusable = False
                 try:
                     episode = await self._turn_by_turn(host)
@@ -118,28 +142,39 @@ class Attempt:
             seconds=perf_counter() - self._started,
             fingerprints={**self._job.fingerprints, "task": self._job.task.digest},
             final_prompt_ids=final_prompt_ids,
+            fork=self._job.fork,
         )
 
     async def _turn_by_turn(self, host: Host) -> Episode:
-        observation, info = await self._env(host.reset(self._job.task), "reset")
-        self._observation, obs_key = observation, info.get("obs_key")
-        session = self._session(host)
+        if self._origin is None:
+            observation, info = await self._env(host.reset(self._job.task), "reset")
+            self._observation, obs_key = observation, info.get("obs_key")
+        else:
+            observation, obs_key = self._origin.observation, self._origin.obs_key
+        context = self._context(host)
+        session = self._session(context)
         try:
-            return await self._until_over(host, session, observation, obs_key)
+            return await self._until_over(Place(tuple(self._turns), observation, obs_key, host, session, context))
         finally:
             if isinstance(session, Holding):
                 await session.close()
 
-    async def _until_over(self, host: Host, session: Session, observation: Observation, obs_key: str | None) -> Episode:
+    async def _until_over(self, place: Place) -> Episode:
+        host, session, watcher = place.host, place.session, self._watcher
         loop, others_ran = asyncio.get_running_loop(), list[None]()
         while True:
             loop.call_soon(others_ran.append, None)
+            if watcher is not None:
+                await self._unhurried(watcher.reached(place))
+            observation, obs_key = place.observation, place.obs_key
             try:
                 decision = await self._decide(session, observation)
             except PolicyError as error:
                 if isinstance(session, Holding):
                     await session.close()  # what was sampled until then is part of the record
                 return self.sealed(Outcome.POLICY_FAILED, score=Score(success=False), error=one_line(error))
+            if watcher is not None:
+                await watcher.decided(place, decision)
             after, reward, terminated, truncated, info = await self._env(host.step(decision.action), "step")
             self._turns.append(
                 replace(
@@ -152,18 +187,20 @@ class Attempt:
                 )
             )
             self._seconds_env = 0.0
-            self._observation, observation, obs_key = after, after, info.get("obs_key")
+            self._observation = after
             if terminated or truncated:
-                unread = await _unread(session, observation, truncated=not terminated)
+                unread = await _unread(session, after, truncated=not terminated)
                 if terminated:
                     return self.sealed(Outcome.COMPLETED, score=judgement(info))
                 return self.sealed(Outcome.TRUNCATED, score=judgement(info), final_prompt_ids=unread)
             if not others_ran:  # a scripted agent on a quick environment never waits: let the others have their turn
                 await asyncio.sleep(0)
             others_ran.clear()
+            turns = tuple(self._turns) if watcher is not None else ()
+            place = replace(place, turns=turns, observation=after, obs_key=info.get("obs_key"))
 
-    def _session(self, host: Host) -> Session:
-        context = EpisodeContext(
+    def _context(self, host: Host) -> EpisodeContext:
+        return EpisodeContext(
             episode_id=self._job.episode_id,
             env_id=self._job.env_id,
             task=self._job.task,
@@ -172,9 +209,18 @@ class Attempt:
             oracle=lambda: self._env(host.oracle(), "oracle"),
             random=lambda seed: self._env(host.random(seed), "random"),
             record=self._unsent,
+            affinity=self._origin.context.policy_session if self._origin is not None else "",
         )
+
+    def _session(self, context: EpisodeContext) -> Session:
+        session = self._origin.session if self._origin is not None else None
+        if session is not None and not isinstance(session, Forking):
+            raise UsageError(
+                f"agent {type(self._agent).__name__} cannot go on from the middle of an episode: its sessions have no "
+                "fork(); branching rollouts need one that has, such as a ChatAgent"
+            )
         try:
-            return self._agent.start(context)
+            return self._agent.start(context) if session is None else session.fork(context)
         except PASSED_ON:
             raise
         except Exception as error:
@@ -182,6 +228,18 @@ class Attempt:
 
     def _unsent(self, observation: Observation, decision: Decision) -> None:
         self._turns.append(replace(recorded(observation, decision, 0.0), info={UNSENT: True}))
+
+    async def _unhurried(self, waiting: Awaitable[None]) -> None:
+        """Wait without the episode's clock running."""
+        deadline, loop = self._deadline, asyncio.get_running_loop()
+        when = deadline.when() if deadline is not None else None
+        if deadline is None or when is None:
+            await waiting
+        else:
+            left = when - loop.time()
+            deadline.reschedule(None)
+            await waiting
+            deadline.reschedule(loop.time() + left)
 
     async def _decide(self, session: Session, observation: Observation) -> Decision:
         limit = self._options.turn_timeout

@@ -64,7 +64,7 @@ class ProcessHost(Host):
         return self._child.process.pid
 
     async def fork(self) -> ProcessHost:
-        return ProcessHost(self._child, await self._do("fork"))
+        return self._alike(ProcessHost(self._child, await self._do("fork")))
 
     async def close(self) -> None:
         if not self._open:

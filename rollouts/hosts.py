@@ -13,7 +13,7 @@ import threading
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 
 from ..envs.base import Reset, Stepped, TurnEnv
 from ..envs.messages import Action
@@ -26,6 +26,9 @@ Build = Callable[[], TurnEnv]
 """Makes one environment."""
 CLOSING_GRACE = 5.0
 """Seconds that an environment gets to close itself before it is abandoned."""
+
+
+H = TypeVar("H", bound="Host")
 
 
 class Host(ABC):
@@ -78,6 +81,11 @@ class Host(ABC):
     async def _call(self, verb: str, argument: Any) -> Any:
         """Perform one verb; see ``perform``."""
 
+    def _alike(self, fork: H) -> H:
+        """A fork, which offers what its origin does."""
+        fork.tools = self.tools
+        return fork
+
     async def _do(self, verb: str, argument: Any = None) -> Any:
         self.busy = True
         try:
@@ -117,7 +125,7 @@ class InlineHost(Host):
             raise translated(error, verb) from error
 
     async def fork(self) -> InlineHost:
-        return InlineHost(await self._do("fork"))
+        return self._alike(InlineHost(await self._do("fork")))
 
     async def close(self) -> None:
         self.abandon()
@@ -154,7 +162,7 @@ class ThreadHost(Host):
         return await self._worker.call(lambda: perform(self._env, verb, argument), verb)
 
     async def fork(self) -> ThreadHost:
-        return ThreadHost(Worker(), await self._do("fork"))
+        return self._alike(ThreadHost(Worker(), await self._do("fork")))
 
     async def close(self) -> None:
         done = self._worker.call(self._env.close, "close")
@@ -223,7 +231,9 @@ def perform(env: TurnEnv, verb: str, argument: Any) -> Any:
     if verb == "random":
         return Action.of(env.get_wrapper_attr("random_action")(Rng("random_action", argument)))
     if verb == "fork":
-        return env.fork()
+        if not callable(fork := getattr(env, "fork", None)):
+            raise ContractError(f"{type(env).__name__} has no fork(), and nothing can go on from the middle of it")
+        return fork()
     raise ValueError(f"an environment host knows no verb {verb!r}")
 
 
