@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -24,8 +25,6 @@ from ...errors import InfrastructureError, UsageError
 HOST = "127.0.0.1"
 FILES = "turnwise_files"
 """The weight-transfer backend of ``worker/turnwise_vllm_worker.py``: safetensors through a folder both sides see."""
-GRACE = 15.0
-"""Seconds that a server has to stop by itself."""
 PORT_ATTEMPTS = 3
 HERE = Path(__file__).resolve().parent
 MODULE = "vllm.entrypoints.openai.api_server"  # `vllm serve` of the CPU build cannot find its own version
@@ -119,8 +118,9 @@ class VllmProcess:
         model: the folder of a model.
         options: how to start it.
         python: the interpreter that has vLLM; this one by default.
-        log: a file for all that it says; by default one that is removed with this object.
+        log: a file for all that it says; by default one that is removed by ``stop``, and stays if it does not start.
         patience: seconds to become healthy.
+        grace: seconds to stop by itself; what is left is killed.
 
     Raises:
         UsageError: there is no model in that folder.
@@ -134,6 +134,7 @@ class VllmProcess:
         python: Path | str | None = None,
         log: Path | str | None = None,
         patience: float = 300.0,
+        grace: float = 15.0,
     ) -> None:
         self.model = Path(model).expanduser().resolve()
         if not (self.model / "config.json").is_file():
@@ -141,9 +142,10 @@ class VllmProcess:
         self.options = options or ServerOptions()
         self.python = str(python or sys.executable)
         self.patience = patience
+        self.grace = grace
         self.port = self.options.port
-        self._scratch = None if log else tempfile.TemporaryDirectory(prefix="turnwise-vllm-")
-        self.log = Path(log) if log else Path(self._scratch.name if self._scratch else "", "server.log")
+        self.log = None if log is None else Path(log)
+        self._log_is_mine = log is None
         self._leash: subprocess.Popen[bytes] | None = None
 
     @property
@@ -157,7 +159,7 @@ class VllmProcess:
         return self._leash is not None and self._leash.poll() is None
 
     def start(self) -> Self:
-        """Start it and wait until it is healthy.
+        """Start it and wait until it is healthy; again, after ``kill``, at the same address.
 
         Raises:
             InfrastructureError: it ended or was not healthy in time; the message has the end of its log.
@@ -165,16 +167,21 @@ class VllmProcess:
         if self.running:
             return self
         for attempt in range(PORT_ATTEMPTS):
-            self.port = self.options.port or _free_port()
+            self.port = self.options.port or (self.port if attempt == 0 else 0) or _free_port()
             self._spawn()
-            trouble = self._wait()
+            try:
+                trouble = self._wait()
+            except BaseException:
+                self.kill()
+                raise
             if trouble is None:
                 return self
             self.kill()
-            taken = "address already in use" in self.tail(80).lower()
-            if not (taken and self.options.port == 0 and attempt + 1 < PORT_ATTEMPTS):
+            said = self._said()
+            if "address already in use" not in said.lower() or self.options.port or attempt + 1 == PORT_ATTEMPTS:
                 raise InfrastructureError(
-                    f"the vLLM server for {self.model} {trouble}; its log ends so ({self.log}):\n{self.tail()}"
+                    f"the vLLM server for {self.model} {trouble}{_cause(said)}; its log ends so ({self.log}):\n"
+                    + self.tail()
                 )
         raise AssertionError("unreachable: the last attempt returns or raises")
 
@@ -185,13 +192,15 @@ class VllmProcess:
         if self._leash.stdin is not None:
             self._leash.stdin.close()
         try:
-            self._leash.wait(GRACE + 5)
+            self._leash.wait(self.grace + 5)
         except subprocess.TimeoutExpired:
             self.kill()
         self._leash = None
+        if self._log_is_mine and self.log is not None:
+            self.log.unlink(missing_ok=True)
 
     def kill(self) -> None:
-        """End it at once, as a crash would; ``start`` starts it again, on another port if none was asked for."""
+        """End it at once, as a crash would; ``start`` starts it again."""
         if self._leash is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -203,17 +212,23 @@ class VllmProcess:
 
     def tail(self, lines: int = 25) -> str:
         """The end of its log."""
+        return "\n".join(self._said().splitlines()[-lines:])
+
+    def _said(self) -> str:
         try:
-            text = self.log.read_text(encoding="utf-8", errors="replace")
+            return self.log.read_text(encoding="utf-8", errors="replace") if self.log else ""
         except OSError:
-            return "(no log)"
-        return "\n".join(text.splitlines()[-lines:])
+            return ""
 
     def _spawn(self) -> None:
         command = [self.python, *self.options.command(self.model, self.port)]
-        leash = [sys.executable, "-I", "-S", str(HERE / "leash.py"), str(GRACE), *command]
-        self.log.parent.mkdir(parents=True, exist_ok=True)
+        leash = [sys.executable, "-I", "-S", str(HERE / "leash.py"), str(self.grace), *command]
+        if self.log is None:
+            handle, name = tempfile.mkstemp(prefix="turnwise-vllm-", suffix=".log")
+            os.close(handle)
+            self.log = Path(name)
         try:
+            self.log.parent.mkdir(parents=True, exist_ok=True)
             with self.log.open("wb") as log:
                 self._leash = subprocess.Popen(
                     leash,
@@ -245,8 +260,6 @@ class VllmProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        if self._scratch is not None:
-            self._scratch.cleanup()
 
 
 def healthy(port: int, host: str = HOST, timeout: float = 5.0) -> bool:
@@ -259,6 +272,12 @@ def healthy(port: int, host: str = HOST, timeout: float = 5.0) -> bool:
         return False
     finally:
         connection.close()
+
+
+def _cause(log: str) -> str:
+    """The first exception in a log: the last is another process's, which only says that the first one failed."""
+    found = re.search(r"\b(\w*(?:Error|Exception): .+)", log)
+    return f" ({found[1].strip()})" if found else ""
 
 
 def _free_port() -> int:
