@@ -252,7 +252,7 @@ def reset_prefix_cache() -> Call:
 
 def load_adapter(name: str, folder: Path) -> Call:
     """Load an adapter in PEFT's format."""
-    return Call(LOAD_ADAPTER, {"lora_name": name, "lora_path": str(folder)})
+    return Call(LOAD_ADAPTER, {"lora_name": name, "lora_path": str(folder.absolute())})
 
 
 def unload_adapter(name: str) -> Call:
@@ -262,7 +262,7 @@ def unload_adapter(name: str) -> Call:
 
 def reload(folder: Path) -> Call:
     """Read all weights anew from safetensors."""
-    return Call(REMOTE, {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}})
+    return Call(REMOTE, {"method": "reload_weights", "kwargs": {"weights_path": str(folder.absolute())}})
 
 
 def init_transfer(info: Mapping[str, Any]) -> Call:

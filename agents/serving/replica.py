@@ -1,0 +1,112 @@
+"""One replica of a served policy: how much it carries, whether it is well, and which sessions are its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...errors import InfrastructureError
+from ...tasks.rng import stable_hash
+from .server import Capabilities, Served, Server
+
+LONGEST_BACKOFF = 5.0
+"""Seconds between two looks at a replica that is down, at most."""
+
+
+class Stamp(NamedTuple):
+    """What a request was sent under: the version of the weights, and the adapter in front of them."""
+
+    version: int
+    adapter: str | None
+
+
+@dataclass(eq=False)
+class Replica:
+    """A server, and what the policy knows about it.
+
+    Args:
+        server: what is asked.
+        limit: the most requests under way at once.
+        backoff: seconds until a replica that failed once is looked at again; doubled with each failure.
+    """
+
+    server: Server
+    limit: int
+    backoff: float = 0.2
+
+    def __post_init__(self) -> None:
+        self.capabilities: Capabilities | None = None
+        self.failures = 0
+        self.due = 0.0
+        self.cause = ""
+        self.stale = False  # it came back with other weights than the policy's
+        self.named = False  # it was told what its weights are called
+        self.enter_loop()
+
+    def enter_loop(self) -> None:
+        """Forget what belonged to an earlier event loop."""
+        self.room = asyncio.Semaphore(self.limit)
+        self.running: dict[asyncio.Task[Served], Stamp] = {}
+        self.withdrawn: set[asyncio.Task[Served]] = set()
+
+    @property
+    def address(self) -> str:
+        """The server's."""
+        return self.server.address
+
+    @property
+    def up(self) -> bool:
+        """Whether it is asked without a second look."""
+        return not self.failures and not self.stale
+
+    def failed(self, error: Exception, now: float) -> None:
+        """Leave it alone for a while; longer each time."""
+        self.cause = str(error)
+        self.due = now + min(self.backoff * 2**self.failures, LONGEST_BACKOFF)
+        self.failures += 1
+
+    async def look_again(self, now: float, *, moved: bool) -> bool:
+        """See whether a replica that failed is back, with the weights that it had.
+
+        Args:
+            now: the time.
+            moved: its weights are not those that it was started with: a process that is new has lost them.
+        """
+        before = self.capabilities
+        self.due = now + LONGEST_BACKOFF  # nobody else looks meanwhile
+        try:
+            after = await self.server.probe()
+        except InfrastructureError as error:
+            self.failed(error, now)
+            return False
+        except asyncio.CancelledError:
+            self.due = now
+            raise
+        same = before is not None and before.started is not None and before.started == after.started
+        self.capabilities, self.failures = after, 0
+        if moved and not same:
+            self.stale, self.named = True, False
+            self.cause = (
+                f"server {self.address} was restarted, or may have been, and has the weights it was started with; it "
+                "takes part again when it is sent the policy's"
+            )
+        return not self.stale
+
+    def withdraw(self) -> None:
+        """Take back what is under way: it is asked again later."""
+        for task in self.running:
+            self.withdrawn.add(task)
+            task.cancel()
+
+
+def preferred(replicas: Iterable[Replica], session: str) -> list[Replica]:
+    """Replicas in the order in which a session asks for them: the same in every process, whoever else is there.
+
+    Rendezvous hashing (Thaler and Ravishankar, 1998): when a replica goes, only its own sessions move. Requests
+    without a session go where the least is under way.
+    """
+    if not session:
+        return sorted(replicas, key=lambda replica: len(replica.running))
+    return sorted(replicas, key=lambda replica: stable_hash(session, replica.address), reverse=True)
