@@ -15,6 +15,7 @@ import httpx
 from ...errors import ContractError, InfrastructureError, PromptTooLongError, TurnwiseError, UsageError
 from ..policy import Sampling
 from . import routes
+from .answers import Answer, reason, refusal, shortened
 from .server import Capabilities, Pause, Served
 
 CONNECT_SECONDS = 10.0
@@ -102,7 +103,7 @@ class ServerClient:
         if room < 1:
             raise too_long(len(prompt_ids), known.context_length)
         if not prompt_ids or min(prompt_ids) < 0:
-            raise ContractError(f"a prompt is one or more ids from 0 on; got {routes.shortened(tuple(prompt_ids))}")
+            raise ContractError(f"a prompt is one or more ids from 0 on; got {shortened(tuple(prompt_ids))}")
         within = replace(sampling, max_tokens=min(sampling.max_tokens, room))
         call = routes.generate(prompt_ids, within, model=adapter or known.model, native=self._native, session=session)
         try:
@@ -280,13 +281,13 @@ class ServerClient:
 
     async def _adapter(self, call: routes.Call, what: str) -> None:
         answer = await self._send(call)
-        if answer.status in (404, 405) and "adapter" not in routes.reason(answer.content).lower():
+        if answer.status in (404, 405) and "adapter" not in reason(answer.content).lower():
             raise UsageError(
                 f"server {self.address} cannot change adapters while it runs; start it with --enable-lora and "
                 "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1"
             )
         if not 200 <= answer.status < 300:
-            said = routes.reason(answer.content)
+            said = reason(answer.content)
             raise UsageError(f"server {self.address} refuses {what} ({answer.status}): {said}")
 
     async def _control(self, call: routes.Call) -> Any:
@@ -302,15 +303,15 @@ class ServerClient:
     async def _ask(self, call: routes.Call) -> Any:
         return self._checked(await self._send(call))
 
-    def _checked(self, answer: routes.Answer) -> Any:
+    def _checked(self, answer: Answer) -> Any:
         if 200 <= answer.status < 300:
             return answer.content
-        raise self._named(routes.refusal(answer))
+        raise self._named(refusal(answer))
 
     def _named(self, error: TurnwiseError) -> TurnwiseError:
         return type(error)(f"server {self.address}: {error}")
 
-    async def _send(self, call: routes.Call) -> routes.Answer:
+    async def _send(self, call: routes.Call) -> Answer:
         """Send and receive; whatever the network does is an ``InfrastructureError`` that names the address."""
         http = self._connections()
         try:
@@ -322,9 +323,9 @@ class ServerClient:
             said = str(error) or type(error).__name__
             raise InfrastructureError(f"server {self.address} cannot be reached: {said}") from error
         try:
-            return routes.Answer(response.status_code, response.json())
+            return Answer(response.status_code, response.json())
         except (json.JSONDecodeError, UnicodeDecodeError):
-            return routes.Answer(response.status_code, response.text)
+            return Answer(response.status_code, response.text)
 
     def _connections(self) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import ContractError, InfrastructureError, PolicyError, PromptTooLongError, TurnwiseError, UsageError
-from ..policy import Completion, Finish, Sampling
+from ...errors import ContractError, UsageError
+from ..policy import Completion, Sampling
+from .answers import check_prompt, check_sampled, finish_of, shortened
 from .server import Pause, Served
 
 OLDEST, NEWEST = (0, 26), (0, 33)
@@ -30,8 +31,6 @@ START = (
     "--logprobs-mode processed_logprobs --enable-scale-out"
 )
 """How a server is started for Turnwise; training needs the development mode, evaluation does not."""
-IMPOSSIBLE = -9999.0
-"""What vLLM sends in place of a log-probability that is not finite."""
 ABSENT = (403, 404, 405, 501)
 """Statuses of a route that a server does not have, or was started without."""
 
@@ -58,14 +57,6 @@ class Call:
     path: str
     body: Mapping[str, Any] | None = None
     headers: Mapping[str, str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A status and the JSON, or the text, that came with it."""
-
-    status: int
-    content: Any
 
 
 # -- sampling ---------------------------------------------------------------------------------------------------
@@ -146,16 +137,9 @@ def read_served(content: Any, prompt_ids: Sequence[int], sampling: Sampling, *, 
         raise ContractError(
             f"its answer is not what vLLM {_span()} sends ({type(error).__name__}: {error}): {shortened(content)}"
         ) from None
-    _same_prompt(read, prompt_ids)
-    if told != ids or len(logprobs) != len(ids):
-        raise ContractError(
-            f"it sampled the ids {shortened(ids)} and gives log-probabilities for {shortened(told)}: what came back "
-            "was rewritten on its way"
-        )
-    if any(not math.isfinite(value) or value <= IMPOSSIBLE for value in logprobs):
-        raise PolicyError("the model gave a log-probability that is not finite: its weights or its numerics are broken")
-    finish = _finish(reason, ids, sampling)
-    completion = Completion(ids, logprobs, (0,) * len(ids), finish)
+    check_prompt(read, prompt_ids)
+    check_sampled(ids, told, logprobs)
+    completion = Completion(ids, logprobs, (0,) * len(ids), finish_of(reason, ids, sampling))
     return Served(completion, tuple(read), read_spans(choice.get("weight_versions"), len(ids)), cached)
 
 
@@ -196,40 +180,6 @@ def _told(logprobs: Any, *, native: bool) -> tuple[tuple[int, ...], tuple[float,
 
 def _token_id(token: str) -> int:
     return int(token.removeprefix("token_id:"))
-
-
-def _same_prompt(read: Any, sent: Sequence[int]) -> None:
-    if read is None:
-        raise ContractError("it does not say which ids it read; Turnwise needs an answer to return_token_ids")
-    if list(read) == list(sent):
-        return
-    what = "truncated the prompt" if len(read) < len(sent) else "did not read the prompt as it was sent"
-    first = next((i for i, (a, b) in enumerate(zip(read, sent, strict=False)) if a != b), min(len(read), len(sent)))
-    raise ContractError(
-        f"it {what}: sent were {len(sent)} ids {shortened(sent)}, read were {len(read)} ids {shortened(read)}; they "
-        f"differ from place {first} on. A proxy between, or the server, decodes and encodes again or cuts"
-    )
-
-
-def _finish(reason: Any, ids: tuple[int, ...], sampling: Sampling) -> Finish:
-    if reason == "stop":
-        if not ids or ids[-1] not in sampling.stop_ids:
-            raise ContractError(
-                f"it stopped after {shortened(ids[-4:])}, and none of the stop ids {list(sampling.stop_ids)} ends "
-                "that: a stop of the server's own (stop_token_ids in its generation config?) cuts actions short, or "
-                "stop tokens are stripped; start it with --generation-config vllm"
-            )
-        return Finish.STOP
-    if reason == "length":
-        if len(ids) != sampling.max_tokens:
-            raise ContractError(
-                f"it ended after {len(ids)} tokens by a limit of its own, and {sampling.max_tokens} were asked for "
-                "(max_new_tokens in its generation config?); start it with --generation-config vllm"
-            )
-        return Finish.LENGTH
-    if reason == "abort":
-        return Finish.ABORT
-    raise ContractError(f"it ended a request for the reason {reason!r}, which nothing asked for")
 
 
 # -- control ----------------------------------------------------------------------------------------------------
@@ -357,37 +307,6 @@ def read_started(metrics: Any) -> float | None:
     """When the server's process began, of ``/metrics``."""
     found = re.search(r"^process_start_time_seconds\s+(\S+)", str(metrics), re.MULTILINE)
     return float(found[1]) if found else None
-
-
-def refusal(answer: Answer) -> TurnwiseError:
-    """The error that a status other than success stands for."""
-    said = reason(answer.content)
-    if answer.status == 400 and re.search(r"maximum (model|context) length|max_model_len", said):
-        return PromptTooLongError(said)
-    if answer.status in (401, 403):
-        return UsageError(f"refuses the request ({answer.status}: {said}); set VLLM_API_KEY to its key")
-    if answer.status in (408, 429) or answer.status >= 500:
-        return InfrastructureError(f"failed ({answer.status}): {said}")
-    if answer.status == 404:  # e.g. an adapter that went with a restart: another replica may have it
-        return InfrastructureError(f"does not have what was asked for (404): {said}")
-    return ContractError(f"refuses the request ({answer.status}): {said}")
-
-
-def reason(content: Any) -> str:
-    """What an error's body says, in one line."""
-    said = content
-    for key in ("error", "detail", "message"):
-        if isinstance(said, Mapping) and key in said:
-            said = said[key]
-    if isinstance(said, Mapping) and "message" in said:
-        said = said["message"]
-    return shortened(" ".join(str(said).split()), 300) or "no reason given"
-
-
-def shortened(value: Any, longest: int = 120) -> str:
-    """A value in an error message."""
-    text = str(list(value)) if isinstance(value, tuple) else str(value)
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _span() -> str:
