@@ -154,6 +154,15 @@ def group_id(env_id: str, task: TaskSpec, index: int, seed: int) -> str:
     return stable_hash("group", seed, env_id, task.digest, index).hex()[:16]
 
 
+def fingerprints(pool: EnvPool, options: RunOptions) -> dict[str, str]:
+    """What every episode of a run records."""
+    return {
+        "env_kwargs": json.dumps(dict(pool.env_kwargs), sort_keys=True, default=repr),
+        "run_seed": str(options.seed),
+        "turnwise": importlib.metadata.version("turnwise"),
+    }
+
+
 def _member(episode: Episode) -> int:
     return int(episode.episode_id.rpartition("-")[2])
 
@@ -166,11 +175,7 @@ class _Jobs:
 
     def __init__(self, pool: EnvPool, tasks: Tasks, options: RunOptions, skip: Collection[str]) -> None:
         self._pool, self._options, self._skipped = pool, options, frozenset(skip)
-        self._fingerprints = {
-            "env_kwargs": json.dumps(dict(pool.env_kwargs), sort_keys=True, default=repr),
-            "run_seed": str(options.seed),
-            "turnwise": importlib.metadata.version("turnwise"),
-        }
+        self._fingerprints = fingerprints(pool, options)
         self._count = itertools.count()
         self._group: Iterator[Job] = iter(())
         self._tasks = aiter(tasks) if isinstance(tasks, AsyncIterable) else iter(tasks)

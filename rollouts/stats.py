@@ -75,7 +75,7 @@ class RunStats:
     successes: int = 0
     """Scored episodes that solved their task."""
     turns: int = 0
-    """Turns of finished episodes."""
+    """Turns of finished episodes; those that a branch only repeats were counted where they were played."""
     seconds_policy: float = 0.0
     """Time in the policy, summed over episodes that came to an end (a failed turn's time has no owner)."""
     seconds_env: float = 0.0
@@ -100,10 +100,10 @@ class RunStats:
     def add(self, episode: Episode) -> None:
         """Count one episode."""
         self.outcomes[episode.outcome] += 1
-        self.turns += len(episode.turns)
+        self.turns += len(episode.own_turns)
         if episode.outcome in (Outcome.COMPLETED, Outcome.TRUNCATED):
-            policy = sum(turn.seconds_policy for turn in episode.turns)
-            env = sum(turn.seconds_env for turn in episode.turns)
+            policy = sum(turn.seconds_policy for turn in episode.own_turns)
+            env = sum(turn.seconds_env for turn in episode.own_turns)
             self.seconds_policy += policy
             self.seconds_env += env
             self.seconds_ours += max(0.0, episode.seconds - policy - env)

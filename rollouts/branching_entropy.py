@@ -1,0 +1,213 @@
+"""ARPO's adaptive rollouts: where the policy hesitates after the environment has answered, an episode branches.
+
+Dong et al., "Agentic Reinforced Policy Optimization" (arXiv 2507.19849, section 3.1). Of N episodes per task some are
+sampled whole; the rest are branches. After each answer of the environment, a path branches if ``U − w·ΔH ≤ threshold``
+with U uniform on [0, 1]: in probability ``threshold + w·ΔH``, where ``ΔH = H_t − H_0`` compares the entropy of the
+action with that of the first one. What is left of the budget when all paths are over becomes whole episodes.
+
+**Which entropy.** The released code sums ``−p log p`` over ten returned log-probabilities and divides by ``log V``: ten
+terms are no distribution, and the more the policy hesitates, the more of the entropy they miss. Here it is
+``Ĥ = −Σ_{i ≤ n} log p(a_i) / (n log V)`` over the first n tokens that were *sampled* (a shorter action is followed by
+nothing, which has entropy 0). By the chain rule its mean is exactly the entropy of those n tokens over its maximum, so
+it lies in [0, 1]; it needs nothing that servers do not return anyway. It is a sample: a path also branches a little
+more often where its own action was unlikely. That biases no action, since a branch draws its own and the path keeps
+what it drew: it only decides how many actions are drawn in a state.
+
+**Whose budget.** The paper's is first come, first served. Here each whole episode has its share of it, which it divides
+with its branches: then who is fast decides nothing, and the same seed makes the same tree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+import pydantic
+
+from ..agents.agent import Agent, Decision, Forking, Session
+from ..agents.chat import ChatAgent
+from ..config import Config
+from ..errors import InfrastructureError, UsageError
+from ..tasks.rng import Rng
+from .attempt import Job
+from .branching import Forks, Paths, forked, together
+from .episode import Episode, Fork
+from .place import Lender, Place
+
+Grown = tuple[list[Episode], list[int]]
+"""A path with its branches, and the member numbers that were left over."""
+
+
+class EntropyBranching(Config):
+    """Branch where the entropy of actions has risen (ARPO, arXiv 2507.19849)."""
+
+    strategy: Literal["entropy"] = "entropy"
+    """Which strategy."""
+    initial: int | None = pydantic.Field(default=None, ge=1)
+    """How many of a task's episodes begin by a reset, as long as the others can be branches; half when omitted (8 of
+    16, the paper's)."""
+    weight: float = pydantic.Field(default=0.2, ge=0)
+    """w: how much more likely a branch is made where entropy has risen by all it can."""
+    threshold: float = pydantic.Field(default=0.5, ge=0, le=1)
+    """The probability of a branch where entropy is as in the first turn."""
+    beam: int = pydantic.Field(default=2, ge=2)
+    """How many paths leave one place at most, the one that came there included."""
+    tokens: int = pydantic.Field(default=20, ge=1)
+    """n: over how many tokens of an action entropy is measured; set it to ``agent.max_tokens`` where that is less."""
+    vocabulary: int | None = pydantic.Field(default=None, ge=2)
+    """V; that of the agent's tokenizer when omitted."""
+
+    def entropy(self, logprobs: Sequence[float], vocabulary: int) -> float:
+        """Ĥ of an action, an unbiased estimate that lies in [0, 1] on average."""
+        return -math.fsum(logprobs[: self.tokens]) / (self.tokens * math.log(vocabulary))
+
+    def branches(self, rise: float, uniform: float) -> bool:
+        """Whether a path branches, given ΔH and U."""
+        return uniform - self.weight * rise <= self.threshold
+
+    def initials(self, size: int) -> int:
+        """How many episodes of a task begin by a reset.
+
+        Raises:
+            UsageError: more than there are.
+        """
+        wanted = (size + 1) // 2 if self.initial is None else self.initial
+        if wanted > size:
+            raise UsageError(f"branching.initial = {wanted} whole episodes per task, of k = {size} in all; lower it")
+        return wanted
+
+    async def play(self, paths: Paths, size: int) -> list[Episode]:
+        """All episodes of a task.
+
+        Raises:
+            UsageError: the agent samples no tokens, or nobody knows of how many.
+        """
+        initial, vocabulary = self.initials(size), self.vocabulary or vocabulary_of(paths.agent)
+        hands = dealt(range(initial, size), initial)
+        lines = await together(self._line(paths, vocabulary, member, hand) for member, hand in enumerate(hands))
+        return [episode for line in lines for episode in line]
+
+    async def _line(self, paths: Paths, vocabulary: int, member: int, hand: Sequence[int]) -> list[Episode]:
+        """A whole episode with its branches, and then as many more whole ones as its budget allows."""
+        grown, left = await self.grow(paths, vocabulary, paths.job(member), paths.pool, None, hand)
+        more = await together(paths.play(paths.job(each), paths.pool) for each in left)
+        return [*grown, *(episode for episode, _ in more)]
+
+    async def grow(
+        self, paths: Paths, vocabulary: int, job: Job, lender: Lender, origin: Place | None, hand: Sequence[int]
+    ) -> Grown:
+        """A path with all that branches off it.
+
+        Args:
+            paths: plays them.
+            vocabulary: V.
+            job: of the path.
+            lender: of its environment.
+            origin: where it begins; a reset if ``None``.
+            hand: the member numbers that its branches may take.
+        """
+        episode, watcher = await paths.play(
+            job, lender, origin=origin, watch=lambda slot: _Brancher(self, paths, vocabulary, job, hand)
+        )
+        if watcher is None:
+            return [episode], list(hand)
+        try:
+            return await watcher.grown(episode)
+        finally:
+            await watcher.stop()
+
+
+class _Brancher:
+    """Watches one attempt at a path, and lets branches leave it."""
+
+    def __init__(
+        self, settings: EntropyBranching, paths: Paths, vocabulary: int, job: Job, hand: Sequence[int]
+    ) -> None:
+        self._settings, self._paths, self._vocabulary, self._job = settings, paths, vocabulary, job
+        self._hand = list(hand)
+        self._first = job.fork.turn if job.fork is not None else 0
+        self._session: Session | None = None
+        self._sprouts: list[asyncio.Task[list[Grown]]] = []
+
+    async def reached(self, place: Place) -> None:
+        """Keep the conversation as it is now, in case that others go on from here."""
+        self._session = None
+        if self._hand and len(place.turns) > self._first:  # at its own first place, whom it left decides
+            if not isinstance(place.session, Forking):
+                raise UsageError(
+                    f"agent {type(self._paths.agent).__name__} cannot branch: its sessions have no fork(); use a "
+                    "ChatAgent, or plain sampling"
+                )
+            self._session = place.session.fork(place.context)
+
+    async def decided(self, place: Place, decision: Decision) -> None:
+        """Branch, or do not; the environment has not been told of the action yet."""
+        session, settings = self._session, self._settings
+        if session is None:
+            return
+        now, first = (settings.entropy(each, self._vocabulary) for each in (decision.logprobs, place.turns[0].logprobs))
+        uniform = Rng("branching", *place.context.rng.key, len(place.turns)).random()
+        if not settings.branches(now - first, uniform):
+            return
+        try:
+            host = await forked(place.host, self._paths.options)
+        except InfrastructureError as error:  # no branch leaves here; if the environment is broken, the path will tell
+            self._paths.stats.failures[type(error).__name__] += 1
+            return
+        taken, rest = self._hand[: settings.beam - 1], self._hand[settings.beam - 1 :]
+        self._hand, *hands = dealt(rest, 1 + len(taken))
+        origin = replace(place, host=host, session=session)
+        sprout = self._sprout(origin, list(zip(taken, hands, strict=True)))
+        self._sprouts.append(asyncio.create_task(sprout, name="turnwise-branch"))
+
+    async def grown(self, episode: Episode) -> Grown:
+        """The path, now that it is over, and what left it."""
+        episodes, left = [episode], list(self._hand)
+        for grown in await asyncio.gather(*self._sprouts):
+            for branch, unused in grown:
+                episodes += branch
+                left += unused
+        return episodes, left
+
+    async def stop(self) -> None:
+        """Drop all that left the path."""
+        for sprout in self._sprouts:
+            sprout.cancel()
+        await asyncio.gather(*self._sprouts, return_exceptions=True)
+
+    async def _sprout(self, origin: Place, members: Sequence[tuple[int, list[int]]]) -> list[Grown]:
+        """Branches that leave one place, each with the member numbers for its own branches."""
+        owners = self._job.fork.owners if self._job.fork is not None else ()
+        own = (self._job.episode_id,) * (len(origin.turns) - len(owners))
+        fork = Fork(self._job.episode_id, (*owners, *own))
+        lender = Forks(origin.host)
+        grow = self._settings.grow
+        try:
+            return await together(
+                grow(self._paths, self._vocabulary, self._paths.job(member, fork), lender, origin, hand)
+                for member, hand in members
+            )
+        finally:
+            await lender.close(origin=True)
+
+
+def dealt(cards: Sequence[int], players: int) -> list[list[int]]:
+    """Member numbers, one to each in turn, the first first."""
+    return [list(cards[player::players]) for player in range(players)]
+
+
+def vocabulary_of(agent: Agent) -> int:
+    """How many tokens an agent chooses from.
+
+    Raises:
+        UsageError: nobody knows.
+    """
+    if not isinstance(agent, ChatAgent):
+        raise UsageError(
+            f"entropy is measured against the vocabulary's, which nobody knows of agent {type(agent).__name__}: set "
+            "branching.vocabulary"
+        )
+    return len(agent.template.tokenizer)

@@ -1,0 +1,76 @@
+"""VinePPO's values: from every state of an episode, a few fresh rollouts say what the state is worth.
+
+Kazemnejad et al., "VinePPO: Refining Credit Assignment in RL Training of LLMs" (arXiv 2410.01679, section 4):
+``V̂(s_t) = (1/K) Σ_k G(τ_k)`` over K independent rollouts from s_t by the policy of the episode itself: an unbiased
+estimate of its value, by the returns themselves. K = 9 in the paper. The rollouts are accounted for and never trained
+on, and the episode's own action plays no part in the values: an advantage ``r + γ V̂(s′) − V̂(s)`` is unbiased too.
+
+The episode stands still at a state while its rollouts are played, each on a fork of its own, so one that the machinery
+lost is played again from the very same state; if that fails each time it is lost, and the mean is over the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+import pydantic
+
+from ..agents.agent import Decision
+from ..config import Config
+from .accounts import lookahead
+from .attempt import Job
+from .branching import Forks, Paths, Slot, together
+from .episode import Episode, Fork, Lookahead
+from .place import Place
+
+
+class StateValues(Config):
+    """Look ahead from every state (VinePPO, arXiv 2410.01679)."""
+
+    strategy: Literal["vine"] = "vine"
+    """Which strategy."""
+    rollouts: int = pydantic.Field(default=9, ge=1)
+    """K: fresh rollouts from each state."""
+
+    async def play(self, paths: Paths, size: int) -> list[Episode]:
+        """All episodes of a task, each with what was looked ahead from its states."""
+        return await together(self._path(paths, paths.job(member)) for member in range(size))
+
+    async def _path(self, paths: Paths, job: Job) -> Episode:
+        episode, watcher = await paths.play(
+            job, paths.pool, watch=lambda slot: _Looker(paths, self.rollouts, job, slot)
+        )
+        return replace(episode, lookaheads=tuple(watcher.found)) if watcher is not None else episode
+
+
+class _Looker:
+    """Watches one attempt at an episode, and looks ahead from every state that it comes to."""
+
+    def __init__(self, paths: Paths, rollouts: int, job: Job, slot: Slot) -> None:
+        self.found: list[Lookahead] = []
+        self._paths, self._rollouts, self._job, self._slot = paths, rollouts, job, slot
+
+    async def reached(self, place: Place) -> None:
+        """Play from here, before the agent acts."""
+        self.found += await self._slot.lent(self._from(place))
+
+    async def decided(self, place: Place, decision: Decision) -> None:
+        """What the episode does is its own affair."""
+
+    async def stop(self) -> None:
+        """Nothing is left going."""
+
+    async def _from(self, place: Place) -> list[Lookahead]:
+        lender = Forks(place.host)
+        try:
+            return await together(self._look(place, lender, number) for number in range(self._rollouts))
+        finally:
+            await lender.close(origin=False)
+
+    async def _look(self, place: Place, lender: Forks, number: int) -> Lookahead:
+        turn, mine = len(place.turns), self._job.episode_id
+        job = self._paths.aside(f"{mine}-{turn}-{number}", Fork(mine, (mine,) * turn))
+        episode, _ = await self._paths.play(job, lender, origin=place)
+        return lookahead(episode, first=number == 0)
