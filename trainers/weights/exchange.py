@@ -1,0 +1,137 @@
+"""A folder that trainer and servers both see, through which weights go as safetensors files."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ...errors import ModelError
+
+CHUNK = 1 << 30
+"""Bytes of weights in one file."""
+LEDGER = "loaded.json"
+
+
+class Exchange:
+    """The trainer's side of the folder. A place in it exists whole, or not at all.
+
+    Args:
+        folder: of this run alone; whatever an earlier process of the run left there is removed when weights are first
+            written.
+        there: the same folder as the servers see it, where their path to it differs.
+        dtype: what floating-point weights are converted to: what the servers hold; as they are when ``None``.
+        chunk: bytes of weights in one file.
+    """
+
+    def __init__(
+        self, folder: Path, *, there: Path | None = None, dtype: torch.dtype | None = None, chunk: int = CHUNK
+    ) -> None:
+        self.folder = folder
+        self.there = there or folder.absolute()
+        self.dtype = dtype
+        self.chunk = chunk
+        self._cleared = False
+
+    def seen(self, name: str) -> Path:
+        """A place as the servers see it."""
+        return self.there / name
+
+    def write(self, name: str, weights: Mapping[str, Tensor]) -> Path:
+        """Write a model's weights; the place, as the servers see it.
+
+        Output and input embedding may be one tensor and are both written: a server that is not sent the output
+        embedding keeps its old one, and says nothing (serving.md, trap 1 of vLLM).
+
+        Raises:
+            ModelError: the folder cannot be written, e.g. since the disk is full; nothing is left of what was begun.
+        """
+        needed = sum(value.numel() * self._kind(value).itemsize for value in weights.values())
+
+        def fill(place: Path) -> None:
+            for number, part in enumerate(self._parts(weights), 1):
+                save_file(part, place / f"model-{number:05d}.safetensors", metadata={"format": "pt"})
+
+        return self.fill(name, fill, needed=needed)
+
+    def fill(self, name: str, write: Callable[[Path], Any], *, needed: int = 0) -> Path:
+        """Make a place with ``write``, which is given an empty folder; the place, as the servers see it.
+
+        Raises:
+            ModelError: it cannot be written; nothing is left of what was begun.
+        """
+        half = self.folder / f".{name}.half"
+        try:
+            self.clear()
+            free = shutil.disk_usage(self.folder).free
+            if free < needed:
+                raise OSError(errno.ENOSPC, f"{needed:,} bytes are needed and {free:,} are free")
+            half.mkdir(parents=True)
+            write(half)
+            half.rename(self.folder / name)
+        except (OSError, SafetensorError) as error:
+            shutil.rmtree(half, ignore_errors=True)
+            raise ModelError(
+                f"weights cannot be written to the exchange folder {self.folder}: {error}; the servers go on with what "
+                "they have. Make room or set server.exchange, then continue the run with resume=true"
+            ) from None
+        return self.seen(name)
+
+    def remove(self, *names: str) -> None:
+        """Remove places; those that are not there do not matter."""
+        for name in names:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    def clear(self) -> None:
+        """Make the folder, and at first empty it but for the note of what servers hold."""
+        if self._cleared:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for left in self.folder.iterdir():
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+        self._cleared = True
+
+    def note(self, held: Mapping[str, list[str]]) -> None:
+        """Note what servers hold for this run, by address, for a process that comes after this one."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / LEDGER).write_text(json.dumps(held))
+
+    def noted(self) -> dict[str, list[str]]:
+        """What the last process of this run noted."""
+        try:
+            found: dict[str, list[str]] = json.loads((self.folder / LEDGER).read_text())
+        except (OSError, ValueError):
+            return {}
+        return found
+
+    def close(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _kind(self, value: Tensor) -> torch.dtype:
+        return self.dtype if self.dtype is not None and value.is_floating_point() else value.dtype
+
+    def _parts(self, weights: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+        """The weights, on the CPU and each in memory of its own, in files of at most ``chunk`` bytes."""
+        part: dict[str, Tensor] = {}
+        held, places = 0, set[int]()
+        for name, value in weights.items():
+            ready = value.detach().to("cpu", self._kind(value)).contiguous()
+            size = ready.numel() * ready.element_size()
+            if part and held + size > self.chunk:
+                yield part
+                part, held, places = {}, 0, set()
+            part[name] = ready.clone() if ready.data_ptr() in places else ready
+            places.add(ready.data_ptr())
+            held += size
+        if part:
+            yield part

@@ -1,0 +1,62 @@
+"""The floor that every server has: a whole checkpoint in a folder, read anew."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from ...agents.serving.server import Pause
+from ...errors import UsageError
+from .exchange import Exchange
+from .replicas import Replicas
+from .transfer import Fleet
+
+
+class Reload(Replicas):
+    """Writes all weights, and has each replica load them as it did when it started.
+
+    The newest checkpoint stays in the folder: a server believes from then on that this is where its model is.
+
+    Args:
+        fleet: replicas that see the folder.
+        exchange: the folder.
+        mode: see ``Pause``.
+        timeout: seconds that a server has to load.
+    """
+
+    def __init__(self, fleet: Fleet, exchange: Exchange, *, mode: Pause = Pause.KEEP, timeout: float = 600.0) -> None:
+        super().__init__(fleet, mode=mode, timeout=timeout)
+        self.exchange = exchange
+        self._count = 0
+        self._staged = self._loaded = ""
+
+    async def init(self) -> None:
+        """See ``Transport``."""
+        await super().init()
+        for address, can in self.can.items():
+            if not can.reload:
+                raise UsageError(
+                    f"server {address} cannot read a checkpoint anew: start it with VLLM_SERVER_DEV_MODE=1, which "
+                    "opens /collective_rpc"
+                )
+
+    async def stage(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """See ``Transport``."""
+        self._count += 1
+        self._staged = f"v{version}-{self._count}"
+        await asyncio.to_thread(self.exchange.write, self._staged, weights)
+
+    async def send(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """See ``Transport``."""
+        folder = self.exchange.seen(self._staged)
+        self._ready = self.fleet.live
+        await self.every("load a checkpoint", lambda server: server.reload(folder))
+        await self.forget()
+        old, self._loaded = self._loaded, self._staged
+        if old:
+            self.exchange.remove(old)
+
+    async def close(self) -> None:
+        """The folder stays, since the servers' model is in it."""

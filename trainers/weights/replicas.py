@@ -1,0 +1,129 @@
+"""What all transports share: every replica at once, each within its time, and those that fail left out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+
+from ...agents.policy import Sampling
+from ...agents.serving.server import Capabilities, Pause, Served, Server
+from ...errors import InfrastructureError
+from .transfer import Fleet
+
+T = TypeVar("T")
+
+
+class Replicas:
+    """Servers that are to hold the same weights.
+
+    Args:
+        fleet: the policy that samples from them.
+        mode: what happens to requests that are under way while weights change.
+        timeout: seconds that a server has for one verb; loading large weights takes long.
+    """
+
+    needs_control = True
+    whole = True
+
+    def __init__(self, fleet: Fleet, *, mode: Pause = Pause.KEEP, timeout: float = 600.0) -> None:
+        self.fleet = fleet
+        self.mode = mode
+        self.timeout = timeout
+        self.can: dict[str, Capabilities] = {}
+        """What the servers said at the beginning, by address."""
+        self._ready: tuple[Server, ...] = ()
+
+    @property
+    def ready(self) -> tuple[Server, ...]:
+        """See ``Transport``."""
+        return self._ready
+
+    @property
+    def adapter(self) -> str | None:
+        """See ``Transport``."""
+        return None
+
+    async def each(self, what: str, servers: Iterable[Server], call: Callable[[Server], Awaitable[T]]) -> list[T]:
+        """Ask servers at once, and wait for all of them also where one fails.
+
+        Args:
+            what: is asked, for messages: "did not …".
+            servers: which.
+            call: of one.
+
+        Raises:
+            InfrastructureError: one did not answer in time; or whatever else one of them raised first.
+        """
+        answers = await self._gathered(what, tuple(servers), call)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return [answer for answer in answers if not isinstance(answer, BaseException)]
+
+    async def every(self, what: str, call: Callable[[Server], Awaitable[None]]) -> None:
+        """Ask all that are ready; those that are gone or do not answer are ready no more.
+
+        Raises:
+            InfrastructureError: none is left.
+            TurnwiseError: one refused: the others would, too.
+        """
+        answers = await self._gathered(what, self._ready, call)
+        lost = []
+        for answer in answers:
+            if isinstance(answer, InfrastructureError):
+                lost.append(str(answer))
+            elif isinstance(answer, BaseException):
+                raise answer
+        if len(lost) == len(answers):
+            raise InfrastructureError(
+                "; ".join(lost or ["no server of the policy is there"])
+                + ". Once one is back, continue the run with resume=true: it is sent the weights anew"
+            )
+        pairs = zip(self._ready, answers, strict=True)
+        self._ready = tuple(server for server, answer in pairs if not isinstance(answer, BaseException))
+
+    async def init(self) -> None:
+        """Ask all servers what they can do; see ``Transport``."""
+        servers = self.fleet.live
+        found = await self.fleet.open(control=self.needs_control)
+        self.can = {server.address: can for server, can in zip(servers, found, strict=True)}
+        self._ready = servers
+
+    async def pause(self) -> None:
+        """See ``Transport``."""
+        await self.fleet.pause(self.mode)
+
+    async def forget(self) -> None:
+        """Have all that are ready drop their prefix caches: what these hold is of old weights."""
+        await self.every("reset its prefix cache", lambda server: server.reset_prefix_cache())
+
+    async def resume(self) -> None:
+        """See ``Transport``."""
+        await self.fleet.resume()
+
+    async def probe(self, prompt_ids: Sequence[int], sampling: Sampling, *, bare: bool = False) -> Sequence[Served]:
+        """See ``Transport``."""
+        adapter = None if bare else self.adapter
+        return await self.each(
+            "answer the canary",
+            self._ready,
+            lambda server: server.generate(prompt_ids, sampling, session="canary", adapter=adapter),
+        )
+
+    async def close(self) -> None:
+        """See ``Transport``."""
+
+    async def _gathered(
+        self, what: str, servers: Sequence[Server], call: Callable[[Server], Awaitable[T]]
+    ) -> list[T | BaseException]:
+        async def timed(server: Server) -> T:
+            try:
+                async with asyncio.timeout(self.timeout):
+                    return await call(server)
+            except TimeoutError:
+                raise InfrastructureError(
+                    f"{server.address} did not {what} within {self.timeout:g} s; see its log, or raise server.timeout"
+                ) from None
+
+        return await asyncio.gather(*map(timed, servers), return_exceptions=True)

@@ -1,0 +1,152 @@
+"""From the learner to servers: one sync from export to canary, and what it took."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from ...agents.serving.server import Served
+from ...errors import ContractError
+from ..learning.led import led
+from ..learning.lora import adapted, merged
+from ..learning.parallel import ALONE, World, unsharded
+from .diagnosis import Answers, diagnose, moved
+from .questions import Kind, Question, Questions, answered
+from .transfer import Fleet, Transport
+
+Heard = Sequence[Sequence[tuple[Question, Served]]]
+"""By replica: what it was asked, and what it said."""
+
+
+class ToServers:
+    """Brings the learner's weights to servers, and has every replica prove, after every sync, that it has them.
+
+    Args:
+        fleet: the policy that samples from the servers; it is told of the version while they are paused. ``None`` in
+            processes that do not lead.
+        transport: how the weights go; ``None`` in processes that do not lead.
+        model: the learner's; sharded where many processes learn.
+        questions: what the canary asks.
+        world: the processes that learn; the leading one sends.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet | None,
+        transport: Transport | None,
+        model: Any,
+        questions: Questions,
+        *,
+        world: World = ALONE,
+    ) -> None:
+        self.fleet = fleet
+        self.transport = transport
+        self.model = model
+        self.questions = questions
+        self.world = world
+        self.metrics: dict[str, float] = {}
+        """Of the last sync: seconds of export, of pause and of the canary, replicas, and the canary's largest gap."""
+        self._last: dict[str, Answers] = {}
+        self._open = False
+        self._count = 0
+
+    async def send(self, version: int) -> None:
+        """Make the servers sample from the learner's present weights, as ``version``.
+
+        An interruption waits until the servers are whole again and go on.
+
+        Raises:
+            ContractError: the canary found that the weights did not arrive; the message says why and what to do.
+            UsageError: the servers cannot do what is asked of them.
+            ModelError: the weights could not be written.
+            InfrastructureError: a server is gone.
+        """
+        # All processes have to gather at once; a single one holds them whole already.
+        weights: Mapping[str, Tensor] = unsharded(dict(self.model.state_dict()))
+        heard = await led(self.world, lambda: _to_its_end(self._sync(weights, version)))
+        answers = [{asked.kind: answered(self.model, asked, served) for asked, served in said} for said in heard]
+
+        async def judge() -> None:
+            self._judge(version, answers)
+
+        await led(self.world, judge)
+
+    async def close(self) -> None:
+        """Remove what is left in folders and on servers."""
+        if self.transport is not None and self._open:
+            await self.transport.close()
+
+    async def _sync(self, weights: Mapping[str, Tensor], version: int) -> Heard:
+        transport, fleet = self.transport, self.fleet
+        assert transport is not None
+        assert fleet is not None
+        if not self._open:
+            await transport.init()
+            self._open = True
+            await self._ask(transport)  # so that caches are warm before anything changes
+        if transport.whole and adapted(self.model):
+            weights = merged(self.model, weights)
+        began = time.perf_counter()
+        await transport.stage(weights, version)
+        staged = time.perf_counter()
+        await transport.pause()
+        await transport.send(weights, version)
+        await fleet.begin_version(version, adapter=transport.adapter, on=transport.ready)
+        await transport.resume()
+        going = time.perf_counter()
+        heard = await self._ask(transport)
+        self.metrics = {
+            "sync/export_seconds": staged - began,
+            "sync/paused_seconds": going - staged,
+            "sync/canary_seconds": time.perf_counter() - going,
+            "sync/replicas": float(len(transport.ready)),
+        }
+        return heard
+
+    async def _ask(self, transport: Transport) -> Heard:
+        """Ask all replicas everything at once."""
+        self._count += 1
+        asked = self.questions.asked(self._count, adapter=transport.adapter is not None)
+        said = await asyncio.gather(
+            *(transport.probe(each.prompt_ids, each.sampling, bare=each.kind is Kind.BARE) for each in asked)
+        )
+        return [
+            [(question, answers[replica]) for question, answers in zip(asked, said, strict=True)]
+            for replica in range(len(transport.ready))
+        ]
+
+    def _judge(self, version: int, answers: Sequence[Answers]) -> None:
+        """Hold every replica to what the trainer's model says.
+
+        Raises:
+            ContractError: the weights of this version are not what one serves.
+        """
+        assert self.transport is not None
+        tolerance = self.questions.tolerance
+        for server, now in zip(self.transport.ready, answers, strict=True):
+            address = server.address
+            last = self._last.get(address)
+            found = diagnose(now, last, version=version, tolerance=tolerance)
+            if found is not None:
+                raise ContractError(f"weights of version {version} are not what {address} serves: {found}")
+            # Steps too small to tell from noise add up: the next one is held against the same earlier answers.
+            if last is None or moved(now, last, tolerance):
+                self._last[address] = now
+        gaps = [answer.gap for now in answers for kind, answer in now.items() if kind is not Kind.BARE]
+        self.metrics["sync/canary_gap_max"] = max(gaps, default=0.0)
+
+
+async def _to_its_end(sync: Coroutine[Any, Any, Heard]) -> Heard:
+    """Await a sync to its end: an interruption within would leave servers paused."""
+    task = asyncio.ensure_future(sync)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # the interruption is what is told of
+        raise
