@@ -1,9 +1,10 @@
 # The same scripts run by hand, here and in CI. `make` alone says what there is.
 .DEFAULT_GOAL := help
-.PHONY: help install quickstart test test-fast lint types docs-check certify smoke clean
+.PHONY: help install install-vllm quickstart test test-fast test-vllm lint types docs-check certify smoke clean
 
 VENV ?= .venv
-export VENV
+VENV_VLLM ?= .venv-vllm
+export VENV VENV_VLLM
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -14,11 +15,19 @@ install: ## make .venv with Turnwise and its development tools (PYTHON=python3.1
 quickstart: install ## train a nano model on a game, evaluate it, open the report; minutes on two CPU cores
 	@scripts/quickstart
 
-test: install lint types smoke ## everything that CI runs
+test: install lint types smoke ## everything that CI runs (VLLM=0 make test: without the real vLLM)
 	@scripts/test
+	@scripts/install-vllm
+	@scripts/test-vllm
 
 test-fast: install ## the tests that take seconds
 	@scripts/test -m "not slow"
+
+install-vllm: ## make .venv-vllm with the CPU build of the real vLLM; 2.4 GB, two minutes
+	@scripts/install-vllm
+
+test-vllm: install-vllm ## the tests that need the real vLLM
+	@scripts/test-vllm
 
 lint: install ## style and formatting (scripts/lint --fix mends)
 	@scripts/lint
