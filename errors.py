@@ -15,7 +15,9 @@
     ├── UnparseableError           an action that cannot be read: its text becomes an observation
     ├── PolicyError                the policy failed; the episode is ``policy_failed``
     │   ├── PolicyTimeoutError     no completion before the turn's deadline
-    │   └── PromptTooLongError     the prompt leaves no room in the context
+    │   ├── PromptTooLongError     the prompt leaves no room in the context
+    │   └── ProgramFailedError     a black-box agent's program crashed, or did nothing
+    ├── RequestError               a client of the endpoint asked for what cannot be done; it is told so
     ├── InfrastructureError        the machinery failed; the episode is ``infra_failed`` and is retried, never scored
     │   ├── EnvironmentFailedError     the environment raised
     │   ├── EnvironmentTimeoutError    the environment did not answer before the deadline
@@ -84,6 +86,27 @@ class PolicyTimeoutError(PolicyError):
 
 class PromptTooLongError(PolicyError):
     """The prompt leaves no room for an action in the model's context."""
+
+
+class ProgramFailedError(PolicyError):
+    """A black-box agent's program crashed, wrote without end, or ended without having done anything."""
+
+
+class RequestError(TurnwiseError):
+    """A client of the endpoint asked for something that cannot be done; the answer tells it so.
+
+    Args:
+        message: what is wrong, for the client.
+        status: of HTTP.
+        param: the parameter that is wrong.
+        code: a word that programs can compare.
+    """
+
+    def __init__(
+        self, message: str, *, status: int = 400, param: str | None = None, code: str = "invalid_request"
+    ) -> None:
+        super().__init__(message)
+        self.status, self.param, self.code = status, param, code
 
 
 class InfrastructureError(TurnwiseError):

@@ -20,11 +20,12 @@ LAYERS = {
     "envs": 3,
     "agents": 4,
     "rollouts": 5,
-    "evals": 6,
-    "trainers": 6,
-    "commands": 7,
-    "cli": 8,
-    "": 9,  # the front door, __init__.py: it shows what is below and is imported by nobody
+    "service": 6,
+    "evals": 7,
+    "trainers": 7,
+    "commands": 8,
+    "cli": 9,
+    "": 10,  # the front door, __init__.py: it shows what is below and is imported by nobody
 }
 """A module may import its own folder and whatever has a lower number. A new folder needs a place here first."""
 

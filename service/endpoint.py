@@ -1,0 +1,289 @@
+"""``Endpoint``: one OpenAI-compatible server for any number of episodes, told apart by their keys."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+from starlette.exceptions import HTTPException
+
+from ..envs.messages import Action, ToolCall
+from ..errors import RequestError, UsageError
+from . import chat
+from .recorder import Recorder
+from .requests import called, read_chat
+from .responses import Responses, events
+from .server import LoopServer
+
+T = TypeVar("T")
+KEY_BYTES = 24
+GONE = 499
+"""Status for a client that did not wait; nobody reads it."""
+
+
+class World(Protocol):
+    """An episode's environment, as a program may act in it."""
+
+    async def look(self) -> dict[str, Any]:
+        """What there is to see."""
+        ...
+
+    async def take(self, action: Action) -> dict[str, Any]:
+        """Take one action; what there is to see then."""
+        ...
+
+
+class Guest:
+    """Whoever holds a key: one episode's client.
+
+    Args:
+        recorder: answers its requests.
+        world: the environment it may act in; ``None`` where there is none.
+        failed: told of what is wrong with the machinery while its requests are answered.
+    """
+
+    def __init__(
+        self, recorder: Recorder, world: World | None = None, failed: Callable[[Exception], None] | None = None
+    ) -> None:
+        self.recorder, self.world = recorder, world
+        self.responses = Responses(recorder)
+        self._failed = failed
+
+    def fail(self, error: Exception) -> None:
+        """Something is wrong that is no fault of the client's."""
+        if self._failed is not None:
+            self._failed(error)
+
+
+class Endpoint:
+    """The server: started by the first guest in the event loop that runs then, and over with that loop at the latest.
+
+    Every request names its episode by a key that cannot be guessed: as a bearer token (``Authorization``), or in the
+    path, ``/episodes/{key}/v1/…``, for a program that can be told an address only. A key is good for one episode.
+
+    Args:
+        model: the name that the policy goes by; a client may ask for any.
+        host: where to listen; this machine only, by default.
+        port: 0 takes a free one.
+        max_body: bytes that a request may have.
+    """
+
+    def __init__(
+        self, *, model: str = "policy", host: str = "127.0.0.1", port: int = 0, max_body: int = 8 * 1024 * 1024
+    ) -> None:
+        self.model, self.host, self.port, self.max_body = model, host, port, max_body
+        self._guests: dict[str, Guest] = {}
+        self._opening: asyncio.Task[LoopServer] | None = None
+        self.app = _application(self)
+
+    async def start(self) -> str:
+        """Serve, unless it does already; the address, without a path.
+
+        Raises:
+            UsageError: the address cannot be listened on.
+        """
+        opening = self._opening
+        if opening is None or opening.get_loop() is not asyncio.get_running_loop() or _failed(opening):
+            opening = asyncio.ensure_future(LoopServer.open(self.app, host=self.host, port=self.port))
+            self._opening = opening
+        server = await asyncio.shield(opening)
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{server.port}"
+
+    async def close(self) -> None:
+        """Stop serving."""
+        opening, self._opening = self._opening, None
+        if opening is not None and opening.get_loop() is asyncio.get_running_loop() and not _failed(opening):
+            await (await opening).close()
+
+    def admit(self, guest: Guest, key: str | None = None) -> str:
+        """A key for a guest."""
+        made = key or f"tw-{secrets.token_urlsafe(KEY_BYTES)}"
+        self._guests[made] = guest
+        return made
+
+    def dismiss(self, key: str) -> None:
+        """The key is good for nothing any more."""
+        self._guests.pop(key, None)
+
+    def guest(self, request: Request) -> Guest:
+        """Whose request this is.
+
+        Raises:
+            RequestError: nobody's.
+        """
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        key = request.path_params.get("key") or (token.strip() if scheme.lower() == "bearer" else "")
+        if key not in self._guests:
+            raise RequestError(
+                "the API key belongs to no episode that is being played; use the one that the program was given in "
+                "OPENAI_API_KEY",
+                status=401,
+                code="invalid_api_key",
+            )
+        return self._guests[key]
+
+
+class _Door:
+    """What the routes do: read a request, find whose it is, have it answered."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    async def models(self, request: Request) -> Response:
+        """``GET /v1/models``."""
+        self._endpoint.guest(request)
+        model = {"id": self._endpoint.model, "object": "model", "created": 0, "owned_by": "turnwise"}
+        return JSONResponse({"object": "list", "data": [model]})
+
+    async def chat(self, request: Request) -> Response:
+        """``POST /v1/chat/completions``."""
+        guest, body = await self._read(request)
+        asked = read_chat(body)
+        answer = await self._sampled(request, guest, guest.recorder.answer(asked))
+        model = self._endpoint.model
+        if asked.stream:
+            told = chat.pieces(answer, model=model, logprobs=asked.logprobs, with_usage=asked.stream_usage)
+            return StreamingResponse(told, media_type="text/event-stream")
+        return JSONResponse(chat.completion(answer, model=model, logprobs=asked.logprobs))
+
+    async def responses(self, request: Request) -> Response:
+        """``POST /v1/responses``."""
+        guest, body = await self._read(request)
+        turned = guest.responses.read(body)
+        made = await self._sampled(request, guest, guest.responses.answer(turned, model=self._endpoint.model))
+        if turned.asked.stream:
+            return StreamingResponse(events(made), media_type="text/event-stream")
+        return JSONResponse(made)
+
+    async def look(self, request: Request) -> Response:
+        """``GET …/env``."""
+        return JSONResponse(await _unless_gone(request, _world(self._endpoint.guest(request)).look()))
+
+    async def act(self, request: Request) -> Response:
+        """``POST …/env``."""
+        guest, body = await self._read(request)
+        return JSONResponse(await _unless_gone(request, _world(guest).take(_action(body))))
+
+    async def tool(self, request: Request) -> Response:
+        """``POST …/tools/{name}``."""
+        guest, body = await self._read(request)
+        if not isinstance(body, dict):
+            raise RequestError("the body must be a JSON object: the tool's arguments")
+        call = ToolCall(request.path_params["name"], body)
+        return JSONResponse(await _unless_gone(request, _world(guest).take(Action(tool_calls=(call,)))))
+
+    async def _read(self, request: Request) -> tuple[Guest, Any]:
+        guest = self._endpoint.guest(request)  # before a stranger's body is read
+        limit, body = self._endpoint.max_body, bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > limit:
+                raise RequestError(
+                    f"the body has more than the {limit} bytes that are read here", status=413, code="body_too_large"
+                )
+        try:
+            return guest, json.loads(bytes(body) or b"{}")
+        except (ValueError, RecursionError) as error:
+            raise RequestError(f"the body is not JSON: {error}") from None
+
+    async def _sampled(self, request: Request, guest: Guest, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await _unless_gone(request, work)
+        except (RequestError, UsageError, _ClientGone):
+            raise
+        except Exception as error:  # no fault of the client's, so the episode has to know of it, whatever it is
+            guest.fail(error)
+            raise RequestError(f"the policy failed: {error}", status=503, code="policy_unavailable") from error
+
+
+def _application(endpoint: Endpoint) -> FastAPI:
+    app = FastAPI(title="Turnwise", docs_url=None, redoc_url=None, openapi_url=None)
+    door = _Door(endpoint)
+    for before in ("", "/episodes/{key}"):
+        app.add_api_route(f"{before}/v1/models", door.models, methods=["GET"])
+        app.add_api_route(f"{before}/v1/chat/completions", door.chat, methods=["POST"])
+        app.add_api_route(f"{before}/v1/responses", door.responses, methods=["POST"])
+        app.add_api_route(f"{before}/env", door.look, methods=["GET"])
+        app.add_api_route(f"{before}/env", door.act, methods=["POST"])
+        app.add_api_route(f"{before}/tools/{{name}}", door.tool, methods=["POST"])
+    app.add_api_route("/health", _healthy, methods=["GET"])
+    for kind in (RequestError, UsageError, HTTPException, _ClientGone):
+        app.add_exception_handler(kind, _explained)
+    return app
+
+
+async def _healthy() -> Response:
+    return Response()
+
+
+class _ClientGone(Exception):
+    """The client closed the connection before it was answered."""
+
+
+async def _unless_gone(request: Request, work: Awaitable[T]) -> T:
+    """Do the work, and stop doing it when the client does not wait for it any more."""
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise _ClientGone
+        return task.result()
+    finally:
+        for each in (task, gone):
+            each.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _explained(request: Request, error: Exception) -> Response:
+    """An error in the form that OpenAI's clients read."""
+    status, param, code = 500, None, "internal_error"
+    if isinstance(error, RequestError):
+        status, param, code = error.status, error.param, error.code
+    elif isinstance(error, UsageError):  # a chat template that refuses the messages
+        status, code = 400, "invalid_request"
+    elif isinstance(error, HTTPException):
+        status, code = error.status_code, "no_such_route"
+    elif isinstance(error, _ClientGone):
+        return Response(status_code=GONE)
+    told = f"{request.method} {request.url.path}: {error.detail}" if isinstance(error, HTTPException) else str(error)
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    return JSONResponse({"error": {"message": told, "type": kind, "param": param, "code": code}}, status_code=status)
+
+
+def _world(guest: Guest) -> World:
+    if guest.world is None:
+        raise RequestError("this episode has no environment to act in here", status=404, code="no_environment")
+    return guest.world
+
+
+def _action(body: Any) -> Action:
+    """``{"text": …}``, ``{"tool_calls": […]}`` as the chat API has them, or both."""
+    known = {"text", "tool_calls"}
+    if not isinstance(body, dict) or not body or set(body) - known or not isinstance(body.get("text") or "", str):
+        raise RequestError('an action is {"text": "…"}, {"tool_calls": […]}, or both')
+    calls = body.get("tool_calls") or []
+    if not isinstance(calls, list):
+        raise RequestError("tool_calls must be a list", param="tool_calls")
+    made = []
+    for place, call in enumerate(calls):
+        function = call.get("function", call) if isinstance(call, dict) else {}
+        where = f"tool_calls[{place}]"
+        made.append(called(function.get("name"), function.get("arguments"), call.get("id"), where))
+    return Action(body.get("text") or "", tuple(made))
+
+
+def _failed(opening: asyncio.Task[LoopServer]) -> bool:
+    if not opening.done():
+        return False
+    return opening.cancelled() or opening.exception() is not None or not opening.result().alive

@@ -1,0 +1,288 @@
+"""What a client may ask of the endpoint: requests of the chat API, read strictly, and refused in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..envs.messages import Message, Role, TextPart, ToolCall
+from ..errors import RequestError
+
+ROLES: Mapping[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+}
+CHANGES_THE_DISTRIBUTION: Mapping[str, Any] = {
+    "top_p": 1,
+    "top_k": -1,
+    "min_p": 0,
+    "n": 1,
+    "best_of": 1,
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "repetition_penalty": 1,
+    "logit_bias": {},
+}
+"""Parameters whose one value samples from the policy as it is. Another one would make recorded log-probabilities, and
+with them what is learnt, wrong (trap 17)."""
+HARMLESS = frozenset(
+    {
+        "metadata",
+        "parallel_tool_calls",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "user",
+    }
+)
+"""Parameters that may be given and change nothing here."""
+CHAT = frozenset(
+    {
+        "functions",
+        "logprobs",
+        "max_completion_tokens",
+        "max_tokens",
+        "messages",
+        "model",
+        "response_format",
+        "seed",
+        "stop",
+        "stream",
+        "stream_options",
+        "temperature",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request for a completion, by whichever API it came.
+
+    Args:
+        messages: the whole conversation, as the client has it.
+        tools: JSON descriptions, as chat templates want them.
+        temperature: ``None`` leaves it to the endpoint, like all that follow.
+        max_tokens: the longest completion.
+        seed: of this one request.
+        stop: texts before which the completion ends.
+        stream: answer in pieces.
+        stream_usage: end a stream with a piece that counts tokens.
+        logprobs: tell the log-probability of every token.
+    """
+
+    messages: tuple[Message, ...]
+    tools: tuple[Mapping[str, Any], ...] = ()
+    temperature: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    stream: bool = False
+    stream_usage: bool = False
+    logprobs: bool = False
+
+
+def read_chat(body: Any) -> Asked:
+    """The request that the JSON body of ``/v1/chat/completions`` makes.
+
+    Raises:
+        RequestError: something in it is wrong, or is not done here.
+    """
+    given = options(body, CHAT)
+    messages = given.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise RequestError("messages must be a list of at least one message", param="messages")
+    refuse_format(given.get("response_format"), "response_format")
+    if given.get("top_logprobs"):
+        raise unsupported(
+            "top_logprobs", given["top_logprobs"], "only the log-probabilities of sampled tokens are known"
+        )
+    if given.get("functions"):
+        raise unsupported("functions", "…", "describe functions in tools")
+    limit = given.get("max_completion_tokens", given.get("max_tokens"))
+    return Asked(
+        tuple(_message(entry, f"messages[{place}]") for place, entry in enumerate(messages)),
+        tools=wanted_tools(given, lambda entry, where: _described(entry, where)),
+        temperature=read_number(given, "temperature"),
+        max_tokens=limit if limit is None else whole_number(limit, "max_tokens"),
+        seed=None if given.get("seed") is None else whole_number(given["seed"], "seed", least=None),
+        stop=_stops(given.get("stop")),
+        stream=flag(given, "stream"),
+        stream_usage=flag(given.get("stream_options") or {}, "include_usage"),
+        logprobs=flag(given, "logprobs"),
+    )
+
+
+def options(body: Any, known: Iterable[str]) -> dict[str, Any]:
+    """The parameters that say something, checked to be known and to leave the policy's distribution alone.
+
+    Raises:
+        RequestError: one is unknown, or would filter or reshape what is sampled.
+    """
+    if not isinstance(body, dict):
+        raise RequestError("the body must be a JSON object")
+    given = {name: value for name, value in body.items() if value is not None}
+    for name, neutral in CHANGES_THE_DISTRIBUTION.items():
+        if name in given and given.pop(name) != neutral:
+            raise unsupported(
+                name, body[name], "tokens are sampled from the policy as it is, or they could not train it"
+            )
+    if given.get("parallel_tool_calls") is False:
+        raise unsupported("parallel_tool_calls", False, "nothing here keeps a policy from calling two tools at once")
+    unknown = sorted(set(given) - set(known) - HARMLESS)
+    if unknown:
+        raise RequestError(f"there is no parameter {unknown[0]!r} here", param=unknown[0], code="unknown_parameter")
+    return given
+
+
+def wanted_tools(given: Mapping[str, Any], describe: Any) -> tuple[Mapping[str, Any], ...]:
+    """The tools to show: none where ``tool_choice`` says so.
+
+    Raises:
+        RequestError: a call is demanded, which only a filter on what is sampled could bring about.
+    """
+    tools, choice = given.get("tools") or [], given.get("tool_choice", "auto")
+    if not isinstance(tools, list):
+        raise RequestError("tools must be a list", param="tools")
+    if choice not in ("auto", "none"):
+        raise unsupported(
+            "tool_choice", choice, "a call cannot be forced without filtering what is sampled; use 'auto'"
+        )
+    shown = tuple(describe(entry, f"tools[{place}]") for place, entry in enumerate(tools))
+    return shown if choice == "auto" else ()
+
+
+def refuse_format(wanted: Any, param: str) -> None:
+    """Refuse any form of answer but plain text.
+
+    Raises:
+        RequestError: it is another one.
+    """
+    kind = wanted.get("type") if isinstance(wanted, dict) else wanted
+    if kind not in (None, "text"):
+        raise unsupported(param, kind, "a form cannot be forced without filtering what is sampled")
+
+
+def unsupported(param: str, value: Any, why: str) -> RequestError:
+    """The error for a parameter that is known and not followed."""
+    shown = json.dumps(value, default=str)
+    return RequestError(
+        f"{param}={shown if len(shown) < 80 else '…'} is not supported: {why}",
+        param=param,
+        code="unsupported_parameter",
+    )
+
+
+def text_of(content: Any, where: str) -> str:
+    """The text of a message's content: a string, parts of text, or nothing.
+
+    Raises:
+        RequestError: there is something else in it, such as a picture.
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise RequestError(f"{where} must be text or a list of parts", param=where)
+    texts = []
+    for part in content:
+        kind = part.get("type") if isinstance(part, dict) else type(part).__name__
+        if kind not in ("text", "input_text", "output_text", "refusal") or not isinstance(
+            part.get("text", part.get("refusal")), str
+        ):
+            raise RequestError(f"{where} has a part of type {kind!r}, and this policy reads text only", param=where)
+        texts.append(part.get("text", part.get("refusal")))
+    return "".join(texts)
+
+
+def called(name: Any, arguments: Any, call_id: Any, where: str) -> ToolCall:
+    """A tool call as a client repeats it.
+
+    Raises:
+        RequestError: its arguments are not the JSON of an object.
+    """
+    try:
+        read = json.loads(arguments) if isinstance(arguments, str) and arguments.strip() else arguments or {}
+    except ValueError:
+        read = None
+    if not isinstance(read, dict) or not isinstance(name, str):
+        raise RequestError(f"{where} needs a name, and arguments that are the JSON of an object", param=where)
+    return ToolCall(name, read, str(call_id or ""))
+
+
+def flag(given: Mapping[str, Any], name: str) -> bool:
+    """A boolean parameter, false where it is not given.
+
+    Raises:
+        RequestError: it is something else.
+    """
+    value = given.get(name, False) if isinstance(given, Mapping) else None
+    if not isinstance(value, bool):
+        raise RequestError(f"{name} must be true or false", param=name)
+    return value
+
+
+def read_number(given: Mapping[str, Any], name: str) -> float | None:
+    """A parameter that is a number from 0 on, ``None`` where it is not given.
+
+    Raises:
+        RequestError: it is something else.
+    """
+    value = given.get(name)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100):
+        raise RequestError(f"{name} must be a number from 0 on; got {value!r}", param=name)
+    return None if value is None else float(value)
+
+
+def whole_number(value: Any, name: str, *, least: int | None = 1) -> int:
+    """A parameter that is a whole number.
+
+    Raises:
+        RequestError: it is something else, or too small.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
+        raise RequestError(f"{name} must be a whole number{'' if least is None else f' from {least} on'}", param=name)
+    return value
+
+
+def _message(entry: Any, where: str) -> Message:
+    if not isinstance(entry, dict) or entry.get("role") not in ROLES:
+        role = entry.get("role") if isinstance(entry, dict) else entry
+        raise RequestError(f"{where} has role {role!r}; roles are {', '.join(ROLES)}", param=where)
+    text = text_of(entry.get("content"), f"{where}.content")
+    calls: Sequence[Any] = entry.get("tool_calls") or ()
+    told = []
+    for place, call in enumerate(calls):
+        function = call.get("function") if isinstance(call, dict) else None
+        if not isinstance(function, dict):
+            raise RequestError(f"{where}.tool_calls[{place}] calls no function", param=where)
+        told.append(called(function.get("name"), function.get("arguments"), call.get("id"), where))
+    return said(ROLES[entry["role"]], text, told, name=entry.get("name"), answers=entry.get("tool_call_id"))
+
+
+def said(role: Role, text: str, calls: Sequence[ToolCall] = (), *, name: Any = None, answers: Any = None) -> Message:
+    """A message of one text part, or of none."""
+    parts = (TextPart(text),) if text or not calls else ()
+    return Message(role, parts, tuple(calls), str(name) if name else None, str(answers) if answers else None)
+
+
+def _described(entry: Any, where: str) -> Mapping[str, Any]:
+    function = entry.get("function") if isinstance(entry, dict) and entry.get("type") == "function" else None
+    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+        raise RequestError(f"{where} is no function with a name", param=where)
+    return dict(entry)
+
+
+def _stops(value: Any) -> tuple[str, ...]:
+    stops = [value] if isinstance(value, str) else value or []
+    if not isinstance(stops, list) or not all(isinstance(stop, str) and stop for stop in stops) or len(stops) > 16:
+        raise RequestError("stop must be a text, or up to 16 of them, none of them empty", param="stop")
+    return tuple(stops)

@@ -1,0 +1,83 @@
+"""An HTTP server inside the running event loop: no signals, no logs, gone with the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any, Self
+
+import uvicorn
+
+from ..errors import UsageError
+
+
+class _Quiet(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Ctrl-C belongs to whoever runs the loop."""
+        yield
+
+
+class LoopServer:
+    """Serves an application from the loop that opened it; made by ``open``.
+
+    The loop's end closes it, if nothing did before: ``asyncio.run`` cancels what is left over.
+    """
+
+    def __init__(self, server: _Quiet, listening: socket.socket) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.port: int = listening.getsockname()[1]
+        self._server, self._socket = server, listening
+        self._serving = self.loop.create_task(self._serve(), name="turnwise-endpoint")
+
+    @classmethod
+    async def open(cls, app: Any, *, host: str, port: int) -> Self:
+        """Listen, and serve from now on.
+
+        Args:
+            app: an ASGI application.
+            host: the address to listen on.
+            port: 0 takes a free one.
+
+        Raises:
+            UsageError: the address cannot be listened on.
+        """
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((host, port))
+        except OSError as error:
+            listening.close()
+            raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+        config = uvicorn.Config(
+            app, http="h11", ws="none", lifespan="off", log_config=None, access_log=False, server_header=False
+        )
+        made = cls(_Quiet(config), listening)
+        while not made._server.started:
+            if made._serving.done():
+                await made._serving
+            await asyncio.sleep(0)
+        return made
+
+    @property
+    def alive(self) -> bool:
+        """Whether it serves, in the loop that is running now."""
+        return not self._serving.done() and self.loop is asyncio.get_running_loop()
+
+    async def close(self) -> None:
+        """Stop listening and drop every connection."""
+        self._serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._serving
+
+    async def _serve(self) -> None:
+        try:
+            await self._server.serve(sockets=[self._socket])
+        finally:
+            self._server.force_exit = True
+            with contextlib.suppress(AttributeError):  # it was cancelled before it had started
+                await self._server.shutdown(sockets=[self._socket])
+            self._socket.close()
