@@ -39,8 +39,18 @@ def evaluate(
     policy: Annotated[
         str | None,
         typer.Option(
-            "--policy", "-p", help="oracle, random, null, mixed:0.35, function:module:name, or the folder of a model."
+            "--policy",
+            "-p",
+            help="oracle, random, null, mixed:0.35, function:module:name, the folder of a model, or http://host:port of a vLLM server.",
         ),
+    ] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(help="A folder with the tokenizer of a server's model, if the server's own is not here."),
+    ] = None,
+    program: Annotated[
+        str | None,
+        typer.Option(help="A program that plays, asking the policy as OpenAI's SDK would: 'python my_agent.py'."),
     ] = None,
     n: Annotated[int | None, typer.Option("-n", help="How many tasks (100 if not said).")] = None,
     split: Annotated[str | None, typer.Option(help="Splits, with commas (the test splits if not said).")] = None,
@@ -62,12 +72,25 @@ def evaluate(
 
         turnwise eval my_env.py --policy runs/loop/model --split test_iid --level 1,2 group_size=4
 
+        turnwise eval turnwise/Maze-v0 --policy http://127.0.0.1:8000 --tokenizer runs/loop/model
+
         turnwise eval turnwise/Maze-v0 --policy random --out runs/random --resume
+
+        turnwise eval turnwise/Maze-v0 --program "python my_agent.py" --policy runs/loop/model
     """
-    options = {"policy": policy, "n": n, "splits": split, "levels": level}
+    options = {"policy": policy, "program.command": program, "n": n, "splits": split, "levels": level}
     settings = read(words or [], options, config)
     folder = out or Path("runs") / f"eval-{slug(settings.env)}-{slug(settings.policy)}"
-    agent = agent_from(settings.policy, temperature=settings.temperature, max_tokens=settings.max_tokens)
+    agent = agent_from(
+        settings.policy,
+        temperature=settings.temperature,
+        max_tokens=settings.max_tokens,
+        tokenizer=settings.tokenizer,
+    )
+    if settings.program is not None:
+        from ..service.program import program_agent  # FastAPI, which nothing else here needs
+
+        agent = program_agent(agent, settings.program)
     with resumable(ONCE_MORE):
         summary = run_evaluation(settings, agent, store=folder / EPISODES, resume=resume, progress=True)
     summary.save(folder / SUMMARY)
@@ -118,7 +141,9 @@ def read(words: list[str], options: Mapping[str, object], config: Path | None) -
         raise UsageError("which environment? `turnwise envs` lists them: turnwise eval ENV --policy oracle")
     settings = load_config(EvalConfig, config, overrides)
     if not settings.policy:
-        raise UsageError("who acts? --policy oracle, random, null, mixed:0.35, or the folder of a model")
+        raise UsageError(
+            "who acts? --policy oracle, random, null, mixed:0.35, the folder of a model, or http://host:port"
+        )
     return settings.model_copy(update={"env": environment(settings.env)})
 
 

@@ -22,6 +22,7 @@ from ..rollouts.progress import RunProgress
 from ..rollouts.recording import record_episodes
 from ..rollouts.stats import RunStats
 from ..rollouts.store import EpisodeStore, load_episodes
+from ..service.process import ProgramConfig
 from ..tasks.family import TaskFamily
 from ..tasks.spec import Split
 from .sampling import Sample, sample_tasks
@@ -46,7 +47,11 @@ class EvalConfig(RunOptions):
     env: str
     """The environment's id, e.g. ``turnwise/Maze-v0``."""
     policy: str = ""
-    """Who acts: oracle, random, null, mixed:0.35, function:module:name, or the folder of a model."""
+    """Who acts: oracle, random, null, mixed:0.35, function:module:name, the folder of a model, or http://host:port."""
+    tokenizer: str | None = None
+    """A folder with the tokenizer of a server's model; omitted: where the server loaded it from, if that is here."""
+    program: ProgramConfig | None = None
+    """A program that plays the episodes and asks the policy, a model, for answers; omitted: the policy acts itself."""
     n: int = pydantic.Field(default=100, ge=1)
     """How many tasks. Each is played ``group_size`` times. A family with fewer tasks gives all it has."""
     splits: Annotated[tuple[Split, ...], pydantic.BeforeValidator(_several)] = ()
@@ -73,7 +78,10 @@ class EvalConfig(RunOptions):
         """
         keep = {"env", "env_kwargs", "policy", "splits", "levels", "group_size", "seed", "temperature", "max_tokens"}
         model = fingerprint(self.policy) if self.policy else None
-        return self.model_dump(mode="json", include=keep) | ({"model": model} if model else {})
+        told = self.model_dump(mode="json", include=keep) | ({"model": model} if model else {})
+        if self.program is not None:
+            told["program"] = self.program.model_dump(mode="json", include={"command", "fixed_temperature"})
+        return told
 
 
 @dataclass(frozen=True, slots=True)

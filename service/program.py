@@ -7,10 +7,10 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from ..agents.agent import Decision, EpisodeContext
+from ..agents.agent import Agent, Decision, EpisodeContext
 from ..agents.chat import ChatAgent
 from ..envs.messages import Action, Message, Observation
-from ..errors import PolicyError, PolicyTimeoutError, ProgramFailedError, RequestError
+from ..errors import PolicyError, PolicyTimeoutError, ProgramFailedError, RequestError, UsageError
 from .chat import arguments
 from .endpoint import Endpoint, Guest
 from .process import Process, ProgramConfig
@@ -67,6 +67,20 @@ class ProgramAgent(ChatAgent):
     def start(self, context: EpisodeContext) -> ProgramSession:  # type: ignore[override]
         """A session that starts the program with its first observation."""
         return ProgramSession(self, context)
+
+
+def program_agent(agent: Agent, program: ProgramConfig) -> ProgramAgent:
+    """The agent that a program is with a model behind it.
+
+    Raises:
+        UsageError: the agent is no model, and so has no answers to give.
+    """
+    if not isinstance(agent, ChatAgent):
+        raise UsageError(
+            f"a program asks a language model for answers, and {type(agent).__name__} is none; name the folder of a "
+            "model, or a server, as the policy"
+        )
+    return ProgramAgent(agent, program)
 
 
 @dataclass(slots=True, eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...agents.agent import Agent
 from ...agents.chat import ChatAgent
-from ...errors import InfrastructureError, PromptTooLongError, UsageError
+from ...errors import InfrastructureError, ProgramFailedError, PromptTooLongError, UsageError
 from ...rollouts.episode import Episode, Outcome
 
 UNREAD = 0.25
@@ -22,6 +22,7 @@ def refuse_hopeless(episodes: Sequence[Episode], agent: Agent) -> None:
 
     Raises:
         PromptTooLongError: the very first prompt of every single episode is too long.
+        ProgramFailedError: a black-box agent's program failed in every single episode.
         InfrastructureError: every single episode was lost to a failure of the machinery, a broken environment's too.
         UsageError: much of what the environment says is no word of the model's vocabulary.
     """
@@ -30,6 +31,9 @@ def refuse_hopeless(episodes: Sequence[Episode], agent: Agent) -> None:
     too_long = [e.error for e in episodes if not e.turns and (e.error or "").startswith(PromptTooLongError.__name__)]
     if len(too_long) == len(episodes):
         raise PromptTooLongError(f"none of {len(episodes)} episodes could begin: {too_long[0]}")
+    crashed = [e.error for e in episodes if (e.error or "").startswith(ProgramFailedError.__name__)]
+    if len(crashed) == len(episodes):
+        raise ProgramFailedError(f"none of {len(episodes)} episodes was played to an end: {crashed[0]}")
     if all(episode.outcome is Outcome.INFRA_FAILED for episode in episodes):
         raise InfrastructureError(
             f"none of {len(episodes)} episodes was played to an end: {episodes[0].error}; once that is mended, resume "

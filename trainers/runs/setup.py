@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self, cast
@@ -19,6 +20,8 @@ from ...envs.base import TurnEnv
 from ...envs.registry import make
 from ...envs.tools import Tool
 from ...rollouts.options import Isolation, RunOptions
+from ...service.process import ProgramConfig
+from ...service.program import ProgramAgent
 from ...tasks.family import TaskFamily
 from ...tasks.rng import Rng
 from ...tasks.spec import Split
@@ -58,6 +61,18 @@ class AgentConfig(AgentSettings):
     """The most requests in one forward pass."""
     threaded: bool = False
     """Sample on a thread of its own: for slow environments. Off, a run is reproducible bit by bit on a CPU."""
+    program: ProgramConfig | None = None
+    """A program that plays the episodes, a black box that asks the model for answers; omitted, the model acts itself.
+    ``context``, ``parser``, ``system`` and ``show_tools`` are then the program's affair."""
+
+    @pydantic.field_validator("program")
+    @classmethod
+    def _one_temperature(cls, program: ProgramConfig | None) -> ProgramConfig | None:
+        if program is not None and not program.fixed_temperature:
+            raise ValueError(
+                "fixed_temperature = false lets the program choose temperatures that the learner does not know of"
+            )
+        return program
 
     @property
     def settings(self) -> AgentSettings:
@@ -66,6 +81,10 @@ class AgentConfig(AgentSettings):
 
     def agent(self, model: Any, tokenizer: Any, *, version: int = 0) -> ChatAgent:
         """An agent that samples from ``model``, which the learner may share."""
+        chat = self._chat(model, tokenizer, version)
+        return chat if self.program is None else ProgramAgent(chat, self.program)
+
+    def _chat(self, model: Any, tokenizer: Any, version: int) -> ChatAgent:
         policy = TransformersPolicy(model, tokenizer, max_batch=self.max_batch, threaded=self.threaded, version=version)
         return ChatAgent(
             policy,
@@ -111,16 +130,9 @@ class EvalConfig(Config):
 
 def with_temperature(agent: ChatAgent, temperature: float) -> ChatAgent:
     """The same agent, sampling at another temperature from the same policy."""
-    return ChatAgent(
-        agent.policy,
-        agent.template,
-        sampling=replace(agent.sampling, temperature=temperature),
-        context=agent.context,
-        parser=agent.parser,
-        system=agent.system,
-        show_tools=agent.show_tools,
-        follow_template=agent.follow_template,
-    )
+    other = copy(agent)  # of whatever kind it is
+    other.sampling = replace(agent.sampling, temperature=temperature)
+    return other
 
 
 class TrainConfig(Config):
