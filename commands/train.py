@@ -68,6 +68,8 @@ ALGORITHMS: Mapping[str, Trained] = {
     "m-grpo": _on_policy("m-grpo", "GRPO as a mean over tokens, turns, trajectories (arXiv 2505.16421)"),
     "gigpo": _on_policy("gigpo", "groups of attempts, and of turns in the same state (arXiv 2505.10978)"),
     "turn-credit": _on_policy("turn-credit", "returns from each turn on, compared turn by turn (arXiv 2505.11821)"),
+    "arpo": _on_policy("arpo", "GRPO over attempts that branch where entropy rises (arXiv 2507.19849)"),
+    "vine-ppo": _on_policy("vine-ppo", "PPO with values of fresh rollouts from each state (arXiv 2410.01679)"),
     "ilql": _value_based("ilql", "implicit language Q-learning from demonstrations (arXiv 2206.11871)"),
     "mc": _value_based("monte_carlo", "values of tokens by Monte-Carlo returns, from demonstrations"),
 }

@@ -75,8 +75,9 @@ class Account:
         return type(self)(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
 
     def metrics(self) -> dict[str, float]:
-        """Numbers worth a curve."""
-        names = [each.name for each in fields(self)] + ["prefilled"]
+        """Numbers worth a curve: what there is always, and of the others those that are not 0."""
+        always = ("steps", "sampled", "prefilled")
+        names = [*always, *(each.name for each in fields(self) if each.name not in always and getattr(self, each.name))]
         return {f"cost/{name}": float(getattr(self, name)) for name in names}
 
 

@@ -12,7 +12,6 @@ lost is played again from the very same state; if that fails each time it is los
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Literal
 
 import pydantic

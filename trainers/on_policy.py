@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import pydantic
 import torch
@@ -20,6 +20,7 @@ import torch
 from ..config import beneath
 from ..tasks.rng import Rng
 from .algorithms.named import AnyAlgorithm, AnyModulator, algorithm_named
+from .algorithms.trees import counted_once
 from .critics.token_values import ValuesConfig, token_values
 from .critics.values import Values
 from .learning.batch import Batch
@@ -32,6 +33,7 @@ from .learning.objective import LossConfig, Objective
 from .learning.reference import Reference
 from .learning.rows import Rows
 from .learning.updates import minibatches, parts_of, summary
+from .runs.branching import AnyStrategy, refuse_mismatch
 from .runs.dynamic_sampling import DynamicSampling, draw
 from .runs.overlap import OverlapConfig
 from .runs.penalised import reference_of
@@ -55,6 +57,11 @@ class OnPolicyConfig(TrainConfig):
     """Tasks per step."""
     k: int = pydantic.Field(default=6, ge=1)
     """Attempts per task."""
+    branching: AnyStrategy | None = None
+    """Who leaves whom in the middle: ``branching.strategy`` and its settings; whole attempts only when omitted."""
+    shared: Literal["once", "each"] = "once"
+    """What a token counts for that several episodes share, because they left one another after it: what it would if it
+    stood in one alone, or that in each."""
     sampling: DynamicSampling = DynamicSampling()
     """Which groups are learnt from."""
     epochs: int = pydantic.Field(default=1, ge=1)
@@ -91,6 +98,8 @@ class OnPolicyConfig(TrainConfig):
                 f"k={self.k} attempts per task leave {self.algorithm.name} without a baseline: it compares attempts at "
                 f"the same task, so k must be {self.algorithm.smallest_group} at least"
             )
+        name, wanted = self.algorithm.name, self.algorithm.strategy
+        refuse_mismatch(name, wanted, self.branching, k=self.k, overlap=self.overlap.enabled)
         if self.normaliser == "const" and self.denominator is None:
             raise ValueError("normaliser='const' divides by a constant: set denominator")
         return self
@@ -148,7 +157,9 @@ async def _train(config: OnPolicyConfig, run: TrainingRun, parts: Parts) -> RunR
             with clock("sync"):
                 await run.weights.send(run.step)
             with clock("collect"):
-                drawn = await draw(lambda tasks: run.collect(tasks, config.k), config.tasks, config.sampling)
+                drawn = await draw(
+                    lambda tasks: run.collect(tasks, config.k, config.branching), config.tasks, config.sampling
+                )
             with clock("learn"):
                 learnt = await run.learn(partial(iterate, config, parts, drawn.groups, version=run.step))
             run.finish_step(drawn.tasks)
@@ -189,6 +200,8 @@ def iterate(config: OnPolicyConfig, parts: Parts, groups: Sequence[Group], *, ve
     for modulator in config.modulators:
         rows = modulator.modulate(batch, rows)
     rows = weighted(config, rows, len(batch.episodes))
+    if config.shared == "once":
+        rows = counted_once(batch, rows)
     if not warming:
         objective = objective_at(version, config, parts, rows)
         metrics |= summary(update(config, learner, rows, objective, len(batch.episodes), version=version))

@@ -42,6 +42,8 @@ class Algorithm(Config):
     """Whether ``credit`` needs a critic."""
     smallest_group: ClassVar[int] = 1
     """The fewest attempts per task with which the baseline exists."""
+    strategy: ClassVar[str | None] = None
+    """The ``branching.strategy`` whose episodes it gives credit to; ``None`` where it asks for none."""
 
     name: str
     """Which algorithm."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import pydantic
 
 from .algorithm import Algorithm
+from .arpo import ARPO
 from .duration import DurationWeighting
 from .empg import EMPG
 from .gigpo import GiGPO
@@ -17,9 +18,10 @@ from .ppo import PPO
 from .reinforce import Reinforce
 from .rloo import RLOO
 from .turn_credit import TurnCredit
+from .vine_ppo import VinePPO
 
 AnyAlgorithm = Annotated[
-    Reinforce | RLOO | GRPO | MGRPO | GiGPO | TurnCredit | PPO, pydantic.Field(discriminator="name")
+    Reinforce | RLOO | GRPO | MGRPO | GiGPO | TurnCredit | PPO | ARPO | VinePPO, pydantic.Field(discriminator="name")
 ]
 """What a configuration's ``algorithm`` may be; its ``name`` says which."""
 
@@ -27,7 +29,8 @@ AnyModulator = Annotated[EMPG | DurationWeighting, pydantic.Field(discriminator=
 """What may stand among a configuration's ``modulators``."""
 
 ALGORITHMS: Mapping[str, type[Algorithm]] = {
-    kind.model_fields["name"].default: kind for kind in (Reinforce, RLOO, GRPO, MGRPO, GiGPO, TurnCredit, PPO)
+    kind.model_fields["name"].default: kind
+    for kind in (Reinforce, RLOO, GRPO, MGRPO, GiGPO, TurnCredit, PPO, ARPO, VinePPO)
 }
 """The same, by name."""
 

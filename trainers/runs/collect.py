@@ -7,7 +7,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from ...agents.agent import Agent
-from ...envs.registry import find
+from ...rollouts.accounts import Account
+from ...rollouts.branching import Strategy, branch_episodes
 from ...rollouts.episode import Episode
 from ...rollouts.options import RunOptions
 from ...rollouts.pool import EnvPool
@@ -25,12 +26,14 @@ class Collected:
     Args:
         groups: one per task, in the order of the tasks; members in the order in which they were asked for.
         stats: counts, failures and the time split.
+        account: what all that was played cost, unscored episodes included.
         extra: further numbers worth a curve.
     """
 
     groups: tuple[Group, ...]
     stats: RunStats
     extra: Mapping[str, float] = field(default_factory=dict)
+    account: Account = field(default_factory=Account)
 
     @classmethod
     def joined(cls, parts: Sequence[Collected]) -> Collected:
@@ -38,7 +41,8 @@ class Collected:
         stats = RunStats()
         for part in parts:
             stats.merge(part.stats)
-        return cls(tuple(group for part in parts for group in part.groups), stats, parts[-1].extra)
+        account = sum((part.account for part in parts), Account())
+        return cls(tuple(group for part in parts for group in part.groups), stats, parts[-1].extra, account)
 
     @property
     def episodes(self) -> tuple[Episode, ...]:
@@ -64,7 +68,7 @@ class Collected:
                 "return": sum(episode.total_reward for episode in episodes) / len(episodes),
                 "success": sum(episode.success for episode in episodes) / (len(episodes) + policy_failed),
                 "turns": turns / len(episodes),
-                "action_tokens": float(sum(len(turn.action_ids) for episode in episodes for turn in episode.turns)),
+                "action_tokens": float(sum(len(turn.action_ids) for episode in episodes for turn in episode.own_turns)),
                 "cut_actions": sum(t.finish == "length" for e in episodes for t in e.turns) / max(turns, 1),
             }
         dropped, kept = self.stats.dropped.mean_seconds, self.stats.kept.mean_seconds
@@ -73,15 +77,16 @@ class Collected:
         correlation = self.stats.kept.correlation
         if correlation is not None:  # trap 25: who finishes first is no fair sample where this is far from 0
             numbers["seconds_return_correlation"] = correlation
-        return numbers | dict(self.extra)
+        return numbers | self.account.metrics() | dict(self.extra)
 
 
 async def collect(
-    env: str | EnvPool,
+    env: EnvPool,
     agent: Agent,
     tasks: Sequence[TaskSpec],
     *,
     options: RunOptions,
+    strategy: Strategy | None = None,
     first: int = 0,
     done: Iterable[Episode] = (),
     keep: list[Episode] | None = None,
@@ -93,10 +98,11 @@ async def collect(
     depend on who was fast.
 
     Args:
-        env: an id, or a pool to keep environments from round to round.
+        env: environments, kept from round to round.
         agent: who acts.
         tasks: one group each.
         options: how to run; its seed names the round, and episode ids and agents' random numbers follow from it.
+        strategy: who leaves whom in the middle; whole attempts only when omitted.
         first: how many tasks of the round were collected before: episode ids follow from a task's place in the round.
         done: episodes of this very round that are there already; they are not played again.
         keep: finished episodes are appended here at once, so that an interrupted round can be continued.
@@ -108,14 +114,17 @@ async def collect(
         UsageError: much of what the environment says is no word of the model's vocabulary.
     """
     stats = RunStats()
-    env_id = env.env_id if isinstance(env, EnvPool) else find(env).id
     placed = [Placed(index, task) for index, task in enumerate(tasks, first)]
-    order = {group_id(env_id, each.task, each.index, options.seed): each.index for each in placed}
+    order = {group_id(env.env_id, each.task, each.index, options.seed): each.index for each in placed}
     finished = [episode for episode in done if episode.group_id in order]
     for episode in finished:
         stats.add(episode)
     skip = {episode.episode_id for episode in finished}
-    async with aclosing(run_episodes(env, agent, placed, options=options, skip=skip, stats=stats)) as episodes:
+    if strategy is None:
+        played = run_episodes(env, agent, placed, options=options, skip=skip, stats=stats)
+    else:
+        played = branch_episodes(env, agent, placed, strategy=strategy, options=options, skip=skip, stats=stats)
+    async with aclosing(played) as episodes:
         async for episode in episodes:
             finished.append(episode)
             if keep is not None:
@@ -124,4 +133,4 @@ async def collect(
                 on_episode(episode)
     refuse_hopeless(finished, agent)
     finished.sort(key=lambda e: (order[e.group_id], int(e.episode_id.rpartition("-")[2])))
-    return Collected(tuple(grouped(finished)), stats)
+    return Collected(tuple(grouped(finished)), stats, account=Account.of(finished))

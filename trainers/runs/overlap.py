@@ -14,6 +14,7 @@ import pydantic
 from ...agents.agent import Agent
 from ...config import Config
 from ...errors import ContractError, UsageError
+from ...rollouts.accounts import Account
 from ...rollouts.episode import Episode
 from ...rollouts.options import RunOptions
 from ...rollouts.pool import EnvPool
@@ -126,7 +127,8 @@ class Overlapped:
             stats.add(episode)
             stats.retries += episode.attempts - 1
         extra = {"overlap/running": float(ledger.running), "overlap/ready": float(ledger.over)}
-        return Collected(tuple(grouped(episodes)), stats, extra | staleness(episodes, version))
+        account = Account.of(episodes)
+        return Collected(tuple(grouped(episodes)), stats, extra | staleness(episodes, version), account)
 
     def trained(self) -> None:
         """What was collected has been learnt."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -13,6 +14,7 @@ import torch
 
 from ...envs.registry import find
 from ...errors import CheckpointError, UsageError
+from ...rollouts.branching import Strategy
 from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...rollouts.store import EpisodeStore, load_episodes
@@ -203,8 +205,8 @@ class TrainingRun:
         overlap = self._overlap
         return Stopwatch() if overlap is None else Stopwatch(lambda: overlap.generating)
 
-    async def collect(self, tasks: int, group_size: int) -> Collected:
-        """Groups for the present step; asked again within it, further ones.
+    async def collect(self, tasks: int, group_size: int, strategy: Strategy | None = None) -> Collected:
+        """Groups for the present step, played by a strategy if there is one; asked again within it, further ones.
 
         The data cursor stays: it moves when they have been trained on.
 
@@ -217,11 +219,8 @@ class TrainingRun:
         drawn = self.sampler.peek(self._asked)[first:]
         seed = round_seed("train", self.config.seed, self.step)
         options = self.config.episodes.options(seed=seed, group_size=group_size)
-        done, keep = tuple(self.pending), self.pending
-        return await led(
-            self.world,
-            lambda: collect(self.pool, self.agent, drawn, options=options, first=first, done=done, keep=keep),
-        )
+        play = partial(collect, self.pool, self.agent, drawn, options=options, strategy=strategy, first=first)
+        return await led(self.world, lambda: play(done=tuple(self.pending), keep=self.pending))
 
     @property
     def over(self) -> bool:

@@ -1,0 +1,49 @@
+"""ARPO: GRPO over a tree of attempts, which branch where the policy hesitates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+
+from ..critics.values import Values
+from ..learning.advantages import Scale, centred
+from ..learning.batch import Batch
+from .algorithm import Algorithm, Credit
+from .trees import action_U, copies_U
+
+
+class ARPO(Algorithm):
+    """``A_i = (R_i − R̄) / std`` over the leaves of a task's tree (Dong et al., arXiv 2507.19849, section 3.2).
+
+    A leaf is an episode, and the baseline the mean of all of them. Tokens of its own have its advantage. For those that
+    it shares with others the paper has two rules. *Soft*, its choice: they stand in each leaf with that leaf's
+    advantage, as if nothing were shared; in the gradient of the first update their sum is what counts. *Hard*: they
+    have the mean of the advantages of the leaves that share them. The two differ where a ratio is clipped, and in what
+    leaves of different lengths weigh.
+
+    In either case a shared token counts once here, by an equal part in each leaf (``shared = "once"``, a setting of
+    the script): the paper lets it count as often as it is repeated (``"each"``).
+    """
+
+    paper: ClassVar[Mapping[str, Any]] = {"normaliser": "traj_mean", "k": 16, "branching": {"strategy": "entropy"}}
+    smallest_group: ClassVar[int] = 2
+    strategy: ClassVar[str | None] = "entropy"
+
+    name: Literal["arpo"] = "arpo"
+    """Agentic reinforced policy optimization."""
+    advantage: Literal["soft", "hard"] = "soft"
+    """What a token that several episodes share is credited with: each one's own advantage, in its copy (``soft``), or
+    the mean of all of theirs (``hard``)."""
+    std: Scale = "none"
+    """What advantages are divided by: ``none``, the deviation in the ``group`` (the paper), or in the ``batch``."""
+
+    def credit(self, batch: Batch, values: Values | None) -> Credit:
+        """The advantage of each leaf on its tokens, or the mean of several on those that they share."""
+        leaf_U = centred(batch.return_E, batch.group_E, scale=self.std)[batch.episode_U]
+        if self.advantage == "hard" and leaf_U.numel():
+            actions = action_U(batch)
+            sums = torch.zeros(int(actions.max()) + 1, dtype=torch.float64).index_add_(0, actions, leaf_U.double())
+            leaf_U = (sums[actions] / copies_U(batch)).to(leaf_U.dtype)
+        return Credit(batch.rows.with_turn_advantage(leaf_U))
