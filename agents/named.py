@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import importlib
+import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pydantic
 
 from ..config import Config
-from ..errors import ModelError, UsageError
+from ..errors import InfrastructureError, ModelError, UsageError
 from .agent import Agent
 from .context import context_strategy
 from .parsers import action_parser
 from .scripted import FunctionAgent, MixedAgent, NullAgent, OracleAgent, RandomAgent
 
+if TYPE_CHECKING:
+    from .policy import Policy
+
 SETTINGS = "agent.json"
 """The file beside a model's weights that says how the model was used as an agent when it was trained."""
-KINDS = "oracle, random, null, mixed:0.35, function:module:name, or the folder of a model"
+KINDS = "oracle, random, null, mixed:0.35, function:module:name, the folder of a model, or http://host:port"
 SCRIPTED: dict[str, Callable[[], Agent]] = {"oracle": OracleAgent, "random": RandomAgent, "null": NullAgent}
 
 
@@ -82,21 +88,26 @@ def agent_from(
     max_batch: int = 64,
     threaded: bool = False,
     seed: int = 0,
+    tokenizer: str | None = None,
 ) -> Agent:
     """The agent that a specification names.
 
     Args:
         spec: ``oracle``, ``random``, ``null``; ``mixed:0.35`` (the oracle's action with that probability, or several
-            skills, ``mixed:0,0.5,1``); ``function:module:name``; or the folder of a model.
+            skills, ``mixed:0,0.5,1``); ``function:module:name``; the folder of a model; or the address of a vLLM
+            server, ``http://host:port``, or of several replicas, with commas between. ``#name`` after an address
+            says which of the models there is meant.
         temperature: of a model; omitted, what is saved beside it.
         max_tokens: of a model's actions; omitted, what is saved beside it.
         device: where a model runs.
         max_batch: how many episodes share a model's forward pass.
         threaded: run a model's forward passes in a thread; see ``TransformersPolicy``.
         seed: of a model's own generator.
+        tokenizer: a folder with the tokenizer of a server's model, and with the settings saved beside it; omitted,
+            the folder that the server loaded its model from, if it is one of this machine.
 
     Raises:
-        UsageError: the specification names nothing that exists.
+        UsageError: the specification names nothing that exists, or a server that does not answer or cannot be used.
         ModelError: the folder holds no model that can be used.
     """
     kind, colon, rest = spec.strip().partition(":")
@@ -107,9 +118,7 @@ def agent_from(
     if kind == "function" and colon:
         return _imported(rest, spec)
     if kind in ("http", "https"):
-        raise UsageError(
-            f"policy {spec!r} is a server, and policies over HTTP are not supported yet; use the folder of a model"
-        )
+        return _served(spec, temperature, max_tokens, tokenizer, seed)
     if not spec.strip() or (not Path(spec).expanduser().exists() and "/" not in spec):
         raise UsageError(f"there is no policy {spec!r}; use {KINDS}")
     return _model(spec, temperature, max_tokens, device, max_batch, threaded, seed)
@@ -140,19 +149,68 @@ def _model(
     threaded: bool,
     seed: int,
 ) -> Agent:
-    from .chat import ChatAgent
     from .models import load_model
-    from .policy import Sampling
     from .transformers_policy import TransformersPolicy
 
     path = Path(spec).expanduser()
     settings = AgentSettings.beside(path)
     model, tokenizer = load_model(path if path.exists() else spec, device=device)
+    policy = TransformersPolicy(model, tokenizer, max_batch=max_batch, threaded=threaded, seed=seed)
+    return _chat(policy, tokenizer, settings, temperature, max_tokens)
+
+
+def _served(
+    spec: str, temperature: float | None, max_tokens: int | None, tokenizer_folder: str | None, seed: int
+) -> Agent:
+    """The agent of one or several servers, which are asked now: what is wrong is said before anything is played."""
+    from .models import load_tokenizer
+    from .serving.client import ServerClient
+    from .serving.served import ServedPolicy
+    from .serving.vocabulary import check_tokenizer
+
+    servers = []
+    for address in filter(None, map(str.strip, spec.split(","))):
+        url, _, name = address.partition("#")
+        servers.append(ServerClient(url, model=name or None, api_key=os.environ.get("VLLM_API_KEY")))
+    policy = ServedPolicy(servers, seed=seed)
+
+    async def opened() -> tuple[Any, AgentSettings]:
+        await policy.open()
+        source = tokenizer_folder or _here(servers[0].root, servers[0].address)
+        tokenizer = load_tokenizer(source)
+        for server in servers:
+            await check_tokenizer(server, tokenizer, source=source)
+        await policy.close()
+        return tokenizer, AgentSettings.beside(source)
+
+    try:
+        with ThreadPoolExecutor(1) as aside:  # whoever asks may be inside an event loop
+            tokenizer, settings = aside.submit(asyncio.run, opened()).result()
+    except InfrastructureError as error:
+        raise UsageError(f"policy {spec!r}: {error}") from error
+    return _chat(policy, tokenizer, settings, temperature, max_tokens)
+
+
+def _here(root: str, address: str) -> str:
+    """Where a server loaded its model from, if that is on this machine too."""
+    if root and Path(root).is_dir():
+        return root
+    raise ModelError(
+        f"server {address} loaded its model from {root!r}, which is no folder of this machine; name one with the same "
+        "tokenizer: --tokenizer FOLDER"
+    )
+
+
+def _chat(
+    policy: Policy, tokenizer: Any, settings: AgentSettings, temperature: float | None, max_tokens: int | None
+) -> Agent:
+    from .chat import ChatAgent
+    from .policy import Sampling
+
     sampling = Sampling(
         temperature=settings.temperature if temperature is None else temperature,
         max_tokens=settings.max_tokens if max_tokens is None else max_tokens,
     )
-    policy = TransformersPolicy(model, tokenizer, max_batch=max_batch, threaded=threaded, seed=seed)
     return ChatAgent(
         policy,
         tokenizer,

@@ -41,7 +41,8 @@ def evaluate(
         typer.Option(
             "--policy",
             "-p",
-            help="oracle, random, null, mixed:0.35, function:module:name, the folder of a model, or http://host:port of a vLLM server.",
+            help="oracle, random, null, mixed:0.35, function:module:name, the folder of a model, or http://host:port "
+            "of a vLLM server.",
         ),
     ] = None,
     tokenizer: Annotated[

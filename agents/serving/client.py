@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from ...errors import ContractError, InfrastructureError, PromptTooLongError, TurnwiseError, UsageError
 from ..policy import Sampling
 from . import routes
 from .answers import Answer, reason, refusal, shortened
 from .server import Capabilities, Pause, Served
+from .wire import Wire
 
-CONNECT_SECONDS = 10.0
 PROBES = ((1, 2, 3), (3, 2, 1), (2, 2), (0,))
 """Prompts that a probe tries until one of them tells temperatures apart."""
 ALIKE = 1e-3
@@ -30,8 +27,7 @@ RESETS = 20
 class ServerClient:
     """One replica of ``vllm serve``.
 
-    Connections are kept between requests, and belong to the event loop that made them: a client may be used in one
-    loop after another. Cancelling a call closes its connection, on which vLLM aborts the request.
+    A client may be used in one event loop after another. Cancelling a call aborts its request on the server.
 
     Args:
         url: e.g. ``http://127.0.0.1:8000``.
@@ -46,38 +42,31 @@ class ServerClient:
     def __init__(
         self, url: str, *, model: str | None = None, api_key: str | None = None, timeout: float = 600.0
     ) -> None:
-        parsed = httpx.URL(url)
-        if parsed.scheme not in ("http", "https") or not parsed.host:
-            raise UsageError(f"server {url!r} must look like http://host:port")
-        self._url = str(parsed).rstrip("/").removesuffix("/v1")
-        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._timeout = httpx.Timeout(timeout, connect=CONNECT_SECONDS, pool=None)
+        self._wire = Wire(url, api_key=api_key, timeout=timeout)
         self._model = model
         self._native = False
         self._known: Capabilities | None = None
-        self._http: httpx.AsyncClient | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self.root = ""
         """Where the server loaded its model from, once it was asked."""
 
     @property
     def address(self) -> str:
         """Its URL."""
-        return self._url
+        return self._wire.address
 
     async def probe(self) -> Capabilities:
         """Ask what it can do; see ``Server``."""
         version = await self._version()
         card = await self._card()
         native, spans = await self._speaks_ids(card.name)
-        control = (await self._send(routes.Call(routes.IS_PAUSED))).status == 200
+        control = (await self._wire.send(routes.Call(routes.IS_PAUSED))).status == 200
         backend, rank, mode = None, 0, None
         if control:
-            info = await self._send(routes.Call(routes.INFO))
+            info = await self._wire.send(routes.Call(routes.INFO))
             backend, rank, mode = routes.read_info(info.content if info.status == 200 else None)
         await self._processed(card.name, native, mode)
         adapters = await self._has(routes.LOAD_ADAPTER) and (rank > 0 or not control)
-        metrics = await self._send(routes.Call(routes.METRICS))
+        metrics = await self._wire.send(routes.Call(routes.METRICS))
         self._native, self.root = native, card.root
         self._known = Capabilities(
             version=version,
@@ -119,7 +108,7 @@ class ServerClient:
     async def tokenize(self, text: str) -> tuple[int, ...] | None:
         """The server's own ids of a text, nothing added; ``None`` if it has no tokenizer."""
         known = self._known or await self.probe()
-        answer = await self._send(routes.tokenize(text, known.model))
+        answer = await self._wire.send(routes.tokenize(text, known.model))
         if answer.status in (*routes.ABSENT, 400, 500):
             return None
         return tuple(self._checked(answer)["tokens"])
@@ -185,20 +174,18 @@ class ServerClient:
 
     async def name_version(self, version: int) -> None:
         """The weights it has are from now on called ``version``; nothing happens where it keeps no versions."""
-        answer = await self._send(routes.name_version(version))
+        answer = await self._wire.send(routes.name_version(version), once=True)
         if answer.status not in routes.ABSENT:
             self._checked(answer)
 
     async def close(self) -> None:
         """Let go of connections; the server goes on."""
-        http, self._http = self._http, None
-        if http is not None and self._loop is asyncio.get_running_loop():
-            await http.aclose()
+        await self._wire.close()
 
     # -- asking what it can do ------------------------------------------------------------------------------------
 
     async def _version(self) -> str:
-        answer = await self._send(routes.Call(routes.VERSION))
+        answer = await self._wire.send(routes.Call(routes.VERSION))
         if answer.status in (404, 405):
             raise UsageError(
                 f"{self.address} answers, but is no vLLM server: it has no {routes.VERSION}. Start one with "
@@ -227,7 +214,7 @@ class ServerClient:
         """Whether it has the route that knows ids alone, and tells weight versions there."""
         prompt, sampling = PROBES[0], Sampling(max_tokens=1, seed=0)
         for native in (True, False):
-            answer = await self._send(routes.generate(prompt, sampling, model=model, native=native))
+            answer = await self._wire.send(routes.generate(prompt, sampling, model=model, native=native))
             if native and answer.status in routes.ABSENT:
                 continue
             content = self._checked(answer)
@@ -275,12 +262,12 @@ class ServerClient:
 
     async def _has(self, path: str) -> bool:
         """Whether a POST route exists: to a GET it then says "method not allowed" rather than "not found"."""
-        return (await self._send(routes.Call(path))).status == 405
+        return (await self._wire.send(routes.Call(path))).status == 405
 
     # -- the wire ---------------------------------------------------------------------------------------------------
 
     async def _adapter(self, call: routes.Call, what: str) -> None:
-        answer = await self._send(call)
+        answer = await self._wire.send(call, once=True)
         if answer.status in (404, 405) and "adapter" not in reason(answer.content).lower():
             raise UsageError(
                 f"server {self.address} cannot change adapters while it runs; start it with --enable-lora and "
@@ -291,7 +278,7 @@ class ServerClient:
             raise UsageError(f"server {self.address} refuses {what} ({answer.status}): {said}")
 
     async def _control(self, call: routes.Call) -> Any:
-        answer = await self._send(call)
+        answer = await self._wire.send(call, once=True)
         if answer.status in (404, 405):
             path = call.path.partition("?")[0]
             raise UsageError(
@@ -301,7 +288,7 @@ class ServerClient:
         return self._checked(answer)
 
     async def _ask(self, call: routes.Call) -> Any:
-        return self._checked(await self._send(call))
+        return self._checked(await self._wire.send(call))
 
     def _checked(self, answer: Answer) -> Any:
         if 200 <= answer.status < 300:
@@ -310,36 +297,6 @@ class ServerClient:
 
     def _named(self, error: TurnwiseError) -> TurnwiseError:
         return type(error)(f"server {self.address}: {error}")
-
-    async def _send(self, call: routes.Call) -> Answer:
-        """Send and receive; whatever the network does is an ``InfrastructureError`` that names the address."""
-        http = self._connections()
-        try:
-            if call.body is None:
-                response = await http.get(call.path, headers=call.headers)
-            else:
-                response = await http.post(call.path, json=call.body, headers=call.headers)
-        except httpx.HTTPError as error:
-            said = str(error) or type(error).__name__
-            raise InfrastructureError(f"server {self.address} cannot be reached: {said}") from error
-        try:
-            return Answer(response.status_code, response.json())
-        except (json.JSONDecodeError, UnicodeDecodeError):
-            return Answer(response.status_code, response.text)
-
-    def _connections(self) -> httpx.AsyncClient:
-        loop = asyncio.get_running_loop()
-        if self._http is None or self._loop is not loop:
-            # Whatever an earlier loop left open went with it.
-            self._http = httpx.AsyncClient(
-                base_url=self._url,
-                headers=self._headers,
-                timeout=self._timeout,
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=256),
-                trust_env=False,  # a proxy of the surroundings between trainer and server is never wanted
-            )
-            self._loop = loop
-        return self._http
 
 
 def too_long(length: int, context_length: int) -> PromptTooLongError:

@@ -69,7 +69,9 @@ def test_wrong_imports_say_what_is_wrong(module: str, name: str, message: str) -
         ("oracel", "use oracle, random, null"),
         ("mixed:high", "a skill is a number"),
         ("mixed:1.5", "probabilities in"),
-        ("http://localhost:8000", "over HTTP are not supported yet"),
+        ("http://127.0.0.1:9", "http://127.0.0.1:9 cannot be reached"),
+        ("http://", "must look like http://host:port"),
+        ("http://127.0.0.1:9,http://127.0.0.1:9", "named once"),
         ("runs/none/model", "there is no model at runs/none/model"),
     ],
 )

@@ -1,0 +1,59 @@
+"""Whether a tokenizer is the one that a server's model was trained with."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from ...errors import ContractError, ModelError
+from ..policy import Sampling
+from .answers import shortened
+from .client import ServerClient
+
+TEXTS = 12
+LETTERS = "aabcdeghilnorstuAEIRT  \n\t.,:;!?'\"(){}[]<>|/\\=+-*_#@0123456789éßñΩж中文🙂"
+
+
+async def check_tokenizer(server: ServerClient, tokenizer: Any, *, source: str) -> None:
+    """Compare a tokenizer with the server's own on texts that are mostly noise, control tokens among them.
+
+    Where the server has no tokenizer (``--skip-tokenizer-init``) or no route for it, the largest id must be one that
+    its model has an embedding for.
+
+    Args:
+        server: what is asked.
+        tokenizer: of Hugging Face.
+        source: where the tokenizer is from, for messages.
+
+    Raises:
+        ModelError: it is another one.
+    """
+    for text in texts(tokenizer):
+        there = await server.tokenize(text)
+        if there is None:
+            await _largest_id(server, tokenizer, source)
+            return
+        here = tuple(tokenizer.encode(text, add_special_tokens=False))
+        if here != there:
+            raise ModelError(
+                f"the tokenizer of {source} is not that of server {server.address}: {text!r} is {shortened(here)} "
+                f"here and {shortened(there)} there; use the tokenizer of the model that it serves"
+            )
+
+
+def texts(tokenizer: Any) -> list[str]:
+    """What is compared: the same for the same tokenizer, every time."""
+    rng = random.Random(0)
+    words = [" the", " look", "ing", *LETTERS, *map(str, tokenizer.all_special_tokens)]
+    return ["".join(rng.choice(words) for _ in range(rng.randint(1, 40))) for _ in range(TEXTS)]
+
+
+async def _largest_id(server: ServerClient, tokenizer: Any, source: str) -> None:
+    largest = len(tokenizer) - 1
+    try:
+        await server.generate([largest], Sampling(max_tokens=1, seed=0))
+    except ContractError as error:
+        raise ModelError(
+            f"the tokenizer of {source} has ids up to {largest}, which the model of server {server.address} does not "
+            f"know; use the tokenizer of the model that it serves ({error})"
+        ) from None

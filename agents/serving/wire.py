@@ -1,0 +1,107 @@
+"""HTTP to one server: connections that live as long as their event loop, and errors that name the address."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+
+import httpx
+
+from ...errors import InfrastructureError, UsageError
+from .answers import Answer
+from .routes import Call
+
+CONNECT_SECONDS = 10.0
+KEEP_SECONDS = 3.0
+"""How long an idle connection is kept: shorter than the server's five, or it closes one just when it is used again."""
+KEPT = 256
+
+
+class Wire:
+    """Sends calls and receives answers.
+
+    Connections belong to the event loop that made them, so a wire may be used in one loop after another. Cancelling
+    ``send`` closes its connection, on which vLLM aborts the request.
+
+    Args:
+        url: e.g. ``http://127.0.0.1:8000``.
+        api_key: sent with every request, if the server asks for one.
+        timeout: the longest silence of a request, in seconds.
+
+    Raises:
+        UsageError: the URL is none.
+    """
+
+    def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 600.0) -> None:
+        try:
+            parsed = httpx.URL(url)
+        except httpx.InvalidURL as error:
+            raise UsageError(f"server {url!r} must look like http://host:port ({error})") from None
+        if parsed.scheme not in ("http", "https") or not parsed.host:
+            raise UsageError(f"server {url!r} must look like http://host:port")
+        self.address = str(parsed).rstrip("/").removesuffix("/v1")
+        self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._timeout = httpx.Timeout(timeout, connect=CONNECT_SECONDS, pool=None)
+        self._clients: dict[bool, httpx.AsyncClient] = {}
+        self._open: AsyncGenerator[None, None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def send(self, call: Call, *, once: bool = False) -> Answer:
+        """Send and receive.
+
+        Args:
+            call: what to send.
+            once: over a connection of its own: a kept one may be closed by the server just as it is used again, and
+                what must not happen twice cannot simply be sent again.
+
+        Raises:
+            InfrastructureError: the network failed, or nothing came for too long.
+        """
+        http = (await self._connections())[once]
+        try:
+            if call.body is None:
+                response = await http.get(call.path, headers=call.headers)
+            else:
+                response = await http.post(call.path, json=call.body, headers=call.headers)
+        except httpx.HTTPError as error:
+            said = str(error) or type(error).__name__
+            raise InfrastructureError(f"server {self.address} cannot be reached: {said}") from error
+        try:
+            return Answer(response.status_code, response.json())
+        except (json.JSONDecodeError, UnicodeDecodeError):
+            return Answer(response.status_code, response.text)
+
+    async def close(self) -> None:
+        """Let go of connections; the next call makes new ones."""
+        opened, self._open, self._clients = self._open, None, {}
+        if opened is not None and self._loop is asyncio.get_running_loop():
+            await opened.aclose()
+
+    async def _connections(self) -> dict[bool, httpx.AsyncClient]:
+        loop = asyncio.get_running_loop()
+        if not self._clients or self._loop is not loop:
+            clients = {False: self._client(KEPT), True: self._client(0)}
+            # What an earlier loop left open was closed with it.
+            self._clients, self._loop, self._open = clients, loop, _open_in_this_loop(*clients.values())
+            await anext(self._open)
+            return clients
+        return self._clients
+
+    def _client(self, kept: int) -> httpx.AsyncClient:
+        return httpx.AsyncClient(
+            base_url=self.address,
+            headers=self._headers,
+            timeout=self._timeout,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=kept, keepalive_expiry=KEEP_SECONDS),
+            trust_env=False,  # a proxy of the surroundings between trainer and server is never wanted
+        )
+
+
+async def _open_in_this_loop(*clients: httpx.AsyncClient) -> AsyncGenerator[None, None]:
+    """Closes connections when their event loop ends, which shuts down the generators that it knows."""
+    try:
+        yield
+    finally:
+        for client in clients:
+            await client.aclose()
