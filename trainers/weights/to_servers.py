@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -18,6 +18,7 @@ from .diagnosis import Answers, diagnose, moved
 from .questions import Kind, Question, Questions, answered
 from .transfer import Fleet, Transport
 
+T = TypeVar("T")
 Heard = Sequence[Sequence[tuple[Question, Served]]]
 """By replica: what it was asked, and what it said."""
 
@@ -67,11 +68,11 @@ class ToServers:
         """
         # All processes have to gather at once; a single one holds them whole already.
         weights: Mapping[str, Tensor] = unsharded(dict(self.model.state_dict()))
-        heard = await led(self.world, lambda: _to_its_end(self._sync(weights, version)))
-        answers = [{asked.kind: answered(self.model, asked, served) for asked, served in said} for said in heard]
+        before, after = await led(self.world, lambda: _to_its_end(self._sync(weights, version)))
+        were, are = self._scored(before), self._scored(after)
 
         async def judge() -> None:
-            self._judge(version, answers)
+            self._judge(version, were, are)
 
         await led(self.world, judge)
 
@@ -80,14 +81,19 @@ class ToServers:
         if self.transport is not None and self._open:
             await self.transport.close()
 
-    async def _sync(self, weights: Mapping[str, Tensor], version: int) -> Heard:
+    def _scored(self, heard: Heard) -> list[Answers]:
+        return [{asked.kind: answered(self.model, asked, served) for asked, served in said} for said in heard]
+
+    async def _sync(self, weights: Mapping[str, Tensor], version: int) -> tuple[Heard, Heard]:
+        """Send; what the servers said before they ever were sent anything (otherwise nothing), and what they say."""
         transport, fleet = self.transport, self.fleet
         assert transport is not None
         assert fleet is not None
+        before: Heard = []
         if not self._open:
             await transport.init()
             self._open = True
-            await self._ask(transport)  # so that caches are warm before anything changes
+            before = await self._ask(transport)  # caches are then warm before anything changes
         if transport.whole and adapted(self.model):
             weights = merged(self.model, weights)
         began = time.perf_counter()
@@ -98,14 +104,14 @@ class ToServers:
         await fleet.begin_version(version, adapter=transport.adapter, on=transport.ready)
         await transport.resume()
         going = time.perf_counter()
-        heard = await self._ask(transport)
+        after = await self._ask(transport)
         self.metrics = {
             "sync/export_seconds": staged - began,
             "sync/paused_seconds": going - staged,
             "sync/canary_seconds": time.perf_counter() - going,
             "sync/replicas": float(len(transport.ready)),
         }
-        return heard
+        return before, after
 
     async def _ask(self, transport: Transport) -> Heard:
         """Ask all replicas everything at once."""
@@ -119,7 +125,7 @@ class ToServers:
             for replica in range(len(transport.ready))
         ]
 
-    def _judge(self, version: int, answers: Sequence[Answers]) -> None:
+    def _judge(self, version: int, before: Sequence[Answers], after: Sequence[Answers]) -> None:
         """Hold every replica to what the trainer's model says.
 
         Raises:
@@ -127,8 +133,10 @@ class ToServers:
         """
         assert self.transport is not None
         tolerance = self.questions.tolerance
-        for server, now in zip(self.transport.ready, answers, strict=True):
-            address = server.address
+        addresses = [server.address for server in self.transport.ready]
+        if len(before) == len(addresses):  # unless one was lost in between
+            self._last = dict(zip(addresses, before, strict=True))
+        for address, now in zip(addresses, after, strict=True):
             last = self._last.get(address)
             found = diagnose(now, last, version=version, tolerance=tolerance)
             if found is not None:
@@ -136,11 +144,11 @@ class ToServers:
             # Steps too small to tell from noise add up: the next one is held against the same earlier answers.
             if last is None or moved(now, last, tolerance):
                 self._last[address] = now
-        gaps = [answer.gap for now in answers for kind, answer in now.items() if kind is not Kind.BARE]
+        gaps = [answer.gap for now in after for kind, answer in now.items() if kind is not Kind.BARE]
         self.metrics["sync/canary_gap_max"] = max(gaps, default=0.0)
 
 
-async def _to_its_end(sync: Coroutine[Any, Any, Heard]) -> Heard:
+async def _to_its_end(sync: Coroutine[Any, Any, T]) -> T:
     """Await a sync to its end: an interruption within would leave servers paused."""
     task = asyncio.ensure_future(sync)
     try:

@@ -1,0 +1,361 @@
+"""Weights to servers: they arrive by every transport, and every way in which they may not is named."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import errno
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from turnwise import Sampling
+from turnwise.agents.serving.served import ServedPolicy
+from turnwise.agents.serving.server import Pause
+from turnwise.errors import ContractError, InfrastructureError, ModelError, UsageError
+from turnwise.trainers.learning.lora import LoraConfig, attach
+from turnwise.trainers.weights import exchange as exchange_module
+from turnwise.trainers.weights.adapter import Adapter
+from turnwise.trainers.weights.diagnosis import Cause
+from turnwise.trainers.weights.exchange import Exchange
+from turnwise.trainers.weights.native import Files, Native
+from turnwise.trainers.weights.questions import Kind, Questions
+from turnwise.trainers.weights.reload import Reload
+from turnwise.trainers.weights.to_servers import ToServers
+
+from .fake import ANY, FakeServer, nano, nudge, tokenizer
+
+WORDS: Any = tokenizer()
+LORA = LoraConfig(rank=2, alpha=4.0)
+SAMPLING = Sampling(max_tokens=6, seed=3)
+
+
+def questions(temperature: float = 0.7) -> Questions:
+    return Questions.of(WORDS, context_length=512, temperature=temperature, dtypes=["float32"])
+
+
+class Stage:
+    """A learner's model, servers, and the transfer between them."""
+
+    def __init__(
+        self,
+        folder: Path,
+        how: str = "native",
+        *,
+        sabotage: str = "",
+        mode: Pause = Pause.KEEP,
+        replicas: int = 1,
+        tied: bool = False,
+        **can: Any,
+    ) -> None:
+        self.model = nano(WORDS, tied=tied)
+        self.servers = [
+            FakeServer(self.model, WORDS, sabotage, replace(ANY, **can), address=f"fake:{n}", lora=LORA)
+            for n in range(1, replicas + 1)
+        ]
+        if how == "adapter":
+            attach(self.model, LORA)
+        self.policy = ServedPolicy(self.servers, patience=1.0)
+        self.exchange = Exchange(folder / "exchange")
+        self.transport = self._transport(how, mode)
+        self.transfer = ToServers(self.policy, self.transport, self.model, questions())
+
+    def _transport(self, how: str, mode: Pause) -> Native | Reload | Adapter:
+        if how == "native":
+            return Native(self.policy, Files(self.exchange), mode=mode, timeout=5)
+        if how == "reload":
+            return Reload(self.policy, self.exchange, mode=mode, timeout=5)
+        base = {"path": "base", "digest": ""}
+        return Adapter(self.policy, self.exchange, self.model, rank=2, base=base, mode=mode, timeout=5)
+
+    def sabotage(self, how: str) -> None:
+        for server in self.servers:
+            server.sabotage = how
+
+
+@pytest.mark.parametrize("mode", list(Pause))
+@pytest.mark.parametrize("how", ["native", "reload", "adapter"])
+async def test_weights_arrive_at_every_replica(tmp_path: Path, how: str, mode: Pause) -> None:
+    stage = Stage(tmp_path, how, mode=mode, replicas=2)
+    prompt = tuple(WORDS.encode("what is the answer"))
+    said = []
+    for version in range(4):
+        await stage.transfer.send(version)
+        completion = await stage.policy.generate(prompt, SAMPLING)
+        assert set(completion.versions) == {version}
+        said.append(completion)
+        nudge(stage.model, seed=version + 1)
+    assert len({one.logprobs for one in said}) == 4, "each version says something else"
+    assert stage.transfer.metrics["sync/canary_gap_max"] < 1e-4
+    assert stage.transfer.metrics["sync/replicas"] == 2
+    for server in stage.servers:
+        assert not server.paused
+        assert server.log.count("reset") == 4, "the prefix cache is reset in every path"
+        assert len(server.adapters) <= (2 if mode is Pause.KEEP else 1), "old adapters are unloaded"
+        assert len(set(server.loaded)) == (4 if how == "adapter" else 0)
+    left = [path.name for path in stage.exchange.folder.iterdir() if path.is_dir()]
+    assert len(left) <= {"native": 0, "reload": 1, "adapter": 2}[how], f"old files are removed, not {left}"
+    await stage.transfer.close()
+    assert not any(server.adapters for server in stage.servers)
+
+
+@pytest.mark.parametrize(
+    ("how", "sabotage", "cause"),
+    [
+        ("native", "ignores the update", Cause.NOT_APPLIED),
+        ("native", "ignores and says so", Cause.NOT_SENT),
+        ("native", "applies old weights", Cause.NOT_APPLIED),
+        ("native", "keeps its cache", Cause.CACHED),
+        ("native", "keeps its output embedding", Cause.OTHER_WEIGHTS),
+        ("native", "wrong log-probabilities", Cause.LOGPROBS),
+        ("native", "ignores the temperature", Cause.LOGPROBS),
+        ("native", "rounds", Cause.NUMERICS),
+        ("native", "retokenizes the prompt", Cause.RETOKENIZED),
+        ("native", "retokenizes the prompt and says so", Cause.RETOKENIZED),
+        ("native", "retokenizes the answer", Cause.RETOKENIZED),
+        ("native", "truncates the prompt", Cause.TRUNCATED),
+        ("native", "truncates the prompt and says so", Cause.TRUNCATED),
+        ("native", "cuts the answer", Cause.TRUNCATED),
+        ("native", "misnames", Cause.MISNAMED),
+        ("reload", "ignores the update", Cause.NOT_APPLIED),
+        ("reload", "keeps its cache", Cause.CACHED),
+        ("adapter", "drops the adapter", Cause.ADAPTER_DROPPED),
+    ],
+)
+async def test_sabotage_is_detected_and_named(tmp_path: Path, how: str, sabotage: str, cause: Cause) -> None:
+    stage = Stage(tmp_path, how)
+    await stage.transfer.send(0)
+    nudge(stage.model)
+    await stage.transfer.send(1)
+    stage.sabotage(sabotage)
+    nudge(stage.model, seed=2)
+    with pytest.raises(
+        ContractError, match=f"^weights of version 2 are not what fake:1 serves: {cause.value}: "
+    ) as told:
+        await stage.transfer.send(2)
+    assert "What to do: " in str(told.value)
+
+
+@pytest.mark.parametrize("sabotage", ["ignores the update", "ignores and says so", "applies old weights"])
+async def test_steps_far_below_the_tolerance_are_missed_when_they_do_not_arrive(tmp_path: Path, sabotage: str) -> None:
+    stage = Stage(tmp_path, sabotage=sabotage)
+    await stage.transfer.send(0)
+
+    async def learn() -> None:
+        for version in range(1, 30):
+            nudge(stage.model, size=2e-6, seed=version)
+            await stage.transfer.send(version)
+
+    with pytest.raises(ContractError, match=r"not (sent|applied): since the version before"):
+        await learn()
+    gap = max(answer.gap for answers in stage.transfer._last.values() for answer in answers.values())
+    assert gap < questions().tolerance, "the tolerance alone would have let them pass"
+
+
+async def test_a_server_of_another_model_is_named_before_it_is_trained_against(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, sabotage="ignores the update")
+    stage.servers[0].model = nano(WORDS, seed=9)
+    with pytest.raises(ContractError, match="not applied: it answers exactly as it did before the update"):
+        await stage.transfer.send(0)
+
+
+async def test_weights_that_did_not_change_are_no_reason_to_stop(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    for version in (0, 0, 1, 2):
+        await stage.transfer.send(version)
+
+
+async def test_the_temperature_of_the_run_is_what_log_probabilities_are_held_to(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, sabotage="ignores the temperature")
+    stage.transfer.questions = questions(1.0)
+    await stage.transfer.send(0)
+    stage.transfer.questions = questions(0.7)
+    with pytest.raises(ContractError, match=r"only at temperature 0\.7 they are wrong"):
+        await stage.transfer.send(0)
+
+
+async def test_a_stale_cache_is_caught_at_the_very_first_sync(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, sabotage="keeps its cache")
+    nudge(stage.model)
+    with pytest.raises(ContractError, match=r"serves: cached: 2\d\d tokens of the prompt came from its cache"):
+        await stage.transfer.send(0)
+
+
+@pytest.mark.parametrize("how", ["native", "reload"])
+async def test_a_tied_output_embedding_is_sent(tmp_path: Path, how: str) -> None:
+    stage = Stage(tmp_path, how, tied=True)
+    assert stage.model.config.tie_word_embeddings
+    nudge(stage.model)
+    await stage.transfer.send(1)
+    assert {"lm_head.weight", "model.embed_tokens.weight"} <= set(stage.servers[0].before)
+
+
+async def test_adapters_go_merged_where_the_server_takes_whole_weights(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, "native")
+    attach(stage.model, LORA)
+    for version in range(2):
+        await stage.transfer.send(version)
+        nudge(stage.model)
+
+
+async def test_weights_are_written_in_files_of_a_size_and_as_the_servers_hold_them(tmp_path: Path) -> None:
+    model = nano(WORDS, tied=True)
+    seen: dict[str, torch.dtype] = {}
+    exchange = Exchange(tmp_path / "x", dtype=torch.bfloat16, chunk=5000, there=Path("/mnt/there"))
+    assert exchange.write("v1", model.state_dict()) == Path("/mnt/there/v1")
+    files = sorted((tmp_path / "x" / "v1").iterdir())
+    assert len(files) > 3
+    for file in files:
+        seen |= {name: value.dtype for name, value in load_file(file).items()}
+    assert seen.keys() == model.state_dict().keys()
+    assert set(seen.values()) == {torch.bfloat16}
+
+
+async def test_a_full_disk_is_one_line_and_the_servers_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(tmp_path)
+    await stage.transfer.send(0)
+
+    def full(tensors: Any, path: Path, **_: Any) -> None:
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(exchange_module, "save_file", full)
+    with pytest.raises(ModelError, match=r"cannot be written to the exchange folder .*No space left.*resume=true"):
+        await stage.transfer.send(1)
+    assert not list(stage.exchange.folder.rglob("*.safetensors")), "nothing of what was begun is left"
+    assert not stage.servers[0].paused
+    assert set((await stage.policy.generate((5, 6), SAMPLING)).versions) == {0}
+    monkeypatch.undo()
+    await stage.transfer.send(1)
+
+
+async def test_what_does_not_fit_is_known_before_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exchange = Exchange(tmp_path / "x")
+    usage = type("Usage", (), {"free": 100})
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
+    with pytest.raises(ModelError, match="400 bytes are needed and 100 are free"):
+        exchange.write("v", {"w": torch.zeros(100)})
+
+
+async def test_what_a_killed_trainer_left_behind_is_cleared(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, "adapter")
+    for version in range(2):
+        await stage.transfer.send(version)
+        nudge(stage.model, seed=version)
+    (server,) = stage.servers
+    left = set(server.adapters)
+    again = Stage(tmp_path, "adapter")  # the process after it, which knows nothing but the folder
+    again.servers[0].adapters = server.adapters
+    await again.transfer.send(2)
+    assert left.isdisjoint(again.servers[0].adapters)
+    assert len(list(again.exchange.folder.glob("turnwise-*"))) == 1
+
+
+async def test_an_update_that_a_killed_trainer_left_open_is_closed_and_paused_servers_go_on(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    (server,) = stage.servers
+    server.updating = True
+    await server.pause(Pause.KEEP)
+    await asyncio.wait_for(stage.transfer.send(3), 30)
+    assert not server.paused
+
+
+async def test_a_replica_that_dies_is_left_out_and_the_run_goes_on(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, replicas=2)
+    await stage.transfer.send(0)
+    stage.servers[1].dead = True
+    nudge(stage.model)
+    await stage.transfer.send(1)
+    assert stage.transfer.metrics["sync/replicas"] == 1
+    assert {v for n in range(8) for v in (await stage.policy.generate((5, n), SAMPLING, session=str(n))).versions} == {
+        1
+    }
+    stage.servers[1].dead = False
+    stage.servers[1].can = replace(ANY, started=2.0)
+    for _ in range(2):  # the first finds out that it is back
+        nudge(stage.model, seed=5)
+        await stage.transfer.send(2)
+        await asyncio.sleep(0.3)
+        await asyncio.gather(*(stage.policy.generate((5, n), SAMPLING, session=str(n)) for n in range(8)))
+    assert stage.transfer.metrics["sync/replicas"] == 2
+
+
+async def test_when_the_last_server_is_gone_the_error_names_it_and_the_way_on(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    await stage.transfer.send(0)
+    stage.servers[0].dead = True
+    with pytest.raises(InfrastructureError, match=r"no server of the policy is there.*resume=true"):
+        await stage.transfer.send(1)
+
+
+@pytest.mark.parametrize(
+    ("how", "can", "said"),
+    [
+        ("native", {"transfer": None}, "was started without weight transfer"),
+        ("native", {"transfer": "nccl"}, "with the backend 'nccl'"),
+        ("reload", {"reload": False}, "cannot read a checkpoint anew"),
+        ("adapter", {"adapters": False}, "loads no adapters while it runs"),
+        ("adapter", {"max_rank": 1}, r"takes adapters up to rank 1, and lora\.rank = 2"),
+        ("native", {"control": False}, "without its development mode"),
+        ("native", {"version_spans": False}, "does not tell which weights sampled which token"),
+    ],
+)
+async def test_a_server_that_cannot_do_it_is_refused_in_words(
+    tmp_path: Path, how: str, can: dict[str, Any], said: str
+) -> None:
+    stage = Stage(tmp_path, how, **can)
+    with pytest.raises(UsageError, match=said):
+        await stage.transfer.send(0)
+
+
+async def test_servers_that_name_no_versions_are_told_from_one_another_by_the_ledger(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, sabotage="names no version", mode=Pause.ABORT, version_spans=False)
+    for version in range(3):
+        await stage.transfer.send(version)
+        assert set((await stage.policy.generate((5, 6), SAMPLING)).versions) == {version}
+        nudge(stage.model, seed=version)
+
+
+async def test_an_interruption_within_a_sync_leaves_servers_that_go_on(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    await stage.transfer.send(0)
+    (server,) = stage.servers
+    nudge(stage.model)
+    sending = asyncio.create_task(stage.transfer.send(1))
+    while not server.paused:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    assert server.log[-1] == "resume"
+    assert server.version == 1
+
+
+async def test_a_server_that_hangs_is_named(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.transport.timeout = 0.05
+    stage.servers[0].start_update = lambda: asyncio.sleep(60)  # type: ignore[method-assign]
+    with pytest.raises(InfrastructureError, match=r"fake:1 did not start an update within 0\.05 s"):
+        await stage.transfer.send(0)
+
+
+def test_long_questions_are_longer_than_a_block_of_any_cache_and_short_ones_shorter() -> None:
+    asked = {each.kind: each for each in questions().asked(1, adapter=True)}
+    assert len(asked[Kind.WARM].prompt_ids) > 256
+    assert len(asked[Kind.SHORT].prompt_ids) < 16 > len(asked[Kind.PLAIN].prompt_ids)
+    assert asked[Kind.FRESH] != {each.kind: each for each in questions().asked(2)}[Kind.FRESH]
+    short = Questions.of(WORDS, context_length=20, temperature=1.0, dtypes=["float32"])
+    assert all(len(q.prompt_ids) + q.sampling.max_tokens <= 20 for q in short.asked(1)), "within a small context, too"
+
+
+def test_a_copy_is_what_a_fake_serves() -> None:
+    model = nano(WORDS)
+    server = FakeServer(model, WORDS)
+    before = copy.deepcopy(server.model.state_dict())
+    nudge(model)
+    assert all(torch.equal(before[name], value) for name, value in server.model.state_dict().items())
