@@ -94,6 +94,7 @@ class Wire:
             headers=self._headers,
             timeout=self._timeout,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=kept, keepalive_expiry=KEEP_SECONDS),
+            verify=self.address.startswith("https"),
             trust_env=False,  # a proxy of the surroundings between trainer and server is never wanted
         )
 

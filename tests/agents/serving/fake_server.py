@@ -22,6 +22,8 @@ from safetensors.torch import load_file
 from turnwise.agents.policy import Completion, Finish, Sampling
 from turnwise.agents.transformers_policy import TransformersPolicy
 
+from .helpers import merged
+
 SABOTAGE = {
     "retokenizes the prompt": "decodes and encodes what it is to read, and says so",
     "retokenizes silently": "the same, and claims to have read what was sent",
@@ -117,7 +119,7 @@ class FakeServer:
         self.most_at_once = 0
         self.aborted = 0
         self.port = 0
-        self._at_once = 0
+        self.at_once = 0
         self._thread: threading.Thread | None = None
 
     @property
@@ -147,6 +149,11 @@ class FakeServer:
         self._thread = None
 
     kill = stop
+
+    @property
+    def under_way(self) -> int:
+        """Tokens sampled so far for requests that are not answered yet."""
+        return sum(len(request.row.tokens) for request in self._engine._running)
 
     def calls(self, path: str) -> list[Any]:
         """The bodies of the requests to a path so far."""
@@ -307,15 +314,15 @@ class FakeServer:
         return {"choices": [choice | {"token_ids": made.ids, "prompt_token_ids": read}], "usage": made.usage}
 
     async def _generate(self, prompt: list[int], how: Mapping[str, Any], name: str | None) -> tuple[Made, Any]:
-        self._at_once += 1
-        self.most_at_once = max(self.most_at_once, self._at_once)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
         try:
             await self._misbehave()
-            await self._open.wait()
             await asyncio.sleep(self.delay)
+            await self._open.wait()
             return await self._sampled(prompt, how, name)
         finally:
-            self._at_once -= 1
+            self.at_once -= 1
 
     async def _sampled(self, prompt: list[int], how: Mapping[str, Any], name: str | None) -> tuple[Made, Any]:
         engine, read = self._engine_for(name), list(prompt)
@@ -448,16 +455,13 @@ class FakeServer:
         return {"success": True}
 
     async def _load_adapter(self, body: Any, query: Any) -> Any:
-        from peft import PeftModel
-
         folder = Path(body["lora_path"])
         if not (folder / "adapter_config.json").is_file():
             raise Refused(404, f"Loading lora {body['lora_name']} failed: No adapter found for {folder}")
         rank = json.loads((folder / "adapter_config.json").read_text())["r"]
         if rank > self.max_rank:
             raise Refused(500, f"LoRA rank {rank} is greater than max_lora_rank {self.max_rank}.")
-        merged = PeftModel.from_pretrained(copy.deepcopy(self._engine.model), str(folder)).merge_and_unload()
-        self._adapters[body["lora_name"]] = Engine(merged, self._engine.version)
+        self._adapters[body["lora_name"]] = Engine(merged(self._engine.model, folder), self._engine.version)
         return "Success"
 
     async def _unload_adapter(self, body: Any, query: Any) -> Any:
