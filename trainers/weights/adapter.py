@@ -95,6 +95,7 @@ class Adapter(Replicas):
         """See ``Transport``."""
         if self.mode is Pause.KEEP:
             await self.fleet.settle()  # with the version before the one that serves
+            self._ready = await self.fleet.roll_call()
         else:
             await super().pause()
         await self._retire(self._loaded[:-1])
@@ -102,7 +103,6 @@ class Adapter(Replicas):
     async def send(self, weights: Mapping[str, Tensor], version: int) -> None:
         """See ``Transport``."""
         name = self._staged
-        self._ready = self.fleet.live
         self._loaded.append(name)
         self._note()
         try:

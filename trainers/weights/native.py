@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -72,6 +72,7 @@ class Native(Replicas):
     def __init__(self, fleet: Fleet, backend: Backend, *, mode: Pause = Pause.KEEP, timeout: float = 600.0) -> None:
         super().__init__(fleet, mode=mode, timeout=timeout)
         self.backend = backend
+        self._met: tuple[Server, ...] = ()
 
     async def init(self) -> None:
         """See ``Transport``."""
@@ -84,7 +85,16 @@ class Native(Replicas):
                     f"server {address} was started {started}, and here {wanted!r} is wanted: start it with "
                     f'--weight-transfer-config \'{{"backend": "{wanted}"}}\', or set server.transfer = reload'
                 )
-        await self._meet(self.ready)
+        self._met = self.ready
+        place = {server.address: number for number, server in enumerate(self._met)}
+        await _both(
+            self.each(
+                "begin a weight transfer",
+                self._met,
+                lambda server: server.init_transfer(self.backend.init_info(place[server.address])),
+            ),
+            self.backend.join(),
+        )
 
     async def stage(self, weights: Mapping[str, Tensor], version: int) -> None:
         """See ``Transport``."""
@@ -92,30 +102,17 @@ class Native(Replicas):
 
     async def send(self, weights: Mapping[str, Tensor], version: int) -> None:
         """See ``Transport``."""
-        there = self.fleet.live
-        if not self.backend.shared and [*there] != [*self.ready]:
+        if not self.backend.shared and self.ready != self._met:
             raise InfrastructureError(
                 f"the backend {self.backend.name!r} cannot go on with other servers than it began with; once all are "
                 "back, continue the run with resume=true"
             )
-        self._ready = there
         info = self.backend.update_info(weights)
         await self.every("start an update", _begin)
         await _both(self.every("take an update", lambda server: server.update(info)), self.backend.stream(weights))
         await self.every("finish an update", lambda server: server.finish_update(version))
         await self.forget()
         self.backend.done()
-
-    async def _meet(self, servers: Sequence[Server]) -> None:
-        place = {server.address: number for number, server in enumerate(servers)}
-        await _both(
-            self.each(
-                "begin a weight transfer",
-                servers,
-                lambda server: server.init_transfer(self.backend.init_info(place[server.address])),
-            ),
-            self.backend.join(),
-        )
 
     async def close(self) -> None:
         """See ``Transport``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
 
@@ -105,7 +105,7 @@ class Questions:
 
     words: tuple[int, ...]
     plain: tuple[int, ...]
-    length: int
+    length: int = 2 * BLOCK + SHORT
     answer: int = ANSWER
     temperature: float = 1.0
     tolerance: float = TOLERANCES["float32"]
@@ -118,21 +118,23 @@ class Questions:
 
         Args:
             tokenizer: the model's.
-            context_length: the least of what the servers and the model hold.
+            context_length: of the model.
             temperature: of the run's sampling; 0 counts as 1.
             dtypes: precisions of the weights on both sides; the coarsest sets the tolerance.
         """
         special = set(tokenizer.all_special_ids)
         words = tuple(token for token in range(len(tokenizer)) if token not in special)
-        answer = max(1, min(ANSWER, context_length // 4))
         return cls(
             words or tuple(range(len(tokenizer))),
             tuple(tokenizer.encode(CANARY))[:SHORT] or words[:1],
-            max(1, min(2 * BLOCK + SHORT, context_length - answer)),
-            answer,
-            temperature or 1.0,
-            max(TOLERANCES[dtype] for dtype in dtypes),
-        )
+            temperature=temperature or 1.0,
+            tolerance=max(TOLERANCES[dtype] for dtype in dtypes),
+        ).within(context_length)
+
+    def within(self, context_length: int) -> Self:
+        """The same, short enough for a context of so many tokens."""
+        answer = max(1, min(self.answer, context_length // 4))
+        return replace(self, answer=answer, length=max(1, min(self.length, context_length - answer)))
 
     def asked(self, count: int, *, adapter: bool = False) -> tuple[Question, ...]:
         """The questions after one sync.

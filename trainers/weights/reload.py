@@ -51,7 +51,6 @@ class Reload(Replicas):
     async def send(self, weights: Mapping[str, Tensor], version: int) -> None:
         """See ``Transport``."""
         folder = self.exchange.seen(self._staged)
-        self._ready = self.fleet.live
         await self.every("load a checkpoint", lambda server: server.reload(folder))
         await self.forget()
         old, self._loaded = self._loaded, self._staged

@@ -44,6 +44,11 @@ class Replicas:
         """See ``Transport``."""
         return None
 
+    @property
+    def context_length(self) -> int:
+        """See ``Transport``."""
+        return min(can.context_length for can in self.can.values())
+
     async def each(self, what: str, servers: Iterable[Server], call: Callable[[Server], Awaitable[T]]) -> list[T]:
         """Ask servers at once, and wait for all of them also where one fails.
 
@@ -93,6 +98,7 @@ class Replicas:
     async def pause(self) -> None:
         """See ``Transport``."""
         await self.fleet.pause(self.mode)
+        self._ready = self.fleet.live
 
     async def forget(self) -> None:
         """Have all that are ready drop their prefix caches: what these hold is of old weights."""

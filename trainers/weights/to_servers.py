@@ -93,6 +93,7 @@ class ToServers:
         if not self._open:
             await transport.init()
             self._open = True
+            self.questions = self.questions.within(transport.context_length)
             before = await self._ask(transport)  # caches are then warm before anything changes
         if transport.whole and adapted(self.model):
             weights = merged(self.model, weights)

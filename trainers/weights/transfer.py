@@ -47,6 +47,10 @@ class Fleet(Protocol):
         """Stop sampling everywhere."""
         ...
 
+    async def roll_call(self) -> tuple[Server, ...]:
+        """The replicas that are there to be sent weights."""
+        ...
+
     async def begin_version(
         self, version: int, *, adapter: str | None = None, on: Collection[Server] | None = None
     ) -> None:
@@ -82,6 +86,11 @@ class Transport(Protocol):
     @property
     def adapter(self) -> str | None:
         """The adapter that requests have to name to get that version; ``None`` without one."""
+        ...
+
+    @property
+    def context_length(self) -> int:
+        """The most tokens of prompt and action together, once it is known."""
         ...
 
     async def init(self) -> None:
