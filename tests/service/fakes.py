@@ -49,6 +49,16 @@ def program(path: Path, source: str) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", str(path))
 
 
+def spelt(text: str) -> tuple[int, ...]:
+    """The ids of a text."""
+    return tuple(BYTES.encode(text, add_special_tokens=False))
+
+
+def text_of(ids: Sequence[int]) -> str:
+    """The text of ids, control tokens included."""
+    return str(BYTES.decode(list(ids)))
+
+
 class Speaker:
     """A policy that answers a prompt with the text that ``reply`` makes of the prompt's text.
 
@@ -61,7 +71,7 @@ class Speaker:
         self.asked: list[tuple[tuple[int, ...], Sampling]] = []
         self.said: list[Completion] = []
         self.hold: asyncio.Event | None = None
-        self.begun = asyncio.Event()
+        self.begun, self.stopped = asyncio.Event(), asyncio.Event()
         self.cancelled = 0
         self.error: Exception | None = None
 
@@ -76,10 +86,10 @@ class Speaker:
                 await self.hold.wait()
             except asyncio.CancelledError:
                 self.cancelled += 1
+                self.stopped.set()
                 raise
-        text = self._reply(BYTES.decode(list(prompt_ids))) if callable(self._reply) else self._reply[number]
-        ids = tuple(BYTES.encode(text, add_special_tokens=False))
-        ids = ids[: sampling.max_tokens]
+        text = self._reply(text_of(prompt_ids)) if callable(self._reply) else self._reply[number]
+        ids = spelt(text)[: sampling.max_tokens]
         finish = self._finish
         if len(ids) == sampling.max_tokens:
             finish = Finish.LENGTH
