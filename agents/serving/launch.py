@@ -45,6 +45,9 @@ class ServerOptions(Config):
     """Requests that are decoded together; more wait."""
     kv_megabytes: int = pydantic.Field(default=100, ge=1)
     """Memory for cached keys and values."""
+    block: int | None = pydantic.Field(default=None, ge=1)
+    """Tokens per block of the cache: prefixes are shared in whole blocks. By default vLLM's own, 128 on a CPU (where
+    multiples of 32 do)."""
     transfer: str | None = None
     """Backend of native weight transfer: ``turnwise_files``, or one of vLLM's own on GPUs, e.g. ``nccl``."""
     max_rank: int = pydantic.Field(default=0, ge=0)
@@ -72,6 +75,8 @@ class ServerOptions(Config):
         words += ["--logprobs-mode", "processed_logprobs"]
         words += ["--generation-config", "vllm"]  # the model's own would filter (top-p) without anybody asking
         words += ["--disable-log-stats", "--disable-uvicorn-access-log", "--enable-prompt-tokens-details"]
+        if self.block:
+            words += ["--block-size", str(self.block)]
         if self.eager:
             words.append("--enforce-eager")
         if self.max_rank:

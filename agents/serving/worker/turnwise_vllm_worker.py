@@ -124,11 +124,8 @@ class FilesEngine(WeightTransferEngine[FilesInit, FilesUpdate]):
         paths = files_at(update_info.path)
         if self._wanted is None:
             self._wanted = shapes_of(files_at(str(self.model_config.model)))
-        tied = bool(getattr(self.model_config.hf_text_config, "tie_word_embeddings", False))
         tensors, metadata = read(paths)
-        check(tensors, self._wanted, tied=tied, where=update_info.path)
-        if tied and HEAD not in tensors:
-            tensors[HEAD] = tensors[next(name for name in tensors if name.endswith(EMBEDDING))]
+        tensors = completed(tensors, self._wanted, tied=ties(self.model_config), where=update_info.path)
         self._staged = tensors
         total = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
         seconds = time.perf_counter() - began
@@ -204,8 +201,15 @@ def read(paths: Sequence[Path]) -> tuple[dict[str, torch.Tensor], dict[str, str]
     return tensors, metadata
 
 
-def check(tensors: Mapping[str, torch.Tensor], wanted: Shapes, *, tied: bool, where: str) -> None:
-    """Hold an update to what the server was started with.
+def ties(model_config: Any) -> bool:
+    """Whether a model has one tensor for input and output embedding."""
+    return bool(getattr(model_config.hf_text_config, "tie_word_embeddings", False))
+
+
+def completed(
+    tensors: Mapping[str, torch.Tensor], wanted: Shapes, *, tied: bool, where: str
+) -> dict[str, torch.Tensor]:
+    """An update that vLLM may load: held to what the server was started with, and with both ends of tied embeddings.
 
     Args:
         tensors: what came.
@@ -230,6 +234,8 @@ def check(tensors: Mapping[str, torch.Tensor], wanted: Shapes, *, tied: bool, wh
         embedding = next((tensors[name] for name in tensors if name.endswith(EMBEDDING)), None)
         if embedding is None or not torch.equal(embedding, tensors[HEAD]):
             raise WeightsError(f"{where}: {HEAD} is not the input embedding, and the model served ties them")
+    head = {HEAD: next(tensors[name] for name in tensors if name.endswith(EMBEDDING))} if tied else {}
+    return head | dict(tensors)
 
 
 def _opened(path: Path) -> Any:

@@ -232,6 +232,8 @@ def test_options_become_arguments() -> None:
     assert words[words.index("--generation-config") + 1] == "vllm", "the model's own would bring in top-p"
     assert words[words.index("--max-lora-rank") + 1] == "8"
     assert "turnwise_files" in words[words.index("--weight-transfer-config") + 1]
+    small = ServerOptions(block=32).command("m", 5)
+    assert small[small.index("--block-size") + 1] == "32"
     assert words[-2:] == ["--dtype", "bfloat16"], "more arguments come last and win"
     plain = ServerOptions().command("m", 5)
     assert not {"--enable-lora", "--weight-transfer-config", "--worker-extension-cls"} & set(plain)

@@ -1,0 +1,251 @@
+"""vLLM in this process: a ``Server`` without HTTP, for one machine with one engine, and for weights from memory."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ...errors import InfrastructureError, UsageError
+from ..policy import Sampling
+from .client import too_long
+from .engine_calls import VllmEngine, version
+from .engine_thread import EngineThread, Request
+from .launch import FILES, ServerOptions
+from .server import Capabilities, Pause, Served
+
+
+class EngineServer:
+    """vLLM's engine in a thread of this process; a context manager that starts and stops it.
+
+    The thread alone touches the engine and takes one step at a time, so that a pause falls between two tokens, and
+    which weights sampled which token is known without asking. Ids go in and come out without a tokenizer.
+
+    ::
+
+        with EngineServer("runs/bc/model") as engine:
+            policy = ServedPolicy([engine])
+
+    ``Pause.KEEP`` freezes requests, which go on with new weights (and, unless ``reset_prefix_cache`` follows, with
+    keys and values of the old ones); ``WAIT`` lets them end; ``ABORT`` ends them with what they have. What is asked
+    meanwhile waits. New weights come in the four phases of native transfer, as ``{"path": …}`` like those of
+    ``turnwise_vllm_worker``, or as ``{"weights": state_dict}`` without leaving memory; they are held to the same
+    checks and are likewise all or nothing.
+
+    One engine per process: vLLM sets up torch.distributed for itself, so a trainer with process groups of its own
+    uses ``VllmProcess`` instead. What runs in the event loop shares the interpreter with the engine's thread.
+
+    Args:
+        model: the folder of a model.
+        options: how to start it; a port and a backend of transfer mean nothing here.
+
+    Raises:
+        UsageError: there is no model in that folder, or the options have arguments that only a server takes.
+    """
+
+    def __init__(self, model: Path | str, options: ServerOptions | None = None) -> None:
+        self.model = Path(model).expanduser().resolve()
+        if not (self.model / "config.json").is_file():
+            raise UsageError(f"cannot serve {model}: there is no config.json in it; name the folder of a model")
+        self.options = options or ServerOptions()
+        if self.options.extra:
+            raise UsageError(f"arguments {' '.join(self.options.extra)} are for a server; an engine here takes none")
+        self._thread = EngineThread(lambda: VllmEngine(self.model, self.options))
+        self._began = 0.0
+        self._count = 0
+        self._updating = False
+        self._staged: Mapping[str, Any] | None = None
+
+    @property
+    def address(self) -> str:
+        """It has none."""
+        return "in process"
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Load the model; some seconds.
+
+        Raises:
+            UsageError: vLLM is not installed here.
+            InfrastructureError: the engine cannot be made.
+        """
+        if self._thread.alive:
+            return self
+        try:
+            self._thread.start()
+        except ModuleNotFoundError as error:
+            raise UsageError(
+                f"vLLM is not installed here ({error}); scripts/install-vllm makes an environment with it"
+            ) from error
+        except Exception as error:
+            raise InfrastructureError(f"the engine for {self.model} cannot be made: {error}") from error
+        self._began = time.time()
+        return self
+
+    def stop(self) -> None:
+        """End it; requests under way fail."""
+        self._thread.stop()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    async def close(self) -> None:
+        """There are no connections to let go of; ``stop`` ends the engine."""
+
+    # -- sampling ---------------------------------------------------------------------------------------------------
+
+    async def probe(self) -> Capabilities:
+        """What it can do; nothing has to be tried."""
+        return Capabilities(
+            version=await self._thread.do(version),
+            model=self.options.name,
+            context_length=self.options.context_length,
+            control=True,
+            version_spans=True,
+            transfer=FILES,
+            reload=True,
+            adapters=self.options.max_rank > 0,
+            max_rank=self.options.max_rank,
+            started=self._began,
+        )
+
+    async def generate(
+        self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "", adapter: str | None = None
+    ) -> Served:
+        """Sample one continuation; see ``Server``.
+
+        Raises:
+            PromptTooLongError: no room is left for a single token.
+            ContractError: the prompt is none.
+            InfrastructureError: the engine is gone, or has no such adapter.
+        """
+        room = self.options.context_length - len(prompt_ids)
+        if room < 1:
+            raise too_long(len(prompt_ids), self.options.context_length)
+        self._count += 1
+        loop = asyncio.get_running_loop()
+        within = replace(sampling, max_tokens=min(sampling.max_tokens, room))
+        request = Request(str(self._count), tuple(prompt_ids), within, adapter, loop, loop.create_future())
+        return await self._thread.generate(request)
+
+    async def pause(self, mode: Pause) -> None:
+        """Stop between two tokens; see ``Server``."""
+        await self._thread.pause(mode)
+
+    async def resume(self) -> None:
+        """Go on, with what came meanwhile."""
+        await self._thread.resume()
+
+    async def reset_prefix_cache(self) -> None:
+        """Forget all keys and values; frozen requests read their tokens anew.
+
+        Raises:
+            InfrastructureError: it cannot.
+        """
+        thread = self._thread
+        if not await thread.do(lambda: thread.engine.reset_prefix_cache()):
+            raise InfrastructureError("the engine in this process did not forget its prefix cache")
+
+    # -- adapters ---------------------------------------------------------------------------------------------------
+
+    async def load_adapter(self, name: str, folder: Path) -> None:
+        """Load an adapter.
+
+        Raises:
+            UsageError: the engine refuses it, e.g. for its rank, or was started without adapters.
+        """
+        if not self.options.max_rank:
+            raise UsageError("the engine in this process was started without adapters; set max_rank to their rank")
+        try:
+            await self._thread.do(lambda: self._thread.engine.load_adapter(name, folder))
+        except InfrastructureError as error:
+            raise UsageError(f"adapter {name!r} in {folder} is refused: {error}") from error
+
+    async def unload_adapter(self, name: str) -> None:
+        """Forget an adapter.
+
+        Raises:
+            UsageError: there is none of that name.
+        """
+        try:
+            await self._thread.do(lambda: self._thread.engine.unload_adapter(name))
+        except InfrastructureError as error:
+            raise UsageError(f"adapter {name!r} cannot be unloaded: {error}") from error
+
+    # -- weights ----------------------------------------------------------------------------------------------------
+
+    async def reload(self, folder: Path) -> None:
+        """Read all weights anew; they are held to the same checks as those that are transferred."""
+        await self._thread.do(lambda: self._apply(self._checked({"path": str(folder)})))
+
+    async def init_transfer(self, info: Mapping[str, Any]) -> None:
+        """There is nothing to agree on; an update that an earlier trainer left open is forgotten."""
+        await self._thread.do(lambda: self._open(False))
+
+    async def start_update(self) -> None:
+        """Weights are about to come."""
+        await self._thread.do(lambda: self._open(True))
+
+    async def update(self, info: Mapping[str, Any]) -> None:
+        """Take the weights and check them, without using them yet.
+
+        Args:
+            info: ``{"path": file or folder}`` or ``{"weights": name → tensor}``, which must stay as they are until
+                ``finish_update`` returns.
+
+        Raises:
+            InfrastructureError: they are not a whole model of the kind that is served; the update is over.
+        """
+
+        def take() -> None:
+            if not self._updating:
+                raise RuntimeError("weights came before the update was started")
+            self._open(False)
+            self._staged = self._checked(info)
+            self._updating = True
+
+        await self._thread.do(take)
+
+    async def finish_update(self, version: int) -> None:
+        """Use them, from the next token on.
+
+        Raises:
+            InfrastructureError: none came.
+        """
+
+        def finish() -> None:
+            if self._staged is None:
+                raise RuntimeError("no weights came between start and finish of the update")
+            staged = self._staged
+            self._open(False)
+            self._apply(staged)
+            self._thread.version = version
+
+        await self._thread.do(finish)
+
+    async def name_version(self, version: int) -> None:
+        """The weights it has are from now on called ``version``."""
+
+        def name() -> None:
+            self._thread.version = version
+
+        await self._thread.do(name)
+
+    def _open(self, updating: bool) -> None:
+        self._updating, self._staged = updating, None
+
+    def _checked(self, info: Mapping[str, Any]) -> Mapping[str, Any]:
+        return self._thread.engine.checked(info)
+
+    def _apply(self, weights: Mapping[str, Any]) -> None:
+        self._thread.engine.apply(weights)

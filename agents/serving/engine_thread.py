@@ -1,0 +1,331 @@
+"""The thread that an engine lives in: nothing else touches it, and it takes one step at a time. No vLLM here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from ...errors import ContractError, InfrastructureError, TurnwiseError
+from ..policy import Completion, Sampling
+from .answers import check_sampled, finish_of, shortened
+from .server import Pause, Served
+
+T = TypeVar("T")
+E = TypeVar("E", bound="Engine")
+Command = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one step gave one request.
+
+    Args:
+        name: of the request.
+        ids: the new tokens.
+        logprobs: of each.
+        cached: how many tokens of the prompt were in the prefix cache.
+        reason: why it ended, in vLLM's words; ``None`` while it goes on.
+    """
+
+    name: str
+    ids: tuple[int, ...]
+    logprobs: Sequence[float]
+    cached: int = 0
+    reason: str | None = None
+
+
+class Engine(Protocol):
+    """What is driven; only ever from the thread that made it."""
+
+    def add(self, name: str, prompt: Sequence[int], sampling: Sampling, adapter: str | None) -> None:
+        """Begin a request; ``ValueError`` if the prompt is none."""
+        ...
+
+    def step(self) -> Sequence[Part]:
+        """Go on with every request by a token or so."""
+        ...
+
+    def abort(self, name: str) -> None:
+        """Forget a request."""
+        ...
+
+    def close(self) -> None:
+        """Free its memory."""
+        ...
+
+
+@dataclass(eq=False)
+class Request:
+    """One request under way; belongs to the engine's thread."""
+
+    name: str
+    prompt: tuple[int, ...]
+    sampling: Sampling
+    adapter: str | None
+    loop: asyncio.AbstractEventLoop
+    answer: asyncio.Future[Served]
+    asked: float = field(default_factory=time.perf_counter)
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+    cached: int = 0
+
+    def finish(self, reason: str) -> None:
+        """Give the answer, if somebody still waits for it."""
+        ids, logprobs = tuple(self.ids), tuple(self.logprobs)
+        try:
+            check_sampled(ids, ids, logprobs)
+            completion = Completion(
+                ids,
+                logprobs,
+                tuple(self.versions),
+                finish_of(reason, ids, self.sampling),
+                time.perf_counter() - self.asked,
+            )
+        except TurnwiseError as error:
+            self.fail(error)
+            return
+        _settle(self.loop, self.answer, None, Served(completion, self.prompt, _spans(self.versions), self.cached))
+
+    def fail(self, error: Exception) -> None:
+        """Say why there will be no answer."""
+        _settle(self.loop, self.answer, error)
+
+
+class EngineThread(Generic[E]):
+    """Steps an engine while there are requests, and between two steps does what it is told to.
+
+    Its public methods are called from any event loop; those that begin with an underscore run in the thread.
+
+    Args:
+        make: makes the engine; called in the thread.
+    """
+
+    def __init__(self, make: Callable[[], E]) -> None:
+        self._make = make
+        self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._dead = "was not started"
+        self._thread: threading.Thread | None = None
+        self._running: dict[str, Request] = {}
+        self._held: list[Request] = []
+        self._paused = False
+        self._drained: list[Command] = []  # called when the last request ends: pauses wait for it
+        self._engine: E | None = None
+        self.version = 0
+
+    @property
+    def engine(self) -> E:
+        """The engine, for functions that ``do`` runs."""
+        if self._engine is None:
+            raise self._gone()
+        return self._engine
+
+    @property
+    def alive(self) -> bool:
+        """Whether it takes requests."""
+        return not self._dead
+
+    def start(self) -> None:
+        """Make the engine.
+
+        Raises:
+            Exception: what making it raised.
+        """
+        made: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._live, args=(made,), name="turnwise-engine", daemon=True)
+        self._thread.start()
+        error = made.get()
+        if error is not None:
+            self._thread.join()
+            raise error
+
+    def stop(self) -> None:
+        """End the engine; requests under way fail. It can be started again."""
+        if self._thread is not None:
+            self._commands.put(lambda: self._die("was stopped"))
+            self._thread.join()
+            self._thread = None
+
+    async def generate(self, request: Request) -> Served:
+        """Ask for one continuation; a cancelled call withdraws it."""
+        self._send(lambda: self._admit(request))
+        try:
+            return await request.answer
+        finally:
+            if request.answer.cancelled():
+                self._commands.put(lambda: self._withdraw(request))
+
+    async def pause(self, mode: Pause) -> None:
+        """Stop between two tokens; what is asked meanwhile is held."""
+        loop = asyncio.get_running_loop()
+        drained: asyncio.Future[None] = loop.create_future()
+
+        def stop() -> None:
+            self._paused = True
+            if mode is Pause.ABORT:
+                for request in list(self._running.values()):
+                    self._withdraw(request)
+                    request.finish("abort")
+            self._drained.append(lambda: _settle(loop, drained, None))
+            if mode is not Pause.WAIT or not self._running:
+                self._announce()
+
+        await self.do(stop)
+        await drained
+
+    async def resume(self) -> None:
+        """Go on, with what came meanwhile."""
+
+        def go() -> None:
+            self._paused = False
+            self._announce()
+            held, self._held = self._held, []
+            for request in held:
+                self._admit(request)
+
+        await self.do(go)
+
+    async def do(self, function: Callable[[], T]) -> T:
+        """Run a function in the thread, between two steps.
+
+        Raises:
+            InfrastructureError: it raised, or the engine is gone.
+        """
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        def run() -> None:
+            try:
+                value = function()
+            except Exception as error:
+                _settle(loop, done, self._named(error))
+            else:
+                _settle(loop, done, None, value)
+
+        self._send(run)
+        return await done
+
+    def _live(self, made: queue.SimpleQueue[Exception | None]) -> None:
+        try:
+            self._engine = self._make()
+        except Exception as error:
+            made.put(error)
+            return
+        self._dead, self._paused = "", False
+        made.put(None)
+        while not self._dead:
+            with contextlib.suppress(queue.Empty):
+                self._obey(self._commands.get(block=not self._moving()))
+                continue
+            self._step()
+        with contextlib.suppress(queue.Empty):
+            while True:  # what was sent before it was dead must hear of it
+                self._obey(self._commands.get(block=False))
+        for request in (*self._running.values(), *self._held):
+            request.fail(self._gone())
+        self._running, self._held = {}, []
+        self._announce()
+        engine, self._engine = self._engine, None
+        engine.close()
+
+    def _obey(self, command: Command) -> None:
+        try:
+            command()
+        except Exception as error:
+            self._die(f"failed: {error or type(error).__name__}")
+
+    def _moving(self) -> bool:
+        return bool(self._running) and (not self._paused or bool(self._drained))
+
+    def _step(self) -> None:
+        try:
+            parts = self.engine.step()
+        except Exception as error:  # whatever it was, the engine is in no known state
+            self._die(f"failed: {error or type(error).__name__}")
+            return
+        for part in parts:
+            request = self._running.get(part.name)
+            if request is None:
+                continue
+            request.cached = request.cached or part.cached
+            request.ids += part.ids
+            request.logprobs += part.logprobs
+            request.versions += [self.version] * len(part.ids)
+            if part.reason is not None:
+                del self._running[request.name]
+                request.finish(part.reason)
+        if not self._running:
+            self._announce()
+
+    def _admit(self, request: Request) -> None:
+        if request.answer.cancelled():
+            return
+        if self._paused:
+            self._held.append(request)
+            return
+        try:
+            self.engine.add(request.name, request.prompt, request.sampling, request.adapter)
+        except ValueError as error:
+            request.fail(ContractError(f"the engine refuses the prompt {shortened(request.prompt)}: {error}"))
+        except Exception as error:
+            request.fail(self._named(error))
+        else:
+            self._running[request.name] = request
+
+    def _withdraw(self, request: Request) -> None:
+        if self._running.pop(request.name, None) is not None:
+            self.engine.abort(request.name)
+        if not self._running:
+            self._announce()
+
+    def _announce(self) -> None:
+        drained, self._drained = self._drained, []
+        for tell in drained:
+            tell()
+
+    def _die(self, why: str) -> None:
+        with self._lock:
+            self._dead = why
+
+    def _send(self, command: Command) -> None:
+        with self._lock:
+            if self._dead:
+                raise self._gone()
+            self._commands.put(command)
+
+    def _gone(self) -> InfrastructureError:
+        return InfrastructureError(f"the engine in this process {self._dead or 'is ending'}")
+
+    def _named(self, error: Exception) -> Exception:
+        return self._gone() if self._dead else InfrastructureError(f"the engine in this process: {error}")
+
+
+def _settle(
+    loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], error: Exception | None, value: Any = None
+) -> None:
+    """Resolve a future of an event loop from another thread; it may have been cancelled, and the loop be closed."""
+
+    def settle() -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(settle)
+
+
+def _spans(versions: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
+    """Runs of one version: ``(version, first token, token after the last)``."""
+    edges = [0, *(i for i in range(1, len(versions)) if versions[i] != versions[i - 1]), len(versions)]
+    return tuple((versions[first], first, end) for first, end in itertools.pairwise(edges) if end > first)
