@@ -32,7 +32,19 @@ LAYERS = {
 TRAINERS = {"learning": 0, "weights": 1, "critics": 1, "runs": 2, "algorithms": 2}
 """Inside ``trainers`` the same holds of its folders; the scripts, which lie in none, stand above all."""
 
-NOT_THE_PACKAGE = {"benchmarks", "build", "dist", "docs", "examples", "runs", "scripts", "shared", "src", "tests"}
+NOT_THE_PACKAGE = {
+    "benchmarks",
+    "build",
+    "dist",
+    "docs",
+    "examples",
+    "requirements",
+    "runs",
+    "scripts",
+    "shared",
+    "src",
+    "tests",
+}
 MODELS = {"torch", "transformers", "tokenizers", "safetensors"}
 MAY_USE_MODELS = {"agents", "trainers"}
 FILE_LINES, FUNCTION_LINES = 350, 60
