@@ -171,12 +171,12 @@ class Recorder:
 
     def _read(self, decoded: _Decoded, asked: Asked, number: int) -> tuple[Message, str, Action]:
         spoken, open_thought = without_thoughts(decoded.text)
-        if open_thought:
-            spoken = decoded.text
-        thoughts = "" if open_thought else _thoughts(decoded.text)
-        action = self._parser.parse(decoded.text) if asked.tools else Action(spoken.strip())
+        thoughtful = "</think>" in decoded.text and not open_thought
+        thoughts = _thoughts(decoded.text) if thoughtful else ""
+        spoken = spoken.strip() if thoughtful else decoded.text
+        action = self._parser.parse(decoded.text) if asked.tools else Action(spoken)
         if action.problem is not None:  # the client sees what was written, as it would anywhere else
-            return said("assistant", spoken.strip()), thoughts, action
+            return said("assistant", spoken), thoughts, action
         calls = tuple(replace(call, id=f"call_{number}_{place}") for place, call in enumerate(action.tool_calls, 1))
         action = replace(action, tool_calls=calls)
         return said("assistant", action.text, calls), thoughts, action
