@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from ...errors import InfrastructureError, UsageError
@@ -75,6 +76,8 @@ class Fleet:
             UsageError: a replica cannot be used, does not match the others, or cannot be controlled.
             InfrastructureError: one cannot be reached.
         """
+        if control:  # a server that an earlier run left paused would not answer
+            await asyncio.gather(*(_woken(replica.server) for replica in self.replicas))
         found = await asyncio.gather(*(replica.server.probe() for replica in self.replicas))
         for replica, one in zip(self.replicas, found, strict=True):
             if (one.model, one.context_length) != (found[0].model, found[0].context_length):
@@ -236,3 +239,8 @@ class Fleet:
     def causes(self) -> str:
         """What is wrong with the replicas that something is wrong with."""
         return "; ".join(replica.cause for replica in self.replicas if replica.failures or replica.stale)
+
+
+async def _woken(server: Server) -> None:
+    with contextlib.suppress(UsageError):  # whatever is wrong with it, probing says it better
+        await server.resume()

@@ -108,7 +108,6 @@ class ServedPolicy:
         found = await fleet.probe(control=control)
         self._context_length, fleet.control = found[0].context_length, fleet.control or control
         if control:
-            await asyncio.gather(*(server.resume() for server in self.servers))
             await fleet.name(fleet.replicas)
         return tuple(found)
 

@@ -16,6 +16,7 @@ CONNECT_SECONDS = 10.0
 KEEP_SECONDS = 3.0
 """How long an idle connection is kept: shorter than the server's five, or it closes one just when it is used again."""
 KEPT = 256
+A_YEAR = 365 * 24 * 3600.0
 
 
 class Wire:
@@ -45,6 +46,7 @@ class Wire:
         self._timeout = httpx.Timeout(timeout, connect=CONNECT_SECONDS, pool=None)
         self._clients: dict[bool, httpx.AsyncClient] = {}
         self._open: AsyncGenerator[None, None] | None = None
+        self._held: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(self, call: Call, *, once: bool = False) -> Answer:
@@ -75,15 +77,18 @@ class Wire:
     async def close(self) -> None:
         """Let go of connections; the next call makes new ones."""
         opened, self._open, self._clients = self._open, None, {}
-        if opened is not None and self._loop is asyncio.get_running_loop():
+        if opened is not None and self._held is not None and self._loop is asyncio.get_running_loop():
+            self._held.cancel()
             await opened.aclose()
 
     async def _connections(self) -> dict[bool, httpx.AsyncClient]:
         loop = asyncio.get_running_loop()
         if not self._clients or self._loop is not loop:
             clients = {False: self._client(KEPT), True: self._client(0)}
-            # What an earlier loop left open was closed with it.
+            # What an earlier loop left open was closed with it. The loop itself holds what closes these, or they might
+            # be collected, still open, a moment before the loop ends.
             self._clients, self._loop, self._open = clients, loop, _open_in_this_loop(*clients.values())
+            self._held = loop.call_later(A_YEAR, self._open.__aiter__)
             await anext(self._open)
             return clients
         return self._clients

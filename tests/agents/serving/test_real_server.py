@@ -1,0 +1,227 @@
+"""The real vLLM, held to the laws that the stand-in is held to. Where the two differ, the stand-in is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from turnwise.agents.models import load_model
+from turnwise.agents.policy import Finish, Sampling
+from turnwise.agents.policy_checks import PolicyContract, Subject
+from turnwise.agents.serving import routes
+from turnwise.agents.serving.client import ServerClient
+from turnwise.agents.serving.served import ServedPolicy
+from turnwise.agents.serving.server import Pause
+from turnwise.agents.serving.vocabulary import check_tokenizer
+from turnwise.errors import ContractError, InfrastructureError, ModelError, PromptTooLongError, UsageError
+
+from .helpers import adapter, merged, scores
+
+if TYPE_CHECKING:
+    from turnwise.agents.serving.launch import VllmProcess
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
+
+CONTEXT = 512
+TOLERANCE = 5e-5
+"""Between vLLM and transformers, both in float32, on nano models: 1e-6 on most tokens, 1e-5 on improbable ones."""
+LONG = Sampling(max_tokens=400, seed=3)
+
+
+@pytest.fixture(scope="session")
+def plain(vllm_server: VllmProcess) -> tuple[Any, Any]:
+    """The model and tokenizer that are served, in this process."""
+    return load_model(vllm_server.model)
+
+
+def prompts(count: int = 5, longest: int = 60) -> list[list[int]]:
+    rng = random.Random(4)
+    return [[rng.randrange(256) for _ in range(rng.randint(2, longest))] for _ in range(count)]
+
+
+class _OnlyText(ServerClient):
+    """Speaks ``/v1/completions`` alone, as to a server without ``--enable-scale-out``."""
+
+    async def _speaks_ids(self, model: str) -> tuple[bool, bool]:
+        return False, False
+
+
+class TestContract(PolicyContract):
+    @pytest.fixture(autouse=True)
+    def _over(self, vllm_server: VllmProcess, plain: tuple[Any, Any]) -> None:
+        self.url, self.score = vllm_server.url, scores(plain[0])
+
+    def subject(self) -> Subject:
+        return Subject(ServedPolicy([ServerClient(self.url)]), prompts(), CONTEXT, self.score, TOLERANCE)
+
+
+class TestContractWithoutTheNativeRoute(TestContract):
+    def subject(self) -> Subject:
+        return Subject(ServedPolicy([_OnlyText(self.url)]), prompts(), CONTEXT, self.score, TOLERANCE)
+
+
+async def test_a_probe_of_the_real_one(vllm_server: VllmProcess) -> None:
+    found = await ServerClient(vllm_server.url).probe()
+    assert found.version.startswith(routes.TESTED), (
+        f"vLLM {found.version} is not among those that are said to be tested"
+    )
+    assert (found.model, found.context_length) == ("policy", CONTEXT)
+    assert (found.control, found.reload, found.version_spans, found.adapters) == (True,) * 4
+    assert (found.transfer, found.max_rank) == ("turnwise_files", 8)
+    assert found.started is not None
+
+
+@pytest.mark.parametrize("kind", [ServerClient, _OnlyText], ids=["native", "completions"])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.data())
+def test_ids_sampled_are_ids_served_and_recorded_whatever_their_text(
+    vllm_server: VllmProcess, plain: tuple[Any, Any], kind: type[ServerClient], data: st.DataObject
+) -> None:
+    """Random bytes are no text: decoded and encoded again, nearly all of these prompts are other ids."""
+    model, tokenizer = plain
+    prompt = data.draw(st.lists(st.integers(0, len(tokenizer) - 1), min_size=1, max_size=60))
+    sampling = Sampling(max_tokens=8, seed=data.draw(st.integers(0, 2**56 - 1)))
+
+    async def ask() -> Any:
+        return await kind(vllm_server.url).generate(prompt, sampling)
+
+    served = asyncio.run(ask())
+    ids = served.completion.token_ids
+    assert served.prompt_ids == tuple(prompt)
+    assert served.completion.logprobs == pytest.approx(scores(model)(prompt, ids), abs=TOLERANCE), (
+        "the ids recorded are not those that were sampled after this prompt"
+    )
+
+
+async def test_ids_out_of_the_vocabulary_and_prompts_too_long(vllm_server: VllmProcess) -> None:
+    client = ServerClient(vllm_server.url)
+    with pytest.raises(ContractError, match="Token id 9999 is out of vocabulary"):
+        await client.generate([1, 9999], Sampling())
+    known = await client.probe()
+    client._known = type(known)(**{**{n: getattr(known, n) for n in known.__slots__}, "context_length": 10**6})
+    for length in (CONTEXT, CONTEXT + 50):
+        with pytest.raises(PromptTooLongError, match=f"the prompt has {length} tokens"):
+            await client.generate([1] * length, Sampling())  # the server's own refusal, in our words
+
+
+async def test_cancelling_a_call_aborts_it_on_the_server(vllm_server: VllmProcess) -> None:
+    """Afterwards nothing is under way there: waiting for the rest takes no time at all."""
+    client = ServerClient(vllm_server.url)
+    task = asyncio.ensure_future(client.generate([1, 2, 3], LONG))
+    await asyncio.sleep(0.3)
+    assert not task.done()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await client.pause(Pause.KEEP)
+    info = await client._wire.send(routes.Call("/load"))
+    await client.resume()
+    assert info.content["server_load"] == 0
+
+
+async def test_prefixes_are_cached_and_the_cache_is_forgotten(vllm_server: VllmProcess) -> None:
+    client, rng = ServerClient(vllm_server.url), random.Random(11)
+    prompt = [rng.randrange(256) for _ in range(300)]
+    first, second = [await client.generate(prompt, Sampling(max_tokens=1, seed=0)) for _ in range(2)]
+    assert first.cached == 0
+    assert second.cached >= 256
+    await client.reset_prefix_cache()
+    assert (await client.generate(prompt, Sampling(max_tokens=1, seed=0))).cached == 0
+
+
+async def test_the_tokenizer_is_compared(vllm_server: VllmProcess, plain: tuple[Any, Any]) -> None:
+    from turnwise.agents.nano import build_tokenizer
+
+    client = ServerClient(vllm_server.url)
+    await check_tokenizer(client, plain[1], source="here")
+    with pytest.raises(ModelError, match="is not that of server"):
+        await check_tokenizer(client, build_tokenizer("bpe", ["the look of the thing"] * 9), source="here")
+
+
+async def test_what_is_wrong_is_said_in_words(vllm_server: VllmProcess, plain: tuple[Any, Any], tmp_path: Path) -> None:
+    client = ServerClient(vllm_server.url)
+    with pytest.raises(UsageError, match="does not serve 'other'; it serves 'policy'"):
+        await ServerClient(vllm_server.url, model="other").probe()
+    with pytest.raises(UsageError, match=r"refuses adapter 'a' in .*No adapter found"):
+        await client.load_adapter("a", tmp_path)
+    with pytest.raises(UsageError, match=r"refuses adapter 'b'.*rank"):
+        await client.load_adapter("b", adapter(plain[0], tmp_path / "b", rank=16))
+    with pytest.raises(UsageError, match=r"refuses adapter 'c' \(404\)"):
+        await client.unload_adapter("c")
+    with pytest.raises(InfrastructureError, match=r"does not have what was asked for \(404\)"):
+        await client.generate([1, 2], Sampling(), adapter="d")
+    with pytest.raises(InfrastructureError, match=r"failed \(500\)"):
+        await client.reload(tmp_path / "nothing")
+    assert (await client.generate([1, 2], Sampling(max_tokens=2))).completion.token_ids, "it goes on after all that"
+
+
+@pytest.fixture
+def other(plain: tuple[Any, Any], vllm_server: VllmProcess, tmp_path: Path) -> Iterator[tuple[Any, Path]]:
+    """Another model's weights, and where they are; the server has its own again after the test."""
+    from turnwise.agents.models import save_model
+    from turnwise.agents.nano import NanoConfig, build_model
+
+    model = build_model(NanoConfig(tokenizer="byte", size="0.1M", context_length=CONTEXT), plain[1], seed=9)
+    save_model(model, plain[1], tmp_path / "other")
+
+    async def restore() -> None:
+        client = ServerClient(vllm_server.url)
+        await client.resume()
+        await client.reload(vllm_server.model)
+        await client.reset_prefix_cache()
+
+    yield model, tmp_path / "other"
+    asyncio.run(restore())
+
+
+@pytest.mark.parametrize("mode", list(Pause))
+async def test_every_token_is_of_the_weights_that_it_is_stamped_with(
+    vllm_server: VllmProcess, plain: tuple[Any, Any], other: tuple[Any, Path], mode: Pause
+) -> None:
+    """One request in each mode, in the middle of which the weights change: what the ledger says is what happened."""
+    models = {0: plain[0], 1: other[0]}
+    policy = ServedPolicy([ServerClient(vllm_server.url)])
+    await policy.open(control=True)
+    many = [[7, 8, place] for place in range(4)]
+    tasks = [asyncio.ensure_future(policy.generate(prompt, LONG)) for prompt in many]
+    await asyncio.sleep(0.4)
+    assert not any(task.done() for task in tasks)
+    await policy.pause(mode)
+    for server in policy.live:
+        await server.reload(other[1])
+        await server.reset_prefix_cache()
+    await policy.begin_version(1)
+    await policy.resume()
+    after = await policy.generate(many[0], Sampling(max_tokens=5, seed=0))
+    assert set(after.versions) == {1}
+    for prompt, completion in zip(many, await asyncio.gather(*tasks), strict=True):
+        assert (len(completion.token_ids), completion.finish) == (400, Finish.LENGTH)
+        assert set(completion.versions) == ({0} if mode is Pause.WAIT else {0, 1}), f"pausing by {mode.value}"
+        for version in set(completion.versions):
+            expected = scores(models[version])(prompt, completion.token_ids)
+            rows = zip(completion.logprobs, expected, completion.versions, strict=True)
+            worst = max(abs(a - b) for a, b, stamped in rows if stamped == version)
+            assert worst < TOLERANCE, f"tokens stamped {version} are off by {worst} from its weights"
+
+
+async def test_an_adapter_samples_as_its_merged_weights_would(
+    vllm_server: VllmProcess, plain: tuple[Any, Any], tmp_path: Path
+) -> None:
+    policy = ServedPolicy([ServerClient(vllm_server.url)])
+    await policy.open(control=True)
+    folder = adapter(plain[0], tmp_path / "a")
+    await policy.live[0].load_adapter("v1", folder)
+    await policy.begin_version(1, adapter="v1")
+    completion = await policy.generate([5, 6, 7], Sampling(max_tokens=20, seed=1))
+    assert set(completion.versions) == {1}
+    expected = scores(merged(plain[0], folder))([5, 6, 7], completion.token_ids)
+    assert completion.logprobs == pytest.approx(expected, abs=20 * TOLERANCE)
+    await policy.begin_version(2)
+    await policy.live[0].unload_adapter("v1")
