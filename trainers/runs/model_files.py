@@ -34,7 +34,8 @@ class ModelFiles:
         self.lora = lora
         self.seed = seed
         self.world = world
-        self._base: dict[str, str] = {}
+        self.base: dict[str, str] = {}
+        """Where the frozen part of an adapted model came from: its ``path`` and the ``digest`` of its weights."""
 
     def load(self, path: Path | str) -> tuple[Any, Any]:
         """Model and tokenizer of a model folder, with new adapters if there are to be any; or of a checkpoint's.
@@ -56,7 +57,7 @@ class ModelFiles:
         attach(model, self.lora, seed=self.seed)
         if saved:
             load_adapter(model, path)
-        self._base = self._base or base
+        self.base = self.base or base
         return model, tokenizer
 
     def weights(self, model: Any) -> Weights:
@@ -69,7 +70,7 @@ class ModelFiles:
     def write_checkpoint(self, model: Any, tokenizer: Any, weights: Weights, folder: Path) -> None:
         """The model of a checkpoint: what is trained, bit by bit."""
         if weights is not None and adapted(model):
-            save_adapter(model, weights, folder, base=self._base)
+            save_adapter(model, weights, folder, base=self.base)
         else:
             save_model(model, tokenizer, folder, weights=weights)
 
@@ -79,7 +80,7 @@ class ModelFiles:
             save_model(model, tokenizer, folder, weights=weights)
             return
         save_model(model, tokenizer, folder, weights=merged(model, weights))
-        save_adapter(model, weights, folder / "adapter", base=self._base)
+        save_adapter(model, weights, folder / "adapter", base=self.base)
 
 
 def digest(path: Path | str) -> str:

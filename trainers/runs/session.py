@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 import torch
 
@@ -21,10 +21,8 @@ from ...rollouts.store import EpisodeStore, load_episodes
 from ..learning.learner import Learner, OptimizerConfig
 from ..learning.led import led
 from ..learning.parallel import ALONE, processes, shard, world
-from ..weights.canary import Probe
-from ..weights.gathered import Gathered
-from ..weights.in_process import Copied, InProcess, own_copy
-from ..weights.transfer import Updatable, WeightTransfer
+from ..weights.to_servers import ToServers
+from .acting import Acting, apart
 from .checkpoint import Checkpoint, Stateful
 from .collect import Collected, collect
 from .early_stop import EarlyStop
@@ -127,7 +125,7 @@ class TrainingRun:
     ) -> Self:
         """Make the learner, the agent and all that goes with them around a model."""
         config = self.config
-        own = own_copy(model) if self.world.size > 1 and self.world.leads else None
+        own = apart(config, model, overlap, self.world)
         self.model, self.tokenizer = shard(model, self.world), tokenizer
         self.pool = EnvPool.of(config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
         family, self.tools = family_and_tools(config.env, config.episodes.env_kwargs)
@@ -140,22 +138,10 @@ class TrainingRun:
         self._resumed = checkpoint
         if checkpoint is not None:
             self._restore(checkpoint)
-        probe = Probe.of(tokenizer, config.dtype)
-        self.weights: WeightTransfer
-        if self.world.size > 1:
-            if overlap is not None and overlap.enabled:
-                raise UsageError("play cannot overlap with the learning of many processes; leave overlap off")
-            self.agent = config.agent.agent(own if own is not None else model, tokenizer, version=self.step)
-            policy = cast(Updatable, self.agent.policy) if self.world.leads else None
-            self.weights = Gathered(policy, model, self.world, probe)
-        elif overlap is not None and overlap.enabled:
-            aside = config.agent.model_copy(update={"threaded": True})
-            self.agent = aside.agent(own_copy(model), tokenizer, version=self.step)
-            self.weights = Copied(cast(Updatable, self.agent.policy), model, probe)
+        acting = Acting.of(config, model, tokenizer, own=own, version=self.step, files=self.files)
+        self.agent, self.weights, self._serving = acting.agent, acting.weights, acting.serving
+        if overlap is not None and overlap.enabled:
             self._overlap = self._overlapped(overlap)
-        else:
-            self.agent = config.agent.agent(model, tokenizer, version=self.step)
-            self.weights = InProcess(cast(Updatable, self.agent.policy), model, probe)
         if self.world.leads:
             log = MetricsLog(self.folder.path, resume_at=self.step, tensorboard=config.tensorboard)
             self.log = self._stack.enter_context(log)
@@ -167,6 +153,8 @@ class TrainingRun:
         return self
 
     async def __aenter__(self) -> Self:
+        if self._serving is not None:
+            await self._serving.open()
         return self
 
     async def __aexit__(
@@ -175,6 +163,8 @@ class TrainingRun:
         if self._overlap is not None:
             await self._overlap.close()
         await self.pool.close()
+        if self._serving is not None:
+            await self._serving.close()
         if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
             self.checkpoint()
 
@@ -261,6 +251,8 @@ class TrainingRun:
 
     def report(self, metrics: Mapping[str, float], *, advance: bool = False) -> None:
         """Log numbers of the step that was finished last, and show the most telling ones."""
+        if advance and isinstance(self.weights, ToServers):
+            metrics = {**metrics, **self.weights.metrics}
         if self.world.leads:
             self.log.write(self.step, metrics)
         self.metrics.update(metrics)

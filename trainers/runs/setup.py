@@ -13,7 +13,7 @@ import pydantic
 from ...agents.chat import ChatAgent
 from ...agents.models import existing_device
 from ...agents.named import AgentSettings
-from ...agents.policy import Sampling
+from ...agents.policy import Policy, Sampling
 from ...agents.transformers_policy import TransformersPolicy
 from ...config import Config
 from ...envs.base import TurnEnv
@@ -27,6 +27,7 @@ from ...tasks.rng import Rng
 from ...tasks.spec import Split
 from ..learning.learner import OptimizerConfig
 from ..learning.lora import LoraConfig
+from .servers import ServerConfig
 
 
 class EpisodeConfig(Config):
@@ -81,12 +82,12 @@ class AgentConfig(AgentSettings):
 
     def agent(self, model: Any, tokenizer: Any, *, version: int = 0) -> ChatAgent:
         """An agent that samples from ``model``, which the learner may share."""
-        chat = self._chat(model, tokenizer, version)
-        return chat if self.program is None else ProgramAgent(chat, self.program)
-
-    def _chat(self, model: Any, tokenizer: Any, version: int) -> ChatAgent:
         policy = TransformersPolicy(model, tokenizer, max_batch=self.max_batch, threaded=self.threaded, version=version)
-        return ChatAgent(
+        return self.over(policy, tokenizer)
+
+    def over(self, policy: Policy, tokenizer: Any) -> ChatAgent:
+        """An agent that samples from a policy, wherever that is."""
+        chat = ChatAgent(
             policy,
             tokenizer,
             sampling=Sampling(temperature=self.temperature, max_tokens=self.max_tokens),
@@ -95,6 +96,7 @@ class AgentConfig(AgentSettings):
             system=self.system,
             show_tools=self.show_tools,
         )
+        return chat if self.program is None else ProgramAgent(chat, self.program)
 
 
 class EvalConfig(Config):
@@ -160,6 +162,9 @@ class TrainConfig(Config):
     """Train adapters of low rank and leave the model as it is; everything is trained when omitted."""
     agent: AgentConfig = AgentConfig()
     """How the model acts."""
+    server: ServerConfig | None = None
+    """Servers that sample in the trainer's place, and are sent every version of the weights; omitted, the model samples
+    in this process."""
     episodes: EpisodeConfig = EpisodeConfig()
     """How episodes are played."""
     eval: EvalConfig = EvalConfig()
@@ -214,6 +219,7 @@ MAY_CHANGE = (
     "device",
     "agent.max_batch",
     "agent.threaded",
+    "server",
     "optimizer.microbatch_tokens",
     "optimizer.layout",
     "optimizer.recompute",

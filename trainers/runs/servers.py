@@ -1,0 +1,193 @@
+"""A run whose policy is served: its settings, and the policy and the weight transfer made from them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import pydantic
+import torch
+
+from ...agents.serving.client import ServerClient
+from ...agents.serving.served import ServedPolicy
+from ...agents.serving.server import Pause
+from ...agents.serving.vocabulary import check_tokenizer
+from ...agents.value_guided import ValueGuidedModel
+from ...config import Config
+from ...errors import InfrastructureError, UsageError
+from ..learning.led import led
+from ..learning.lora import LoraConfig
+from ..learning.parallel import ALONE, World
+from ..weights.adapter import Adapter
+from ..weights.exchange import Exchange
+from ..weights.native import Files, Native
+from ..weights.nccl import Nccl
+from ..weights.questions import Questions
+from ..weights.reload import Reload
+from ..weights.to_servers import ToServers
+from ..weights.transfer import Transport
+
+API_KEY = "VLLM_API_KEY"
+
+
+class NcclConfig(Config):
+    """Weights over NCCL, from GPU to GPU: written against vLLM's API, and not tested on GPUs."""
+
+    host: str
+    """This machine's address as the servers see it."""
+    port: int = pydantic.Field(default=29600, ge=1, le=65535)
+    """Where trainer and servers meet."""
+    gpus: int = pydantic.Field(default=1, ge=1)
+    """GPUs of each server: tensor times pipeline parallel size."""
+
+
+class ServerConfig(Config):
+    """Servers that sample in the trainer's place; start them with ``scripts/serve`` or as ``docs/serving.md`` says."""
+
+    urls: list[str] = pydantic.Field(min_length=1)
+    """Addresses of the replicas, e.g. ``["http://localhost:8000"]``; never that of a balancer in front of several. A
+    key that they ask for is read from the environment variable ``VLLM_API_KEY``."""
+    model: str | None = None
+    """The name that they serve the base model under; the one that they serve when omitted."""
+    transfer: Literal["native", "adapter", "reload"] | None = None
+    """How weights go: ``native`` (vLLM's four phases), ``adapter`` (with ``lora``: the adapters alone) or ``reload`` (a
+    whole checkpoint); omitted, ``adapter`` where ``lora`` is set, else ``native``."""
+    pause: Pause = Pause.KEEP
+    """What happens to requests that are under way while weights change: ``keep`` (they go on with the new ones; needs a
+    server that tells which token is whose), ``wait`` or ``abort`` (they are continued with the new ones)."""
+    exchange: str | None = None
+    """A folder that trainer and servers both see; ``exchange`` in the run's folder when omitted."""
+    exchange_there: str | None = None
+    """The path by which the servers see that folder, where it is another."""
+    dtype: Literal["float32", "bfloat16"] | None = None
+    """Precision in which they hold weights (``--dtype``); the run's own when omitted. Weights are sent in it, and the
+    canary's tolerance is the coarser side's."""
+    concurrency: int = pydantic.Field(default=256, ge=1)
+    """The most requests under way at each replica; ``episodes.concurrency`` bounds those of all."""
+    timeout: float = pydantic.Field(default=600.0, gt=0)
+    """Seconds that a server has for one request, or for one step of a weight transfer."""
+    patience: float = pydantic.Field(default=60.0, gt=0)
+    """Seconds without an answer of any replica after which a request counts as lost; its episode is then retried."""
+    nccl: NcclConfig | None = None
+    """Send weights over NCCL instead of files, with ``native``."""
+
+    @pydantic.model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.nccl is not None and self.transfer not in (None, "native"):
+            raise ValueError(f"nccl is a backend of transfer = native; got transfer = {self.transfer}")
+        return self
+
+
+class Serving:
+    """The policy over servers, and the transfer of weights to them, of one run.
+
+    Args:
+        config: the servers.
+        model: the learner's, sharded where many processes learn.
+        tokenizer: the model's.
+        out: the run's folder.
+        version: of the weights that the run begins with.
+        temperature: of sampling.
+        dtype: precision of the learner's weights.
+        lora: adapters, if only these are trained.
+        base: where the frozen part of an adapted model came from.
+        world: the processes that learn together; the leading one alone speaks with servers.
+
+    Raises:
+        UsageError: settings that do not go together, or a model that no server can hold.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        model: Any,
+        tokenizer: Any,
+        *,
+        out: Path,
+        version: int,
+        temperature: float,
+        dtype: str,
+        lora: LoraConfig | None,
+        base: Mapping[str, str],
+        world: World = ALONE,
+    ) -> None:
+        if isinstance(model, ValueGuidedModel):
+            raise UsageError("a model that is guided by values of tokens cannot be served; leave server out")
+        if config.transfer == "adapter" and lora is None:
+            raise UsageError(
+                "server.transfer = adapter sends adapters, and none are trained: set lora, or leave it out"
+            )
+        key = os.environ.get(API_KEY)
+        self.clients = [
+            ServerClient(url, model=config.model, api_key=key, timeout=config.timeout) for url in config.urls
+        ]
+        self.policy = ServedPolicy(
+            self.clients, max_in_flight=config.concurrency, patience=config.patience, version=version
+        )
+        self.tokenizer = tokenizer
+        self.world = world
+        theirs = config.dtype or dtype
+        longest = int(getattr(model.config, "max_position_embeddings", 1 << 20))
+        asked = Questions.of(tokenizer, context_length=longest, temperature=temperature, dtypes=[dtype, theirs])
+        transport = self._transport(config, model, out, theirs, lora, base) if world.leads else None
+        self.weights = ToServers(self.policy if world.leads else None, transport, model, asked, world=world)
+
+    def _transport(
+        self,
+        config: ServerConfig,
+        model: Any,
+        out: Path,
+        dtype: str,
+        lora: LoraConfig | None,
+        base: Mapping[str, str],
+    ) -> Transport:
+        # A folder that several runs share has one of its own for each.
+        own = hashlib.sha256(str(out.absolute()).encode()).hexdigest()[:12]
+        folder = Path(config.exchange or out / "exchange").expanduser() / own
+        there = Path(config.exchange_there) / own if config.exchange_there else None
+        exchange = Exchange(folder, there=there, dtype=getattr(torch, dtype))
+        mode, timeout = config.pause, config.timeout
+        chosen = config.transfer or ("adapter" if lora is not None and config.nccl is None else "native")
+        if chosen == "adapter" and lora is not None:
+            return Adapter(self.policy, exchange, model, rank=lora.rank, base=base, mode=mode, timeout=timeout)
+        if chosen == "reload":
+            return Reload(self.policy, exchange, mode=mode, timeout=timeout)
+        if config.nccl is not None:
+            nccl = config.nccl
+            backend = Nccl(nccl.host, nccl.port, replicas=len(config.urls), gpus=nccl.gpus, dtype=getattr(torch, dtype))
+            return Native(self.policy, backend, mode=mode, timeout=timeout)
+        return Native(self.policy, Files(exchange), mode=mode, timeout=timeout)
+
+    async def open(self) -> None:
+        """Ask all servers what they can do, and whether their vocabulary is the model's; before anything is played.
+
+        Raises:
+            UsageError: one cannot be used.
+            ModelError: one has another tokenizer.
+            InfrastructureError: one cannot be reached.
+        """
+
+        async def ask() -> None:
+            try:
+                await self.policy.open()
+                for client in self.clients:
+                    await check_tokenizer(client, self.tokenizer, source="the run's model")
+            except InfrastructureError as error:
+                raise InfrastructureError(
+                    f"{error}; start it (docs/serving.md), or name another in server.urls, then run this again"
+                ) from error
+
+        try:
+            await led(self.world, ask)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Remove what the run left in folders and on servers; these go on."""
+        if self.world.leads:
+            await self.weights.close()
+            await self.policy.close()

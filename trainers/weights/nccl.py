@@ -1,0 +1,138 @@
+"""vLLM's NCCL backend of native weight transfer: from the trainer's GPU into those of the servers.
+
+**Not tested on GPUs.** The tests here run on a CPU, where NCCL does not exist: they hold what is said to the servers
+against vLLM 0.32's own ``NCCLWeightTransferInitInfo`` and ``NCCLWeightTransferUpdateInfo``, and the order of the two
+sides against a group in memory. The trainer's side is vLLM's ``PyNcclCommunicator`` over a ``StatelessProcessGroup``,
+so the trainer's environment needs vLLM too. The canary judges this transport as it does every other.
+
+The trainer is rank 0 of one group with every worker of every replica. Each tensor is broadcast by itself (not packed):
+the one form that all releases since the four phases exist agree on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from ...errors import InfrastructureError, UsageError
+
+JOINING = 300.0
+"""Seconds until all have to have met; NCCL itself waits for ever."""
+
+
+class Group(Protocol):
+    """Of trainer and workers."""
+
+    def broadcast(self, tensor: Tensor, src: int) -> None:
+        """Send a tensor from rank ``src`` to all others."""
+        ...
+
+
+class Nccl:
+    """The trainer's side.
+
+    Args:
+        host: this machine, as the servers see it.
+        port: where all meet.
+        replicas: how many servers.
+        gpus: workers of each.
+        dtype: what floating-point weights are sent as.
+        meet: makes the group; vLLM's own by default.
+    """
+
+    name = "nccl"
+    shared = False
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        replicas: int,
+        gpus: int = 1,
+        dtype: torch.dtype | None = None,
+        meet: Callable[[str, int, int], Group] | None = None,
+    ) -> None:
+        self.host, self.port = host, port
+        self.gpus = gpus
+        self.size = 1 + replicas * gpus
+        self.dtype = dtype
+        self._meet = meet or _meet
+        self._group: Group | None = None
+
+    def init_info(self, replica: int) -> Mapping[str, Any]:
+        """Where to meet, and as whom: the workers of a replica have the ranks from ``rank_offset`` on."""
+        return {
+            "master_address": self.host,
+            "master_port": self.port,
+            "rank_offset": 1 + replica * self.gpus,
+            "world_size": self.size,
+        }
+
+    async def join(self) -> None:
+        """Meet the workers.
+
+        Raises:
+            InfrastructureError: they did not come.
+        """
+        try:
+            async with asyncio.timeout(JOINING):
+                # In a thread, since it blocks: it holds nothing that the event loop needs.
+                self._group = await asyncio.to_thread(self._meet, self.host, self.port, self.size)
+        except TimeoutError:
+            raise InfrastructureError(
+                f"the servers' workers did not meet the trainer at {self.host}:{self.port} within {JOINING:.0f} s; is "
+                "that address reachable from them, and is nccl.gpus what each server has?"
+            ) from None
+
+    async def stage(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """Nothing: memory goes to memory."""
+
+    def update_info(self, weights: Mapping[str, Tensor]) -> Mapping[str, Any]:
+        """What is coming, in order."""
+        return {
+            "names": list(weights),
+            "dtype_names": [str(self._kind(value)).removeprefix("torch.") for value in weights.values()],
+            "shapes": [list(value.shape) for value in weights.values()],
+        }
+
+    async def stream(self, weights: Mapping[str, Tensor]) -> None:
+        """Broadcast every tensor, in the order of ``update_info``."""
+        await asyncio.to_thread(self._broadcast, weights)
+
+    def done(self) -> None:
+        """Nothing is left behind."""
+
+    def close(self) -> None:
+        """Leave the group to the garbage: destroying it waits for workers that may be gone."""
+        self._group = None
+
+    def _broadcast(self, weights: Mapping[str, Tensor]) -> None:
+        assert self._group is not None
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        for value in weights.values():
+            self._group.broadcast(value.detach().to(device, self._kind(value)).contiguous(), src=0)
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    def _kind(self, value: Tensor) -> torch.dtype:
+        return self.dtype if self.dtype is not None and value.is_floating_point() else value.dtype
+
+
+def _meet(host: str, port: int, size: int) -> Group:
+    if not torch.cuda.is_available():
+        raise UsageError("server.nccl sends weights from GPU to GPU, and the trainer has none; leave nccl out")
+    try:
+        from vllm.distributed.device_communicators.pynccl import PyNcclCommunicator
+        from vllm.distributed.utils import StatelessProcessGroup
+    except ImportError as error:
+        raise UsageError(
+            f"server.nccl needs vLLM in the trainer's environment too ({error}); install it, or leave nccl out"
+        ) from None
+    group = StatelessProcessGroup.create(host=host, port=port, rank=0, world_size=size)
+    made: Group = PyNcclCommunicator(group, device=torch.cuda.current_device())
+    return made
