@@ -14,6 +14,7 @@ from .commands.bench import bench
 from .commands.certify import certify
 from .commands.compare import compare
 from .commands.data import data
+from .commands.endpoint import endpoint
 from .commands.envs import envs
 from .commands.evaluate import evaluate
 from .commands.new import new
@@ -42,6 +43,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "eval": evaluate,
     "data": data,
     "train": train,
+    "endpoint": endpoint,
     "report": report,
     "compare": compare,
     "replay": replay,

@@ -180,17 +180,7 @@ class _Door:
 
     async def _read(self, request: Request) -> tuple[Guest, Any]:
         guest = self._endpoint.guest(request)  # before a stranger's body is read
-        limit, body = self._endpoint.max_body, bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > limit:
-                raise RequestError(
-                    f"the body has more than the {limit} bytes that are read here", status=413, code="body_too_large"
-                )
-        try:
-            return guest, json.loads(bytes(body) or b"{}")
-        except (ValueError, RecursionError) as error:
-            raise RequestError(f"the body is not JSON: {error}") from None
+        return guest, await read_json(request, self._endpoint.max_body)
 
     async def _sampled(self, request: Request, guest: Guest, work: Coroutine[Any, Any, T]) -> T:
         try:
@@ -200,6 +190,25 @@ class _Door:
         except Exception as error:  # no fault of the client's, so the episode has to know of it, whatever it is
             guest.fail(error)
             raise RequestError(f"the policy failed: {error}", status=503, code="policy_unavailable") from error
+
+
+async def read_json(request: Request, limit: int) -> Any:
+    """The JSON of a request's body; an empty one is an empty object.
+
+    Raises:
+        RequestError: it is longer than ``limit`` bytes, or no JSON.
+    """
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise RequestError(
+                f"the body has more than the {limit} bytes that are read here", status=413, code="body_too_large"
+            )
+    try:
+        return json.loads(bytes(body) or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"the body is not JSON: {error}") from None
 
 
 def _application(endpoint: Endpoint) -> FastAPI:

@@ -75,12 +75,21 @@ def program_agent(agent: Agent, program: ProgramConfig) -> ProgramAgent:
     Raises:
         UsageError: the agent is no model, and so has no answers to give.
     """
+    return ProgramAgent(chat_agent(agent), program)
+
+
+def chat_agent(agent: Agent) -> ChatAgent:
+    """The agent, if it has a language model that can answer others.
+
+    Raises:
+        UsageError: it has none.
+    """
     if not isinstance(agent, ChatAgent):
         raise UsageError(
-            f"a program asks a language model for answers, and {type(agent).__name__} is none; name the folder of a "
+            f"programs ask a language model for answers, and {type(agent).__name__} is none; name the folder of a "
             "model, or a server, as the policy"
         )
-    return ProgramAgent(agent, program)
+    return agent
 
 
 @dataclass(slots=True, eq=False)

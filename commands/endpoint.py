@@ -1,0 +1,78 @@
+"""``turnwise endpoint``: a policy behind OpenAI's API, and what passes through it in an episode store."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..agents.named import agent_from
+from ..errors import UsageError
+from ..rollouts.store import EpisodeStore
+from .stores import EPISODES
+from .terminal import STOPS, remark
+
+if TYPE_CHECKING:
+    from ..agents.chat import ChatAgent
+
+SHORTEST_KEY = 16
+"""Characters of a key that somebody thought up."""
+
+
+def endpoint(
+    policy: Annotated[str, typer.Option("--policy", "-p", help="The folder of a model, or a server of one.")],
+    out: Annotated[Path, typer.Option(help="Where episodes go.")] = Path("runs/endpoint"),
+    host: Annotated[str, typer.Option(help="Where to listen; this machine only, if not said.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    key: Annotated[
+        str | None,
+        typer.Option(help="The operator's key; made up if not said.", envvar="TURNWISE_ENDPOINT_KEY", show_envvar=True),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="Of every answer, whatever clients ask for; theirs, if not said.")
+    ] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="The longest answer; the model's own setting.")] = None,
+) -> None:
+    """Serve a model to programs of OpenAI's SDK, and record exactly what it sampled for them.
+
+    Everything that comes by the operator's key is one episode. A harness opens an episode for each attempt with
+    POST /episodes and ends it with POST /episodes/KEY/end and {"reward": 1.0, "success": true}, which makes it one that
+    can be trained on. Ctrl-C ends it and writes what is open.
+
+    Examples:
+
+        turnwise endpoint --policy runs/bc/model --port 8000 --out runs/recorded
+
+        OPENAI_BASE_URL=http://127.0.0.1:8000/v1 OPENAI_API_KEY=tw-... python my_agent.py
+    """
+    from ..service.program import chat_agent  # FastAPI, which nothing else here needs
+
+    if key is not None and len(key) < SHORTEST_KEY:
+        raise UsageError(
+            f"a key of {len(key)} characters can be guessed; give {SHORTEST_KEY}, or none to have one made"
+        )
+    agent = chat_agent(agent_from(policy, temperature=temperature, max_tokens=max_tokens, threaded=True))
+    with EpisodeStore(out / EPISODES, run={"endpoint": policy}) as store:
+        before = len(store)
+        asyncio.run(_serve(agent, store, host, port, key, fixed_temperature=temperature is not None))
+        remark().print(f"{len(store) - before} episodes in {out / EPISODES}", markup=False)
+
+
+async def _serve(
+    agent: ChatAgent, store: EpisodeStore, host: str, port: int, key: str | None, *, fixed_temperature: bool
+) -> None:
+    from ..service.endpoint import Endpoint
+    from ..service.visits import Visits, serve
+
+    served = Endpoint(host=host, port=port)
+    visits = Visits(served, agent, store, key=key, fixed_temperature=fixed_temperature)
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for kind in (signal.SIGINT, *STOPS):
+        loop.add_signal_handler(kind, stop.set)
+    address = await served.start()
+    typer.echo(f"OPENAI_BASE_URL={address}/v1")
+    typer.echo(f"OPENAI_API_KEY={visits.key}")
+    await serve(served, visits, stop)
