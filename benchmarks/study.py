@@ -28,7 +28,7 @@ from typing import Any
 import study_plan as plan
 from study_config import Study, load_study
 from study_plan import Job
-from study_report import write_report
+from study_report import scores_of, write_overall, write_report
 
 import turnwise
 from turnwise.errors import TurnwiseError
@@ -261,9 +261,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if words.study == "report":
             names = words.studies or [path.parent.name for path in sorted(words.out.glob("*/results.jsonl"))]
+            scores: dict[str, dict[str, list[float]]] = {}
             for name in names:
                 study, root = load_study(name), words.out / name
-                say(f"{name}: {write_report(study, root, read_results(root / 'results.jsonl'), words.docs)}")
+                results = read_results(root / "results.jsonl")
+                say(f"{name}: {write_report(study, root, results, words.docs)}")
+                for learner, found in scores_of(study, root, results).items():
+                    scores.setdefault(learner, {})[name] = found
+            write_overall(scores, words.docs)
             return 0
         study = load_study(words.study)
         learners = words.learners.split(",") if words.learners else [one.name for one in study.learner]

@@ -14,27 +14,13 @@ import study_plan as plan
 from matplotlib.figure import Figure
 from study_config import Study
 from study_plan import Job
+from study_statistics import Reach, Trace, aggregate, censored, improvement, ratio_of_medians, reach
 
 from turnwise.evals.bootstrap import bootstrap
 from turnwise.evals.curves import read_run
 from turnwise.evals.statistics import Estimate
 
 METRIC = "eval/return"
-Trace = Sequence[tuple[float, float]]
-"""A learning curve: environment episodes so far, and the mean return of an evaluation then."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """When a run first reached a return.
-
-    Args:
-        episodes: environment episodes until then; all it had, if it never did: a lower bound.
-        reached: whether it did.
-    """
-
-    episodes: float
-    reached: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,34 +57,6 @@ class Row:
     traces: tuple[Trace, ...]
     clips: tuple[Clipping | None, ...]
     failed: int
-
-
-def reach(trace: Trace, threshold: float) -> Reach:
-    """The first evaluation of a curve at or above a threshold; no smoothing, no interpolation."""
-    for episodes, value in trace:
-        if value >= threshold:
-            return Reach(episodes, True)
-    return Reach(trace[-1][0] if trace else 0.0, False)
-
-
-def ratio_of_medians(slow: Sequence[float], fast: Sequence[float]) -> Estimate:
-    """How many times the episodes: medians over seeds divided, each side's seeds resampled on their own."""
-    values = np.array([*slow, *fast], dtype=float)
-    sides = ["slow"] * len(slow) + ["fast"] * len(fast)
-
-    def ratio(places: Any) -> float:
-        chosen = places.astype(int)
-        first = chosen < len(slow)
-        below = float(np.median(values[chosen[~first]]))
-        return float(np.median(values[chosen[first]])) / max(below, 1.0)  # nobody needs fewer than one episode
-
-    return bootstrap(range(len(values)), ratio, strata=sides, method="percentile")
-
-
-def aggregate(scores: Mapping[str, Sequence[float]]) -> Estimate:
-    """The mean normalised score over tasks, seeds resampled within each task (Agarwal et al., arXiv 2108.13264)."""
-    values = [value for task in scores.values() for value in task]
-    return bootstrap(values, strata=[name for name, task in scores.items() for _ in task], method="percentile")
 
 
 def table_rows(study: Study, root: Path, results: Sequence[Mapping[str, Any]]) -> list[Row]:
@@ -153,6 +111,16 @@ def score_table(study: Study, rows: Sequence[Row], dataset: float) -> list[str]:
     return lines
 
 
+def improvement_line(study: Study, rows: Sequence[Row]) -> str:
+    """How often a seed of the one learner that is compared does better than one of the other."""
+    returns = {row.name: [float(line["return"]) for line in row.lines] for row in rows}
+    slow, fast = study.against
+    if not returns.get(slow) or not returns.get(fast):
+        return ""
+    found = improvement(returns[slow], returns[fast])
+    return f"A seed of {fast} ends above a seed of {slow} with probability {spread(found, 2)}."
+
+
 def reach_table(study: Study, rows: Sequence[Row]) -> list[str]:
     """Episodes until a curve first reaches each threshold: medians over seeds, and the ratio of the two compared."""
     slow, fast = study.against
@@ -185,12 +153,6 @@ def ratio_cell(slow: Sequence[Reach], fast: Sequence[Reach]) -> str:
     return f"{'≥ ' if censored(slow) else ''}{spread(estimate, 1)}"
 
 
-def censored(column: Sequence[Reach]) -> bool:
-    """Whether the median of the episodes rests on runs that never arrived, so that it is a lower bound."""
-    middle = statistics.median(one.episodes for one in column)
-    return any(not one.reached and one.episodes <= middle for one in column)
-
-
 def clip_table(rows: Sequence[Row]) -> list[str]:
     """Of each learner that clips ratios, how much it clipped: means over steps, then over seeds."""
     lines = [
@@ -199,7 +161,7 @@ def clip_table(rows: Sequence[Row]) -> list[str]:
     ]
     for row in rows:
         found = [clip for clip in row.clips if clip]
-        if found:
+        if any(clip.low + clip.high for clip in found):
             share = bootstrap([100 * (clip.low + clip.high) for clip in found], method="percentile")
             low, high, p99 = (statistics.fmean(getattr(c, name) for c in found) for name in ("low", "high", "p99"))
             lines.append(f"| {row.name} | {spread(share, 2)} % | {low:.2%} | {high:.2%} | {p99:.2f} |")
@@ -240,7 +202,7 @@ def write_report(study: Study, root: Path, results: Sequence[Mapping[str, Any]],
         the file.
     """
     about = json.loads((root / "data.json").read_text(encoding="utf-8"))
-    current = [one for one in results if one["measure"] == results[-1]["measure"]] if results else []
+    current = newest(results)
     rows = table_rows(study, root, current)
     name, file = root.name, docs / "results.md"
     budget = study.measure
@@ -254,6 +216,8 @@ def write_report(study: Study, root: Path, results: Sequence[Mapping[str, Any]],
         "",
         *score_table(study, rows, about["return"]),
     ]
+    if compared := improvement_line(study, rows):
+        lines += ["", compared]
     if study.sweep is not None and (sweep := sweep_table(study, current)):
         seeds = f"{plan.SWEEP_SEED} … {plan.SWEEP_SEED + study.sweep.seeds - 1}"
         lines += ["", f"Mean return on the sweep's own seeds ({seeds}), the chosen rate in bold:", "", *sweep]
@@ -271,6 +235,44 @@ def write_report(study: Study, root: Path, results: Sequence[Mapping[str, Any]],
         lines += ["", f"![Return against environment episodes, {study.title}](results-{name}.png)"]
     place(file, name, "\n".join(lines))
     return file
+
+
+def write_overall(scores: Mapping[str, Mapping[str, Sequence[float]]], docs: Path) -> None:
+    """Put the mean over several studies into ``results.md``.
+
+    Args:
+        scores: by learner, by study, the normalised score of each seed; learners that a study lacks are left out.
+        docs: the folder.
+    """
+    tasks = {task for found in scores.values() for task in found}
+    whole = {name: found for name, found in scores.items() if set(found) == tasks}
+    if len(tasks) < 2 or not whole:
+        return
+    lines = [
+        "### All tasks",
+        "",
+        f"Mean normalised score over {', '.join(sorted(tasks))}, of the learners that all of them have; stratified "
+        "bootstrap: seeds are resampled within each task.",
+        "",
+        "| learner | seeds | normalised score (95 %) |",
+        "|---|---|---|",
+    ]
+    for name, found in whole.items():
+        seeds = " + ".join(str(len(found[task])) for task in sorted(tasks))
+        lines.append(f"| {name} | {seeds} | {spread(aggregate(found), 1)} |")
+    place(docs / "results.md", "overall", "\n".join(lines))
+
+
+def scores_of(study: Study, root: Path, results: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """The normalised scores of every learner's seeds."""
+    dataset = float(json.loads((root / "data.json").read_text(encoding="utf-8"))["return"])
+    rows = table_rows(study, root, newest(results))
+    return {row.name: [study.normalised(one["return"], dataset) for one in row.lines] for row in rows if row.lines}
+
+
+def newest(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those that were measured as the last one was."""
+    return [one for one in results if one["measure"] == results[-1]["measure"]]
 
 
 def place(file: Path, name: str, text: str) -> None:

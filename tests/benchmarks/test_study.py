@@ -66,7 +66,7 @@ settings = { level = "turn" }
 def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     yield
-    ours = {"study", "study_config", "study_plan", "study_report"}
+    ours = {"study", "study_config", "study_plan", "study_report", "study_statistics"}
     for name in [name for name in sys.modules if name in ours]:
         del sys.modules[name]
 
@@ -247,6 +247,32 @@ def test_bounds_are_marked_where_the_median_never_arrived(report: Any) -> None:
 def test_the_mean_over_tasks_resamples_within_each(report: Any) -> None:
     estimate = report.aggregate({"a": [10.0, 10.0], "b": [90.0, 90.0]})
     assert (estimate.value, estimate.low, estimate.high) == (50.0, 50.0, 50.0)
+
+
+def test_learners_that_all_studies_have_are_put_together(report: Any, tmp_path: Path) -> None:
+    scores = {"bc": {"a": [10.0, 10.0], "b": [30.0]}, "only-a": {"a": [99.0]}}
+    report.write_overall({"bc": {"a": [1.0]}}, tmp_path)
+    assert not (tmp_path / "results.md").exists(), "one task has nothing to be put together with"
+    report.write_overall(scores, tmp_path)
+    text = (tmp_path / "results.md").read_text()
+    assert "| bc | 2 + 1 | 20.0 (20.0 … 20.0) |" in text
+    assert "only-a" not in text
+
+
+def test_how_often_one_is_better_counts_pairs_of_seeds(report: Any) -> None:
+    found = report.improvement([1.0, 2.0], [2.0, 3.0])
+    assert found.value == (0.5 + 3) / 4, "three pairs are better, one is equal"
+    certain = report.improvement([1.0] * 4, [2.0] * 4)
+    assert (certain.value, certain.low, certain.high) == (1.0, 1.0, 1.0)
+
+
+def test_what_was_clipped_is_a_mean_over_steps_and_missing_without_ratios(report: Any, tmp_path: Path) -> None:
+    clipped = [{"step": n + 1, "clip_low": 0.1 * n, "clip_high": 0.0, "ratio_p99": 1.5} for n in range(3)]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in clipped))
+    found = report.clipping_of(tmp_path)
+    assert (found.low, found.high, found.p99) == (pytest.approx(0.1), 0.0, 1.5)
+    (tmp_path / "metrics.jsonl").write_text(json.dumps({"step": 1, "loss": 0.0}) + "\n")
+    assert report.clipping_of(tmp_path) is None
 
 
 def test_a_section_replaces_itself_and_nothing_else(report: Any, tmp_path: Path) -> None:
