@@ -224,6 +224,6 @@ def noise(tolerance: float) -> float:
 
 
 def _told(now: Answers) -> int | None:
-    """The version that the server says it has; ``None`` if it does not."""
-    spans = [answer.served.spans for kind, answer in now.items() if kind is not Kind.BARE and answer.served.spans]
+    """The version that the server says it has; ``None`` if it does not: of adapters no server tells."""
+    spans = [answer.served.spans for answer in now.values() if answer.served.spans and Kind.BARE not in now]
     return spans[0][-1][0] if spans else None

@@ -82,7 +82,7 @@ class Replicas:
                 raise answer
         if len(lost) == len(answers):
             raise InfrastructureError(
-                "; ".join(lost or ["no server of the policy is there"])
+                "; ".join(lost or [f"nothing answers at {', '.join(self.can)}"])
                 + ". Once one is back, continue the run with resume=true: it is sent the weights anew"
             )
         pairs = zip(self._ready, answers, strict=True)

@@ -289,7 +289,7 @@ async def test_when_the_last_server_is_gone_the_error_names_it_and_the_way_on(tm
     stage = Stage(tmp_path)
     await stage.transfer.send(0)
     stage.servers[0].dead = True
-    with pytest.raises(InfrastructureError, match=r"no server of the policy is there.*resume=true"):
+    with pytest.raises(InfrastructureError, match=r"fake:1.*resume=true"):
         await stage.transfer.send(1)
 
 

@@ -1,0 +1,206 @@
+"""Weights into the real vLLM, by every transport: they arrive, stale caches are caught, actions span versions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from turnwise import Sampling
+from turnwise.agents.models import load_model, save_model
+from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.agents.serving.client import ServerClient
+from turnwise.agents.serving.launch import FILES, ServerOptions, VllmProcess
+from turnwise.agents.serving.served import ServedPolicy
+from turnwise.agents.serving.server import Pause
+from turnwise.errors import ContractError
+from turnwise.trainers.learning.lora import LoraConfig, attach
+from turnwise.trainers.weights.adapter import Adapter
+from turnwise.trainers.weights.canary import logprobs_of
+from turnwise.trainers.weights.exchange import Exchange
+from turnwise.trainers.weights.native import Files, Native
+from turnwise.trainers.weights.questions import Kind, Questions
+from turnwise.trainers.weights.reload import Reload
+from turnwise.trainers.weights.to_servers import ToServers
+
+from .fake import nudge
+
+pytestmark = pytest.mark.vllm
+
+PROMPT = tuple(range(5, 45))
+TOLERANCE = 1e-4
+"""Of log-probabilities in float32, ten times what differs between the two (measured: 2e-6 to 1e-5)."""
+
+
+class Careless(ServerClient):
+    """Says that it reset the prefix cache, and does not."""
+
+    async def reset_prefix_cache(self) -> None:
+        return
+
+
+class Trained:
+    """A learner's model and the way of its weights to one real server."""
+
+    def __init__(self, server: VllmProcess, folder: Path, how: str, *, mode: Pause = Pause.KEEP, client: Any = None):
+        self.model, self.tokenizer = load_model(server.model)
+        self.client = client or ServerClient(server.url)
+        self.policy = ServedPolicy([self.client])
+        exchange = Exchange(folder / "exchange", chunk=200_000)
+        self.transport: Native | Reload | Adapter
+        if how == "adapter":
+            attach(self.model, LoraConfig(rank=4))
+            base = {"path": str(server.model), "digest": ""}
+            self.transport = Adapter(self.policy, exchange, self.model, rank=4, base=base, mode=mode)
+        else:
+            ways = {"native": lambda: Native(self.policy, Files(exchange), mode=mode)}
+            self.transport = ways.get(how, lambda: Reload(self.policy, exchange, mode=mode))()
+        questions = Questions.of(self.tokenizer, context_length=512, temperature=0.7, dtypes=["float32"])
+        self.transfer = ToServers(self.policy, self.transport, self.model, questions)
+
+    async def agrees(self, version: int) -> None:
+        """What is sampled is of this version, and has the trainer's log-probabilities."""
+        said = await self.policy.generate(PROMPT, Sampling(max_tokens=12, seed=version))
+        assert set(said.versions) == {version}
+        mine = logprobs_of(self.model, PROMPT, said.token_ids)
+        assert mine == pytest.approx(said.logprobs, abs=TOLERANCE)
+
+    async def close(self) -> None:
+        """Leave the server as it was: with its own weights, under no adapter."""
+        await self.transfer.close()
+        await self.policy.close()
+
+
+@pytest.fixture(scope="module")
+def tied_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmProcess]:
+    """A real server of a model whose embeddings are tied."""
+    folder, tokenizer = tmp_path_factory.mktemp("tied"), build_tokenizer("byte")
+    shape = NanoConfig(tokenizer="byte", size="0.1M", layers=1, context_length=512, tie_embeddings=True)
+    save_model(build_model(shape, tokenizer), tokenizer, folder / "model")
+    with VllmProcess(folder / "model", ServerOptions(context_length=512, transfer=FILES)) as server:
+        yield server
+
+
+@pytest.mark.parametrize("mode", list(Pause))
+@pytest.mark.parametrize("how", ["native", "reload", "adapter"])
+async def test_weights_arrive(vllm_server: VllmProcess, tmp_path: Path, how: str, mode: Pause) -> None:
+    trained = Trained(vllm_server, tmp_path, how, mode=mode)
+    try:
+        for version in range(4):
+            await trained.transfer.send(version)
+            await trained.agrees(version)
+            print(how, mode.value, {name: round(value, 6) for name, value in trained.transfer.metrics.items()})
+            nudge(trained.model, seed=version + 1)
+    finally:
+        await trained.close()
+
+
+@pytest.mark.parametrize("how", ["native", "reload"])
+async def test_a_tied_output_embedding_arrives(tied_server: VllmProcess, tmp_path: Path, how: str) -> None:
+    trained = Trained(tied_server, tmp_path, how)
+    assert trained.model.config.tie_word_embeddings
+    try:
+        for version in range(3):
+            await trained.transfer.send(version)
+            await trained.agrees(version)
+            nudge(trained.model, seed=version + 1)
+    finally:
+        await trained.close()
+
+
+async def test_one_action_spans_versions_and_says_which_token_is_whose(
+    vllm_server: VllmProcess, tmp_path: Path
+) -> None:
+    trained = Trained(vllm_server, tmp_path, "native")
+    try:
+        await trained.transfer.send(0)
+        speaking = [
+            asyncio.create_task(trained.policy.generate((*PROMPT, n), Sampling(max_tokens=300, seed=n)))
+            for n in range(4)
+        ]
+        for version in range(1, 3):
+            await asyncio.sleep(0.3)
+            nudge(trained.model, size=0.02, seed=version)
+            await trained.transfer.send(version)
+        said = await asyncio.gather(*speaking)
+    finally:
+        await trained.close()
+    assert any(len(set(one.versions)) > 1 for one in said), "none was under way when weights changed"
+    for n, one in enumerate(said):
+        assert len(one.token_ids) == 300, "nothing is lost"
+        assert list(one.versions) == sorted(one.versions)
+        newest = [place for place, version in enumerate(one.versions) if version == 2]
+        if len(newest) > 5:
+            mine = logprobs_of(trained.model, (*PROMPT, n), one.token_ids)
+            # Frozen requests read their tokens anew: all of the prefix is of the newest weights.
+            assert [mine[i] for i in newest[2:]] == pytest.approx([one.logprobs[i] for i in newest[2:]], abs=TOLERANCE)
+
+
+async def test_a_cache_that_outlives_the_update_is_caught_and_named(vllm_server: VllmProcess, tmp_path: Path) -> None:
+    trained = Trained(vllm_server, tmp_path, "native", client=Careless(vllm_server.url))
+    try:
+        nudge(trained.model)
+        with pytest.raises(ContractError, match="serves: cached: ") as told:
+            await trained.transfer.send(1)
+        print(told.value)
+        await ServerClient(vllm_server.url).reset_prefix_cache()
+    finally:
+        await trained.close()
+
+
+async def test_the_warm_question_is_in_the_cache_and_the_fresh_one_is_not(
+    vllm_server: VllmProcess, tmp_path: Path
+) -> None:
+    trained = Trained(vllm_server, tmp_path, "native")
+    try:
+        await trained.transfer.send(0)
+        for warm in (False, True):  # asked just now by the canary, then again
+            asked = {each.kind: each for each in trained.transfer.questions.asked(100 + warm)}
+            cached = {
+                kind: (await trained.transport.probe(asked[kind].prompt_ids, asked[kind].sampling))[0].cached
+                for kind in Kind
+                if kind in asked
+            }
+        assert cached[Kind.WARM] >= 128
+        assert cached[Kind.FRESH] == cached[Kind.SHORT] == cached[Kind.PLAIN] == 0
+    finally:
+        await trained.close()
+
+
+async def test_an_update_of_another_model_is_refused_and_the_server_goes_on(
+    vllm_server: VllmProcess, tmp_path: Path
+) -> None:
+    trained = Trained(vllm_server, tmp_path, "native")
+    tokenizer = build_tokenizer("byte")
+    other = build_model(NanoConfig(tokenizer="byte", size="0.1M", layers=1, context_length=512), tokenizer)
+    try:
+        await trained.transfer.send(0)
+        wrong = ToServers(trained.policy, trained.transport, other, trained.transfer.questions)
+        wrong._open = True
+        with pytest.raises(Exception, match=r"lacks model\.layers\.1") as told:
+            await wrong.send(1)
+        print(told.value)
+        await trained.transfer.send(2)
+        await trained.agrees(2)
+    finally:
+        await trained.close()
+
+
+def test_what_nccl_tells_servers_is_what_vllm_reads() -> None:
+    from vllm.distributed.weight_transfer.nccl_engine import (
+        NCCLWeightTransferInitInfo,
+        NCCLWeightTransferUpdateInfo,
+    )
+
+    from turnwise.trainers.weights.nccl import Nccl
+
+    backend = Nccl("10.0.0.1", 29600, replicas=3, gpus=2, dtype=torch.bfloat16)
+    told = [NCCLWeightTransferInitInfo(**backend.init_info(replica)) for replica in range(3)]
+    assert [(each.rank_offset, each.world_size) for each in told] == [(1, 7), (3, 7), (5, 7)]
+    weights = {"a": torch.zeros(2, 3), "b": torch.zeros(4, dtype=torch.int64)}
+    coming = NCCLWeightTransferUpdateInfo(**backend.update_info(weights))
+    assert (coming.names, coming.dtype_names, coming.shapes) == (["a", "b"], ["bfloat16", "int64"], [[2, 3], [4]])
