@@ -1,0 +1,251 @@
+"""Does ARPO reach the reward of plain sampling with fewer calls to the environment?
+
+GRPO with whole attempts against ARPO with as many episodes per task, half of which branch off others; from the same
+weak clone, with the same tasks, episodes per step, learning rate and updates. A *call* is an action that an environment
+was told of: a turn that a branch repeats was paid for where it was played. Per seed, the target is a share of what GRPO
+gained over the clone (mean of its last evaluations), and each side's calls are those until its evaluations reach it.
+The ratio is a geometric mean over seeds with Student's interval of the logarithms, 95 %; a side that does not arrive
+counts with all the calls that it made, which is too few, and is named.
+
+Everything is kept in ``--out``, and the same command goes on where it stopped.
+
+Run: python benchmarks/branching.py --out DIR [--seeds 5] [--steps 40] [--k 8] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from turnwise.commands.train import ALGORITHMS, configured, located
+from turnwise.errors import UsageError
+from turnwise.evals.statistics import Estimate, student
+from turnwise.trainers.runs.metrics import read_metrics
+
+PLAIN = "grpo"
+SIDES = {PLAIN: (PLAIN, ()), "arpo": ("arpo", ()), "arpo-hard": ("arpo", ("algorithm.advantage=hard",))}
+"""What is trained with, by the name of the side: word and settings."""
+LAST = 3
+"""Evaluations at the end whose mean is what a run arrived at."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One side's run with one seed.
+
+    Args:
+        side: of ``SIDES``.
+        calls: actions told to environments until each evaluation.
+        returns: mean return of each evaluation, the first of the clone.
+        sampled: tokens sampled in all.
+        prefilled: prompt tokens that a perfect prefix cache leaves to be read, in all.
+        branches: episodes that left another one, in all.
+    """
+
+    side: str
+    seed: int
+    calls: tuple[float, ...]
+    returns: tuple[float, ...]
+    sampled: float
+    prefilled: float
+    branches: float
+
+    @property
+    def final(self) -> float:
+        """What it arrived at."""
+        return statistics.mean(self.returns[-LAST:])
+
+    def until(self, target: float) -> float | None:
+        """Calls until an evaluation reached the target; ``None`` if none did."""
+        return next((calls for calls, value in zip(self.calls, self.returns, strict=True) if value >= target), None)
+
+
+@dataclass(frozen=True)
+class Against:
+    """A side beside plain sampling with the same seed.
+
+    Args:
+        ratio: of calls until the target.
+        arrived: whether it came there; a ratio of one that did not is a lower bound.
+        spent: ratio of the calls of whole runs, which have as many episodes.
+        final: difference of the returns they arrived at.
+    """
+
+    ratio: float
+    arrived: bool
+    spent: float
+    final: float
+
+
+def against(mine: Curve, plain: Curve, share: float) -> Against | None:
+    """The comparison of a seed; ``None`` where plain sampling gained nothing, so that there is no target."""
+    start = plain.returns[0]
+    if plain.final <= start:
+        return None
+    target = start + share * (plain.final - start)
+    theirs, ours = plain.until(target), mine.until(target)
+    return Against(
+        ratio=(mine.calls[-1] if ours is None else ours) / (plain.calls[-1] if theirs is None else theirs),
+        arrived=ours is not None,
+        spent=mine.calls[-1] / plain.calls[-1],
+        final=mine.final - plain.final,
+    )
+
+
+def geometric(ratios: Sequence[float]) -> Estimate:
+    """The geometric mean of ratios, with Student's interval of their logarithms."""
+    logs = student([math.log(ratio) for ratio in ratios])
+    low, high = (None if end is None else math.exp(end) for end in (logs.low, logs.high))
+    return Estimate(math.exp(logs.value), low, high, logs.n, "Student's t of logarithms", logs.confidence)
+
+
+def curve_of(side: str, seed: int, run: Path) -> Curve:
+    """What a finished run's metrics say."""
+    calls, returns, spent = list[float](), list[float](), dict[str, float]()
+    for line in read_metrics(run / "metrics.jsonl"):
+        for name in ("steps", "sampled", "prefilled", "branches"):
+            spent[name] = spent.get(name, 0.0) + (line.get(f"cost/{name}") or 0.0)
+        if (value := line.get("eval/return")) is not None:
+            calls.append(spent["steps"])
+            returns.append(value)
+    others = (spent.get(name, 0.0) for name in ("sampled", "prefilled", "branches"))
+    return Curve(side, seed, tuple(calls), tuple(returns), *others)
+
+
+def trained(word: str, config: str, words: Sequence[str], out: Path) -> Path:
+    """The model of a run in ``out``, which is continued if it is there."""
+    if not (out / "done").exists():
+        resumed = ["resume=true"] if (out / "config.json").exists() else []
+        told = [*words, f"out={out}", "progress=false", "tensorboard=false", "threads=1", *resumed]
+        ALGORITHMS[word].load()[1](configured(word, located(config), told))
+        (out / "done").touch()
+    return out / "model"
+
+
+def ran(side: str, seed: int, start: Path, arguments: argparse.Namespace) -> Curve:
+    """Train on one side with one seed, or read what was."""
+    word, settings = SIDES[side]
+    words = [
+        f"model={start}",
+        f"env={arguments.env}",
+        f"seed={seed}",
+        f"steps={arguments.steps}",
+        f"tasks={arguments.tasks}",
+        f"k={arguments.k}",
+        f"optimizer.lr={arguments.lr}",
+        f"eval.every={arguments.every}",
+        f"eval.episodes={arguments.episodes}",
+        f"episodes.env_kwargs.max_turns={arguments.turns}",
+        *settings,
+    ]
+    if word != PLAIN:
+        words += [f"branching.{name}={getattr(arguments, name)}" for name in ("threshold", "weight", "beam")]
+    out: Path = arguments.out / f"{side}-{seed}"
+    trained(word, f"{word}-maze", words, out)
+    return curve_of(side, seed, out)
+
+
+def held(arguments: argparse.Namespace) -> None:
+    """Note the settings in the folder, or see that they are those that it was begun with.
+
+    Raises:
+        UsageError: they are others.
+    """
+    noted = ("env", "steps", "tasks", "k", "lr", "every", "episodes", "turns", "threshold", "weight", "beam", "cloned")
+    settings = {name: getattr(arguments, name) for name in noted}
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    path = arguments.out / "settings.json"
+    if not path.exists():
+        path.write_text(json.dumps(settings, indent=1) + "\n")
+    there = json.loads(path.read_text())
+    for name, value in settings.items():
+        if there.get(name) != value:
+            raise UsageError(f"{path} was begun with {name} = {there.get(name)}, not {value}: choose another --out")
+
+
+def shown(estimate: Estimate, digits: int = 2) -> str:
+    """A number with its interval."""
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.{digits}f}"
+    return f"{estimate.value:.{digits}f} ({estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
+
+
+def table(curves: Sequence[Curve], share: float) -> Table:
+    """One line per side."""
+    found = Table(title=f"calls until {share:.0%} of what plain sampling gains")
+    columns = (
+        "side",
+        "with a target",
+        "return",
+        "difference",
+        "calls",
+        "of plain's",
+        "until the target",
+        "not arrived",
+    )
+    for column in (*columns, "branches"):
+        found.add_column(column, justify="left" if column == "side" else "right")
+    plain = {curve.seed: curve for curve in curves if curve.side == PLAIN}
+    for side in dict.fromkeys(curve.side for curve in curves):
+        mine = [curve for curve in curves if curve.side == side and curve.seed in plain]
+        pairs = [pair for curve in mine if (pair := against(curve, plain[curve.seed], share)) is not None]
+        found.add_row(
+            side,
+            f"{len(pairs)} of {len(mine)}",
+            shown(student([curve.final for curve in mine])),
+            shown(student([curve.final - plain[curve.seed].final for curve in mine])),
+            f"{statistics.mean(curve.calls[-1] for curve in mine):.0f}",
+            shown(geometric([curve.calls[-1] / plain[curve.seed].calls[-1] for curve in mine])),
+            shown(geometric([pair.ratio for pair in pairs])) if pairs else "no target",
+            str(sum(not pair.arrived for pair in pairs)),
+            f"{statistics.mean(curve.branches for curve in mine):.0f}",
+        )
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run what is missing, print the table, and write the numbers if asked to."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True, help="where runs are kept")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--sides", nargs="+", choices=list(SIDES), default=[PLAIN, "arpo"])
+    parser.add_argument("--share", type=float, default=0.9, help="of what plain sampling gained: the target")
+    parser.add_argument("--env", default="turnwise/MazeFO-v0")
+    parser.add_argument("--turns", type=int, default=100, help="the turn limit")
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--tasks", type=int, default=12, help="per step")
+    parser.add_argument("--k", type=int, default=8, help="episodes per task")
+    parser.add_argument("--lr", type=float, default=5e-4)
+    parser.add_argument("--every", type=int, default=2, help="steps between evaluations")
+    parser.add_argument("--episodes", type=int, default=50, help="of an evaluation")
+    parser.add_argument("--threshold", type=float, default=0.5)
+    parser.add_argument("--weight", type=float, default=0.2)
+    parser.add_argument("--beam", type=int, default=2)
+    parser.add_argument("--cloned", type=int, default=60, help="updates of the clone that all start from")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args(argv)
+    try:
+        held(arguments)
+    except UsageError as error:
+        parser.error(str(error))
+    words = [f"env={arguments.env}", f"steps={arguments.cloned}", "eval.episodes=0", "eval.every=0"]
+    start = trained("bc", "bc-maze", words, arguments.out / "clone")
+    sides = list(dict.fromkeys([PLAIN, *arguments.sides]))
+    curves = [ran(side, seed, start, arguments) for seed in range(arguments.seeds) for side in sides]
+    Console(width=180).print(table(curves, arguments.share))
+    if arguments.json:
+        settings = {name: str(value) for name, value in vars(arguments).items() if name != "json"}
+        found = {"settings": settings, "fields": [each.name for each in fields(Curve)]}
+        arguments.json.write_text(json.dumps(found | {"curves": [asdict(each) for each in curves]}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
