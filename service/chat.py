@@ -68,7 +68,7 @@ def parts(text: str, size: int = 16) -> Iterator[str]:
 
 def usage(answer: Answer) -> dict[str, Any]:
     """How many tokens were read and sampled."""
-    sampled = len(answer.tokens)
+    sampled = answer.sampled
     return {"prompt_tokens": answer.read, "completion_tokens": sampled, "total_tokens": answer.read + sampled}
 
 

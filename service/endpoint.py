@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Protocol, TypeVar
 
 from fastapi import FastAPI, Request
@@ -16,7 +15,7 @@ from ..envs.messages import Action, ToolCall
 from ..errors import RequestError, UsageError
 from . import chat
 from .recorder import Recorder
-from .requests import called, read_chat
+from .requests import called, parsed, read_chat
 from .responses import Responses, events
 from .server import LoopServer
 
@@ -149,7 +148,7 @@ class _Door:
         model = self._endpoint.model
         if asked.stream:
             told = chat.pieces(answer, model=model, logprobs=asked.logprobs, with_usage=asked.stream_usage)
-            return StreamingResponse(told, media_type="text/event-stream")
+            return _stream(told)
         return JSONResponse(chat.completion(answer, model=model, logprobs=asked.logprobs))
 
     async def responses(self, request: Request) -> Response:
@@ -158,7 +157,7 @@ class _Door:
         turned = guest.responses.read(body)
         made = await self._sampled(request, guest, guest.responses.answer(turned, model=self._endpoint.model))
         if turned.asked.stream:
-            return StreamingResponse(events(made), media_type="text/event-stream")
+            return _stream(events(made))
         return JSONResponse(made)
 
     async def look(self, request: Request) -> Response:
@@ -196,7 +195,7 @@ async def read_json(request: Request, limit: int) -> Any:
     """The JSON of a request's body; an empty one is an empty object.
 
     Raises:
-        RequestError: it is longer than ``limit`` bytes, or no JSON.
+        RequestError: it is longer than ``limit`` bytes, or no JSON that can be used.
     """
     body = bytearray()
     async for chunk in request.stream():
@@ -205,10 +204,7 @@ async def read_json(request: Request, limit: int) -> Any:
             raise RequestError(
                 f"the body has more than the {limit} bytes that are read here", status=413, code="body_too_large"
             )
-    try:
-        return json.loads(bytes(body) or b"{}")
-    except (ValueError, RecursionError) as error:
-        raise RequestError(f"the body is not JSON: {error}") from None
+    return parsed(bytes(body) or b"{}")
 
 
 def _application(endpoint: Endpoint) -> FastAPI:
@@ -233,6 +229,14 @@ async def _healthy() -> Response:
 
 class _ClientGone(Exception):
     """The client closed the connection before it was answered."""
+
+
+def _stream(lines: Iterable[str]) -> Response:
+    async def told() -> AsyncIterator[str]:
+        for line in lines:  # a plain iterator would be sent to a thread for every line
+            yield line
+
+    return StreamingResponse(told(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
 
 
 async def _unless_gone(request: Request, work: Awaitable[T]) -> T:

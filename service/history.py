@@ -13,6 +13,9 @@ from ..agents.transcript import Entry, Transcript, Utterance
 from ..envs.messages import Message
 from ..errors import RequestError
 
+REMEMBERED = 64
+"""Conversations whose ids are kept; an older one that goes on is put together again from what was sampled in it."""
+
 
 @dataclass(slots=True, eq=False)
 class Place:
@@ -87,7 +90,7 @@ class History:
                     param="tools",
                 )
             line = _Line(key, (), Transcript(rendering, follow_template=self._follow))
-            self._lines.append(line)
+            self._lines = [*self._lines[1 - REMEMBERED :], line]
         ids = line.transcript.prompt(entries)
         line.entries = tuple(entries)
         new = messages if known == 0 else [entry for entry in entries[known:] if isinstance(entry, Message)]

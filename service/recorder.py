@@ -44,7 +44,8 @@ class Answer:
         thoughts: what stood between ``<think>`` and ``</think>``.
         finish: why it ends.
         read: how many tokens the policy read.
-        tokens: what it sampled.
+        sampled: how many it sampled.
+        tokens: those, if they were asked for.
     """
 
     number: int
@@ -53,6 +54,7 @@ class Answer:
     thoughts: str
     finish: FinishReason
     read: int
+    sampled: int
     tokens: tuple[Token, ...]
 
 
@@ -123,7 +125,9 @@ class Recorder:
         self.next_ids = (*prompt.ids, *utterance.ids)
         self._record(_sampled(prompt, decoded.completion, action, time.perf_counter() - started))
         reason: FinishReason = "tool_calls" if reply.tool_calls else decoded.reason
-        return Answer(number, int(time.time()), reply, thoughts, reason, len(prompt.ids), self._tokens(decoded))
+        tokens = self._tokens(decoded) if asked.logprobs else ()
+        sizes = len(prompt.ids), len(utterance.ids)
+        return Answer(number, int(time.time()), reply, thoughts, reason, *sizes, tokens)
 
     def end(self, why: str) -> None:
         """Answer nothing any more: cancel what is being sampled, refuse what comes.

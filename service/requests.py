@@ -91,6 +91,26 @@ class Asked:
     logprobs: bool = False
 
 
+def parsed(text: str | bytes) -> Any:
+    """What a text of JSON says, if anything that comes from it can be encoded, recorded and said again.
+
+    Raises:
+        RequestError: it is no JSON, has numbers that are none, is nested very deeply, or holds half a character.
+    """
+    try:
+        read = json.loads(text, parse_constant=_no_number)
+        json.dumps(read, ensure_ascii=False).encode()
+    except RecursionError:
+        raise RequestError("the JSON is nested too deeply") from None
+    except ValueError as error:
+        raise RequestError(f"the body is not JSON that can be used: {error}") from None
+    return read
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
+
+
 def read_chat(body: Any) -> Asked:
     """The request that the JSON body of ``/v1/chat/completions`` makes.
 
@@ -210,8 +230,8 @@ def called(name: Any, arguments: Any, call_id: Any, where: str) -> ToolCall:
         RequestError: its arguments are not the JSON of an object.
     """
     try:
-        read = json.loads(arguments) if isinstance(arguments, str) and arguments.strip() else arguments or {}
-    except ValueError:
+        read = parsed(arguments) if isinstance(arguments, str) and arguments.strip() else arguments or {}
+    except RequestError:
         read = None
     if not isinstance(read, dict) or not isinstance(name, str):
         raise RequestError(f"{where} needs a name, and arguments that are the JSON of an object", param=where)

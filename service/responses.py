@@ -155,7 +155,7 @@ def events(response: dict[str, Any]) -> Iterator[str]:
 
 def _response(answer: Answer, body: Mapping[str, Any], model: str) -> dict[str, Any]:
     cut = answer.finish == "length"
-    sampled = len(answer.tokens)
+    sampled = answer.sampled
     return {
         "id": f"resp_{answer.number}",
         "object": "response",

@@ -270,7 +270,10 @@ async def test_bodies_are_limited_and_must_be_json(desk: Desk) -> None:
     answer = await desk.http.post("/v1/chat/completions", content=b"{nonsense")
     assert answer.status_code == 400
     assert "not JSON" in answer.json()["error"]["message"]
-    assert (await desk.http.post("/v1/chat/completions", content=b"[1]")).status_code == 400
+    for wrong in (b"[1]", b'{"messages": NaN}', b"[" * 5000, b'{"messages": [{"role": "user", "content": "\\ud800"}]}'):
+        told = await desk.http.post("/v1/chat/completions", content=wrong)
+        assert (told.status_code, told.json()["error"]["type"]) == (400, "invalid_request_error"), wrong[:40]
+    assert not desk.failures, "what a client gets wrong is no fault of the machinery"
     assert (await desk.http.post("/v1/embeddings", json={})).json()["error"]["code"] == "no_such_route"
     assert (await desk.http.get("/env")).json()["error"]["code"] == "no_environment"
 

@@ -12,7 +12,7 @@ from turnwise.agents.template import ChatTemplate
 from turnwise.agents.transcript import Utterance
 from turnwise.envs.messages import Message, TextPart, ToolCall, message
 from turnwise.errors import RequestError
-from turnwise.service.history import History
+from turnwise.service.history import REMEMBERED, History
 from turnwise.service.requests import said
 
 from ..agents.fakes import TEMPLATES, tokenizer
@@ -100,6 +100,15 @@ def test_the_same_request_twice_reads_the_same() -> None:
     first = history.prompt(messages).ids
     speak(history, list(messages), [7])
     assert history.prompt(messages).ids == first, "drawing several answers to one prompt"
+
+
+def test_a_conversation_that_was_forgotten_is_put_together_again() -> None:
+    history, messages = History(CHAT["chatml"]), [message("user", "one")]
+    before = speak(history, messages, [7])
+    for number in range(2 * REMEMBERED):
+        history.prompt([message("user", f"other {number}")])
+    assert len(history._lines) == REMEMBERED, "memory is bounded"
+    assert history.prompt([*messages, message("user", "on")]).ids[: len(before)] == before
 
 
 def test_clients_may_write_a_message_differently() -> None:
