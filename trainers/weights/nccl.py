@@ -12,13 +12,17 @@ the one form that all releases since the four phases exist agree on.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 from ...errors import InfrastructureError, UsageError
+
+T = TypeVar("T")
 
 JOINING = 300.0
 """Seconds until all have to have met; NCCL itself waits for ever."""
@@ -81,8 +85,7 @@ class Nccl:
         """
         try:
             async with asyncio.timeout(JOINING):
-                # In a thread, since it blocks: it holds nothing that the event loop needs.
-                self._group = await asyncio.to_thread(self._meet, self.host, self.port, self.size)
+                self._group = await _aside(lambda: self._meet(self.host, self.port, self.size))
         except TimeoutError:
             raise InfrastructureError(
                 f"the servers' workers did not meet the trainer at {self.host}:{self.port} within {JOINING:.0f} s; is "
@@ -102,7 +105,7 @@ class Nccl:
 
     async def stream(self, weights: Mapping[str, Tensor]) -> None:
         """Broadcast every tensor, in the order of ``update_info``."""
-        await asyncio.to_thread(self._broadcast, weights)
+        await _aside(lambda: self._broadcast(weights))
 
     def done(self) -> None:
         """Nothing is left behind."""
@@ -121,6 +124,32 @@ class Nccl:
 
     def _kind(self, value: Tensor) -> torch.dtype:
         return self.dtype if self.dtype is not None and value.is_floating_point() else value.dtype
+
+
+async def _aside(call: Callable[[], T]) -> T:
+    """Call what NCCL may never return from, in a thread that nobody waits for when the process ends."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def tell(value: T | None, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(value)  # type: ignore[arg-type]
+        else:
+            done.set_exception(error)
+
+    def run() -> None:
+        value, error = None, None
+        try:
+            value = call()
+        except BaseException as raised:
+            error = raised
+        with suppress(RuntimeError):  # the loop may be over
+            loop.call_soon_threadsafe(tell, value, error)
+
+    threading.Thread(target=run, name="turnwise-nccl", daemon=True).start()
+    return await done
 
 
 def _meet(host: str, port: int, size: int) -> Group:
