@@ -1,0 +1,69 @@
+"""Training by a strategy: what goes together, what is logged, and a resumed run is the same run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+import torch
+
+from turnwise.rollouts.branching_entropy import EntropyBranching
+from turnwise.rollouts.branching_vine import StateValues
+from turnwise.trainers import on_policy
+from turnwise.trainers.runs.metrics import read_metrics
+
+from .test_on_policy import config, running
+from .test_resume import same, state
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "arpo": {"k": 4, "branching": {"strategy": "entropy", "tokens": 4}},
+    "vine-ppo": {"k": 1, "branching": {"strategy": "vine", "rollouts": 2}},
+}
+
+
+def test_naming_the_algorithm_names_its_strategy() -> None:
+    assert isinstance(config("arpo").branching, EntropyBranching)
+    assert (config("arpo").k, config("arpo").shared) == (16, "once")
+    assert config("arpo", branching={"weight": 0.5}).branching == EntropyBranching(weight=0.5)
+    assert isinstance(config("vine-ppo").branching, StateValues)
+    assert config("grpo").branching is None
+    assert isinstance(config("rloo", branching={"strategy": "entropy"}).branching, EntropyBranching), (
+        "a tree for others"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "told"),
+    [
+        ("arpo", {"branching": None}, r"arpo gives credit to what branching.strategy = 'entropy' plays, not None"),
+        ("arpo", {"branching": {"strategy": "vine"}}, "plays, not 'vine'"),
+        ("vine-ppo", {"branching": {"strategy": "entropy"}}, "vine-ppo gives credit to what .* plays, not 'entropy'"),
+        ("grpo", {"branching": {"strategy": "vine"}}, "9 rollouts from each state .* grpo makes no use of values"),
+        ("arpo", {"k": 4, "branching": {"initial": 5}}, r"branching.initial = 5 whole episodes per task, of k = 4"),
+        ("arpo", {"overlap": {"enabled": True}}, "overlap.enabled plays whole attempts only"),
+        ("arpo", {"k": 1}, "without a baseline"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(name: str, changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(pydantic.ValidationError, match=told):
+        config(name, **changes)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_resumed_run_is_bitwise_the_same(tmp_path: Path, cloned: Path, name: str) -> None:
+    changes = SETTINGS[name] | {"eval": {"episodes": 0}, "episodes": {"env_kwargs": {"max_turns": 6}}}
+    on_policy.train(running(tmp_path / "straight", cloned / "model", name, **changes, steps=3))
+    on_policy.train(running(tmp_path / "parts", cloned / "model", name, **changes, steps=2))
+    torch.manual_seed(5)
+    on_policy.train(running(tmp_path / "parts", cloned / "model", name, **changes, steps=3, resume=True))
+    one, other = state(tmp_path / "straight", name), state(tmp_path / "parts", name)
+    assert one[0] == other[0]
+    assert same(one[1], other[1])
+    assert one[2] == other[2], "what is logged is too, but for the time it took"
+    lines = read_metrics(tmp_path / "straight" / "metrics.jsonl")
+    assert all(line["cost/steps"] > 0 and line["cost/prefilled"] > 0 for line in lines)
+    assert all((line.get("cost/branches", 0) > 0) == (name == "arpo") for line in lines)
+    assert all((line.get("cost/lookaheads", 0) > 0) == (name == "vine-ppo") for line in lines)
+    assert all(line["updates"] > 0 for line in lines)
