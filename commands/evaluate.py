@@ -79,7 +79,14 @@ def evaluate(
 
         turnwise eval turnwise/Maze-v0 --program "python my_agent.py" --policy runs/loop/model
     """
-    options = {"policy": policy, "program.command": program, "n": n, "splits": split, "levels": level}
+    options = {
+        "policy": policy,
+        "tokenizer": tokenizer,
+        "program.command": program,
+        "n": n,
+        "splits": split,
+        "levels": level,
+    }
     settings = read(words or [], options, config)
     folder = out or Path("runs") / f"eval-{slug(settings.env)}-{slug(settings.policy)}"
     agent = agent_from(

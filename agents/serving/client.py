@@ -153,8 +153,19 @@ class ServerClient:
         await self._adapter(routes.unload_adapter(name), f"adapter {name!r}")
 
     async def reload(self, folder: Path) -> None:
-        """Read all weights anew; see ``Server``."""
-        await self._control(routes.reload(folder))
+        """Read all weights anew; see ``Server``.
+
+        Raises:
+            InfrastructureError: it could not. vLLM has then dropped the old ones already, and the first request to come
+                ends it, unless another folder is read before.
+        """
+        try:
+            await self._control(routes.reload(folder))
+        except InfrastructureError as error:
+            raise InfrastructureError(
+                f"{error}. It could not read {folder}, and has no weights now: let it read a good folder before it is "
+                "asked anything, or start it again"
+            ) from error
 
     async def init_transfer(self, info: Mapping[str, Any]) -> None:
         """The first phase of native weight transfer."""

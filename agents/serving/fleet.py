@@ -12,6 +12,8 @@ from .replica import Replica, Stamp, preferred
 from .routes import START
 from .server import Capabilities, Served, Server
 
+LONGEST_BACKOFF = 5.0
+"""Seconds between two looks at a replica that is down, at most."""
 GLANCE = 0.05
 """Seconds between two looks for a replica while another request is looking already."""
 
@@ -40,7 +42,8 @@ class Fleet:
             raise UsageError(f"each server is to be named once; got {', '.join(addresses)}")
         if max_in_flight < 1:
             raise UsageError(f"max_in_flight {max_in_flight} lets no request through")
-        self.replicas = [Replica(server, max_in_flight, backoff) for server in servers]
+        longest = min(LONGEST_BACKOFF, patience / 4)  # a request that waits has more than one look
+        self.replicas = [Replica(server, max_in_flight, backoff, longest) for server in servers]
         self.patience = patience
         self.now = Stamp(version, None)
         self.moved = False

@@ -11,9 +11,6 @@ from ...errors import InfrastructureError
 from ...tasks.rng import stable_hash
 from .server import Capabilities, Served, Server
 
-LONGEST_BACKOFF = 5.0
-"""Seconds between two looks at a replica that is down, at most."""
-
 
 class Stamp(NamedTuple):
     """What a request was sent under: the version of the weights, and the adapter in front of them."""
@@ -30,11 +27,13 @@ class Replica:
         server: what is asked.
         limit: the most requests under way at once.
         backoff: seconds until a replica that failed once is looked at again; doubled with each failure.
+        longest: and no more than these.
     """
 
     server: Server
     limit: int
-    backoff: float = 0.2
+    backoff: float
+    longest: float
 
     def __post_init__(self) -> None:
         self.capabilities: Capabilities | None = None
@@ -61,11 +60,12 @@ class Replica:
         """Whether it is asked without a second look."""
         return not self.failures and not self.stale
 
-    def failed(self, error: Exception, now: float) -> None:
-        """Leave it alone for a while; longer each time."""
+    def failed(self, error: Exception, now: float, *, looked: bool = False) -> None:
+        """Leave it alone for a while, longer each time; requests that fail together are one failure."""
         self.cause = str(error)
-        self.due = now + min(self.backoff * 2**self.failures, LONGEST_BACKOFF)
-        self.failures += 1
+        if not self.failures or now >= self.due or looked:
+            self.due = now + min(self.backoff * 2**self.failures, self.longest)
+            self.failures += 1
 
     async def look_again(self, now: float, *, moved: bool) -> bool:
         """See whether a replica that failed is back, with the weights that it had.
@@ -75,11 +75,11 @@ class Replica:
             moved: its weights are not those that it was started with: a process that is new has lost them.
         """
         before = self.capabilities
-        self.due = now + LONGEST_BACKOFF  # nobody else looks meanwhile
+        self.due = now + self.longest  # nobody else looks meanwhile
         try:
             after = await self.server.probe()
         except InfrastructureError as error:
-            self.failed(error, now)
+            self.failed(error, now, looked=True)
             return False
         except asyncio.CancelledError:
             self.due = now

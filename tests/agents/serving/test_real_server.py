@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from turnwise.agents.models import load_model
+from turnwise.agents.named import agent_from
 from turnwise.agents.policy import Finish, Sampling
 from turnwise.agents.policy_checks import PolicyContract, Subject
 from turnwise.agents.serving import routes
@@ -21,7 +23,12 @@ from turnwise.agents.serving.served import ServedPolicy
 from turnwise.agents.serving.server import Pause
 from turnwise.agents.serving.vocabulary import check_tokenizer
 from turnwise.errors import ContractError, InfrastructureError, ModelError, PromptTooLongError, UsageError
+from turnwise.rollouts.episode import Episode, Outcome
+from turnwise.rollouts.options import RunOptions
+from turnwise.rollouts.runner import run_episodes
 
+from ...rollouts.fakes import Count, tasks
+from ..fakes import tokenizer as merging_tokenizer
 from .helpers import adapter, merged, scores
 
 if TYPE_CHECKING:
@@ -157,9 +164,19 @@ async def test_what_is_wrong_is_said_in_words(vllm_server: VllmProcess, plain: t
         await client.unload_adapter("c")
     with pytest.raises(InfrastructureError, match=r"does not have what was asked for \(404\)"):
         await client.generate([1, 2], Sampling(), adapter="d")
-    with pytest.raises(InfrastructureError, match=r"failed \(500\)"):
-        await client.reload(tmp_path / "nothing")
     assert (await client.generate([1, 2], Sampling(max_tokens=2))).completion.token_ids, "it goes on after all that"
+
+
+async def test_a_reload_that_failed_is_mended_by_one_that_does_not(vllm_server: VllmProcess, tmp_path: Path) -> None:
+    """In between it has no weights, and a request would be its last."""
+    client = ServerClient(vllm_server.url)
+    before = await client.generate([1, 2], Sampling(max_tokens=9, seed=0))
+    with pytest.raises(InfrastructureError, match=r"failed \(500\).*has no weights now"):
+        await client.reload(tmp_path / "nothing")
+    await client.reload(vllm_server.model)
+    await client.reset_prefix_cache()
+    after = await client.generate([1, 2], Sampling(max_tokens=9, seed=0))
+    assert after.completion.token_ids == before.completion.token_ids
 
 
 @pytest.fixture
@@ -185,14 +202,13 @@ def other(plain: tuple[Any, Any], vllm_server: VllmProcess, tmp_path: Path) -> I
 async def test_every_token_is_of_the_weights_that_it_is_stamped_with(
     vllm_server: VllmProcess, plain: tuple[Any, Any], other: tuple[Any, Path], mode: Pause
 ) -> None:
-    """One request in each mode, in the middle of which the weights change: what the ledger says is what happened."""
+    """Weights change in the middle of many requests: what is written beside a token is what happened."""
     models = {0: plain[0], 1: other[0]}
     policy = ServedPolicy([ServerClient(vllm_server.url)])
     await policy.open(control=True)
-    many = [[7, 8, place] for place in range(4)]
+    many = [[7, 8, place] for place in range(24)]
     tasks = [asyncio.ensure_future(policy.generate(prompt, LONG)) for prompt in many]
     await asyncio.sleep(0.4)
-    assert not any(task.done() for task in tasks)
     await policy.pause(mode)
     for server in policy.live:
         await server.reload(other[1])
@@ -201,9 +217,11 @@ async def test_every_token_is_of_the_weights_that_it_is_stamped_with(
     await policy.resume()
     after = await policy.generate(many[0], Sampling(max_tokens=5, seed=0))
     assert set(after.versions) == {1}
-    for prompt, completion in zip(many, await asyncio.gather(*tasks), strict=True):
+    made = await asyncio.gather(*tasks)
+    seen = {frozenset(completion.versions) for completion in made}
+    assert (seen == {frozenset({0})}) if mode is Pause.WAIT else (frozenset({0, 1}) in seen), f"{mode.value}: {seen}"
+    for prompt, completion in zip(many, made, strict=True):
         assert (len(completion.token_ids), completion.finish) == (400, Finish.LENGTH)
-        assert set(completion.versions) == ({0} if mode is Pause.WAIT else {0, 1}), f"pausing by {mode.value}"
         for version in set(completion.versions):
             expected = scores(models[version])(prompt, completion.token_ids)
             rows = zip(completion.logprobs, expected, completion.versions, strict=True)
@@ -225,3 +243,58 @@ async def test_an_adapter_samples_as_its_merged_weights_would(
     assert completion.logprobs == pytest.approx(expected, abs=20 * TOLERANCE)
     await policy.begin_version(2)
     await policy.live[0].unload_adapter("v1")
+
+
+# -- whole episodes, and a server that is killed in the middle of them --------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmProcess]:
+    """A server that may be killed; its tokenizer has merges under which almost no ids survive a way through text."""
+    from turnwise.agents.models import save_model
+    from turnwise.agents.nano import NanoConfig, build_model
+    from turnwise.agents.serving.launch import ServerOptions, VllmProcess
+
+    folder, tokenizer = tmp_path_factory.mktemp("own"), merging_tokenizer(pad_token="<|endoftext|>")
+    shape = NanoConfig(size="0.1M", context_length=CONTEXT, initializer_range=0.2)
+    save_model(build_model(shape, tokenizer), tokenizer, folder / "model")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ServerOptions(context_length=CONTEXT, port=port)
+    with VllmProcess(folder / "model", options, log=folder / "log") as server:
+        yield server
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.data())
+def test_merges_that_overlap_leave_ids_alone(own_server: VllmProcess, data: st.DataObject) -> None:
+    model, _ = load_model(own_server.model)
+    drifting = st.sampled_from([97, 98, 99, *range(256, 265)])
+    prompt = data.draw(st.lists(drifting, min_size=2, max_size=40))
+    served = asyncio.run(ServerClient(own_server.url).generate(prompt, Sampling(max_tokens=6, seed=len(prompt))))
+    assert served.prompt_ids == tuple(prompt)
+    expected = scores(model)(prompt, served.completion.token_ids)
+    assert served.completion.logprobs == pytest.approx(expected, abs=10 * TOLERANCE)
+
+
+async def test_64_episodes_at_once_and_the_server_killed_in_the_middle_of_them(own_server: VllmProcess) -> None:
+    """Nothing is lost: each episode is there once, and all of its tokens were sampled as they say."""
+    agent = agent_from(own_server.url, max_tokens=24)
+    episodes: list[Episode] = []
+    restarting: asyncio.Task[Any] | None = None
+    options = RunOptions(concurrency=64, retries=3, turn_timeout=None)
+    async for episode in run_episodes(Count, agent, tasks(96), options=options):
+        episodes.append(episode)
+        if len(episodes) == 8:
+            await asyncio.to_thread(own_server.kill)
+            restarting = asyncio.create_task(asyncio.to_thread(own_server.start))
+    assert restarting is not None
+    await restarting
+    assert len({episode.episode_id for episode in episodes}) == 96
+    assert {episode.outcome for episode in episodes} <= {Outcome.COMPLETED, Outcome.INFRA_FAILED}
+    assert sum(episode.outcome is Outcome.COMPLETED for episode in episodes) > 64
+    model, _ = load_model(own_server.model)
+    for turn in [turn for episode in (*episodes[:4], *episodes[-4:]) for turn in episode.turns]:
+        expected = scores(model)(turn.prompt_ids, turn.action_ids)
+        assert turn.logprobs == pytest.approx(expected, abs=10 * TOLERANCE)
