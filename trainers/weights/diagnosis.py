@@ -28,8 +28,8 @@ from .questions import Answer, Kind
 Answers = Mapping[Kind, Answer]
 NOISE = {1e-3: 1e-5}
 """By tolerance, what two answers of the same weights may differ by, as batches change; else half the tolerance."""
-NEAR = 100
-"""Tolerances within which a difference is one of kernels and precision, rather than of weights."""
+NEAR, FAR = 100, 0.5
+"""Up to so many tolerances, and so much, a difference is one of kernels and precision, rather than of weights."""
 
 
 class Cause(StrEnum):
@@ -105,6 +105,9 @@ def diagnose(now: Answers, last: Answers | None, *, version: int, tolerance: flo
     against = f"log-probabilities differ from the trainer's by {numbers} (tolerance {tolerance:g})"
     if wrong and (found := _partly(gaps, wrong, now, against)) is not None:
         return found
+    if wrong and Kind.BARE in now and now[Kind.BARE].gap > tolerance:
+        bare = f"the base model that it serves is not the one that the adapters belong to: without them {against}"
+        return Diagnosis(Cause.OTHER_WEIGHTS, f"{bare}, {Kind.BARE} {now[Kind.BARE].gap:.2g}")
     stayed = still(asked, last, tolerance) if last else ""
     if stayed:
         if Kind.BARE in now and alike(now[Kind.WARM], now[Kind.BARE], noise(tolerance)):
@@ -166,7 +169,7 @@ def _whole(now: Answers, last: Answers, worst: float, tolerance: float, against:
             f"it gives the trainer's log-probability of the likeliest id, {swapped[0].theirs[0]:.4g}, beside another "
             f"id, {swapped[0].ids[0]}; {against}",
         )
-    if worst <= NEAR * tolerance:
+    if worst <= min(NEAR * tolerance, FAR):
         return Diagnosis(Cause.NUMERICS, against)
     if all(answer.chosen for answer in greedy):
         return Diagnosis(Cause.LOGPROBS, f"it picks the ids that the trainer would; {against}")

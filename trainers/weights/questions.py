@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
 
 import torch
+from peft.tuners.lora import LoraLayer
 
 from ...agents.policy import Sampling
 from ...agents.serving.server import Served
@@ -161,15 +163,35 @@ class Questions:
 
 @torch.no_grad()
 def answered(model: Any, question: Question, served: Served) -> Answer:
-    """Score a server's answer with the trainer's model, at the temperature that its numbers are of."""
+    """Score a server's answer with the trainer's model, at the temperature that its numbers are of.
+
+    What was asked of a model without its adapter is scored so, too.
+    """
     ids = served.completion.token_ids
     if not ids:
         return Answer(question, served, (), ())
     device = next(model.parameters()).device
     row = torch.tensor([[*question.prompt_ids, *ids]], device=device)
     first = len(question.prompt_ids) - 1
-    logits = model(input_ids=row, attention_mask=torch.ones_like(row)).logits[0, first:-1].float()
+    with _bare(model) if question.kind is Kind.BARE else nullcontext():
+        logits = model(input_ids=row, attention_mask=torch.ones_like(row)).logits[0, first:-1].float()
     # A greedy answer's numbers are those at temperature 1: the contract of Sampling.
     logp_NV = (logits / (question.sampling.temperature or 1.0)).log_softmax(-1)
     mine_N = logp_NV.gather(-1, row[0, first + 1 :, None])[:, 0]
     return Answer(question, served, tuple(mine_N.tolist()), tuple(logp_NV.max(-1).values.tolist()))
+
+
+@contextmanager
+def _bare(model: Any) -> Iterator[None]:
+    """The model without its adapters; which weights are trained stays as it was."""
+    trained = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
+    for layer in layers:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)
+        for parameter, flag in trained:
+            parameter.requires_grad_(flag)

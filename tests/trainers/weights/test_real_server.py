@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from turnwise import Sampling
 from turnwise.agents.models import load_model, save_model
 from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.agents.serving import routes
 from turnwise.agents.serving.client import ServerClient
 from turnwise.agents.serving.launch import FILES, ServerOptions, VllmProcess
 from turnwise.agents.serving.served import ServedPolicy
@@ -37,7 +39,10 @@ TOLERANCE = 1e-4
 
 
 class Careless(ServerClient):
-    """Says that it reset the prefix cache, and does not."""
+    """Says that it reset the prefix cache, and does not; vLLM itself does so in a pause unless it is told not to."""
+
+    async def pause(self, mode: Pause) -> None:
+        await self._control(routes.Call(f"{routes.PAUSE}?mode={mode.value}&clear_cache=false", {}))
 
     async def reset_prefix_cache(self) -> None:
         return
@@ -50,8 +55,10 @@ class Trained:
         self.model, self.tokenizer = load_model(server.model)
         self.client = client or ServerClient(server.url)
         self.policy = ServedPolicy([self.client])
-        exchange = Exchange(folder / "exchange", chunk=200_000)
+        self.exchanged = folder / "exchange"
+        exchange = Exchange(self.exchanged, chunk=200_000)
         self.transport: Native | Reload | Adapter
+        self.own = copy.deepcopy(self.model.state_dict())
         if how == "adapter":
             attach(self.model, LoraConfig(rank=4))
             base = {"path": str(server.model), "digest": ""}
@@ -72,6 +79,11 @@ class Trained:
     async def close(self) -> None:
         """Leave the server as it was: with its own weights, under no adapter."""
         await self.transfer.close()
+        if self.transport.whole:
+            self.model.load_state_dict(self.own)
+            native = Native(self.policy, Files(Exchange(Path(f"{self.exchanged}-back"))))
+            await ToServers(self.policy, native, self.model, self.transfer.questions).send(0)
+            native.backend.close()
         await self.policy.close()
 
 

@@ -164,6 +164,16 @@ async def test_a_server_of_another_model_is_named_before_it_is_trained_against(t
         await stage.transfer.send(0)
 
 
+async def test_adapters_of_another_base_are_named(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, "adapter")
+    stage.servers[0].model = stage.servers[0].base = nano(WORDS, seed=9)
+    with pytest.raises(ContractError, match="other weights: the base model that it serves is not the one"):
+        await stage.transfer.send(0)
+    assert [name for name, each in stage.model.named_parameters() if each.requires_grad] == [
+        name for name, _ in stage.model.named_parameters() if "lora_" in name
+    ], "what is trained stays as it was"
+
+
 async def test_weights_that_did_not_change_are_no_reason_to_stop(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     for version in (0, 0, 1, 2):
@@ -232,6 +242,14 @@ async def test_a_full_disk_is_one_line_and_the_servers_go_on(tmp_path: Path, mon
     assert set((await stage.policy.generate((5, 6), SAMPLING)).versions) == {0}
     monkeypatch.undo()
     await stage.transfer.send(1)
+
+
+@pytest.mark.usefixtures("small_files")
+async def test_a_disk_that_is_full_for_the_library_that_writes_is_one_line_too(tmp_path: Path) -> None:
+    exchange = Exchange(tmp_path / "x")
+    with pytest.raises(ModelError, match=r"cannot be written to the exchange folder .*resume=true"):
+        exchange.write("v", {"w": torch.zeros(10_000)})
+    assert not list((tmp_path / "x").iterdir())
 
 
 async def test_what_does_not_fit_is_known_before_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
