@@ -4,6 +4,8 @@ Kazemnejad et al., "VinePPO: Refining Credit Assignment in RL Training of LLMs" 
 ``V̂(s_t) = (1/K) Σ_k G(τ_k)`` over K independent rollouts from s_t by the policy of the episode itself: an unbiased
 estimate of its value, by the returns themselves. K = 9 in the paper. The rollouts are accounted for and never trained
 on, and the episode's own action plays no part in the values: an advantage ``r + γ V̂(s′) − V̂(s)`` is unbiased too.
+What an environment draws by itself follows from its task, so it forks with it: the rollouts from a state differ in what
+the policy does, and values are those of this very task.
 
 The episode stands still at a state while its rollouts are played, each on a fork of its own, so one that the machinery
 lost is played again from the very same state; if that fails each time it is lost, and the mean is over the others.
