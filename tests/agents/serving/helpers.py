@@ -7,16 +7,22 @@ import copy
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from safetensors.torch import load_file, save_file
 
 
-def scores(model: Any) -> Callable[[Sequence[int], Sequence[int], float], list[float]]:
+class Score(Protocol):
+    """Log-probabilities of an action after a prompt."""
+
+    def __call__(self, prompt: Sequence[int], action: Sequence[int], temperature: float = 1.0, /) -> list[float]: ...
+
+
+def scores(model: Any) -> Score:
     """Log-probabilities of an action by one plain forward pass of a model."""
 
-    def score(prompt: Sequence[int], action: Sequence[int], temperature: float = 1.0) -> list[float]:
+    def score(prompt: Sequence[int], action: Sequence[int], temperature: float = 1.0, /) -> list[float]:
         with torch.no_grad():
             logits = model(input_ids=torch.tensor([[*prompt, *action]])).logits[0].float()
         logprobs = torch.log_softmax(logits / temperature, dim=-1)

@@ -46,7 +46,14 @@ def read(native: bool, **changes: Any) -> Any:
 def test_nothing_is_left_to_the_defaults_of_a_server(native: bool) -> None:
     """A model's generation_config.json may hold any of these; silence would let it."""
     asked = how(native)
-    neutral = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "n": 1, "min_tokens": 0}
+    neutral: dict[str, Any] = {
+        "top_p": 1.0,
+        "top_k": 0,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+        "n": 1,
+        "min_tokens": 0,
+    }
     neutral |= {"presence_penalty": 0.0, "frequency_penalty": 0.0, "stop": [], "bad_words": [], "watermarking": False}
     assert {key: asked[key] for key in neutral} == neutral
     assert asked["ignore_eos"] is True, "only the stop ids asked for may stop it"
