@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import turnwise as tw
-from turnwise.agents.agent import Decision
+from turnwise.agents.agent import Decision, EpisodeContext
 from turnwise.agents.chat import ChatAgent
 from turnwise.agents.policy import Completion, Finish, Sampling
 from turnwise.errors import ContractError, InfrastructureError, UsageError
@@ -33,7 +33,7 @@ from turnwise.trainers.runs.collect import collect
 
 from ..agents.fakes import tokenizer
 from .fakes import answering
-from .walkers import Road, Walker, evenly, now_and_then, perfect_cache, road, tasks
+from .walkers import Road, Walk, Walker, evenly, now_and_then, perfect_cache, road, tasks
 
 ALWAYS = EntropyBranching(threshold=1, weight=0, vocabulary=100)
 NEVER = EntropyBranching(threshold=0, weight=0, vocabulary=100)
@@ -235,6 +235,44 @@ async def test_a_branch_keeps_its_parents_session_and_sends_its_parents_prefix(s
         assert episode.fork is not None
         before, at = episode.turns[episode.fork.turn - 1], episode.turns[episode.fork.turn]
         assert at.prompt_ids[: len(before.prompt_ids) + 1] == before.prompt_ids + before.action_ids
+
+
+class Doors(tw.ToolEnv):
+    """Three turns before two doors."""
+
+    blocking = False
+    max_turns = 3
+
+    def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+        return "two doors"
+
+    @tw.tool
+    def open(self, number: int) -> str:
+        """Open a door."""
+        return f"door {number} leads to two doors"
+
+
+@pytest.mark.parametrize("isolation", ["inline", "thread"])
+async def test_a_branch_is_offered_the_tools_of_its_parent(isolation: Any) -> None:
+    offered: list[list[str]] = []
+
+    class Noting(Walker):
+        def start(self, context: EpisodeContext) -> Walk:
+            return Note(self, context, ())
+
+    class Note(Walk):
+        def fork(self, context: EpisodeContext) -> Walk:
+            offered.append([tool.name for tool in context.tools])
+            return Note(self.agent, context, self.history)
+
+    options = RunOptions(group_size=4, isolation=isolation)
+    async with EnvPool.of(Doors, isolation=isolation) as pool:
+        chosen = [Doors.tasks().spec(0)]
+        played_ = branch_episodes(pool, Noting(evenly), chosen, strategy=ALWAYS, options=options)
+        episodes = [episode async for episode in played_]
+    assert any(episode.fork is not None for episode in episodes)
+    assert offered
+    assert all(names == ["open"] for names in offered)
 
 
 async def test_no_more_are_alive_than_may_be_and_one_suffices() -> None:
