@@ -36,7 +36,10 @@ class ServerOptions(Config):
     name: str = "policy"
     """What it calls the base model."""
     port: int = pydantic.Field(default=0, ge=0, le=65535)
-    """Where it listens, on this machine only; 0 takes a free one."""
+    """Where it listens; 0 takes a free one."""
+    host: str = HOST
+    """For whom: this machine alone by default. It obeys whoever reaches it (its weights can be changed), so let only a
+    trusted network in, e.g. with ``0.0.0.0``."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
     """Of weights and activations; another one than the trainer's makes their log-probabilities differ."""
     context_length: int = pydantic.Field(default=1024, ge=2)
@@ -68,7 +71,7 @@ class ServerOptions(Config):
     def command(self, model: Path | str, port: int) -> list[str]:
         """The arguments of vLLM's server, for any Python that has it."""
         words = ["-m", MODULE, "--model", str(model), "--served-model-name", self.name]
-        words += ["--host", HOST, "--port", str(port), "--dtype", self.dtype, "--seed", str(self.seed)]
+        words += ["--host", self.host, "--port", str(port), "--dtype", self.dtype, "--seed", str(self.seed)]
         words += ["--max-model-len", str(self.context_length), "--max-num-seqs", str(self.max_seqs)]
         words += ["--kv-cache-memory-bytes", f"{self.kv_megabytes}M", "--enable-scale-out"]
         # Of the distribution sampled from: by default vLLM returns those before the temperature.
