@@ -11,7 +11,7 @@ from typing import Any
 from ..agents.template import ChatTemplate
 from ..agents.transcript import Entry, Transcript, Utterance
 from ..envs.messages import Message
-from ..errors import RequestError
+from ..errors import ModelError, RequestError
 
 REMEMBERED = 64
 """Conversations whose ids are kept; an older one that goes on is put together again from what was sampled in it."""
@@ -91,7 +91,11 @@ class History:
                 )
             line = _Line(key, (), Transcript(rendering, follow_template=self._follow))
             self._lines = [*self._lines[1 - REMEMBERED :], line]
-        ids = line.transcript.prompt(entries)
+        try:
+            ids = line.transcript.prompt(entries)
+        except ModelError:
+            self._lines.remove(line)  # it may have read half of them
+            raise
         line.entries = tuple(entries)
         new = messages if known == 0 else [entry for entry in entries[known:] if isinstance(entry, Message)]
         return Prompt(ids, tuple(new), place)
@@ -122,11 +126,11 @@ def _goes_on(before: Sequence[Entry], entries: Sequence[Entry]) -> bool:
 
 
 def _key(sent: Message) -> bytes:
-    """What makes two messages the same, though clients write them differently.
+    """What makes two messages the same, though clients repeat what an assistant said in a form of their own.
 
-    White space around the text, the ids of tool calls in what the policy said, and the order and spacing of their
-    arguments are not among it.
+    White space around its text, the ids of its tool calls, and the order and spacing of their arguments do not count.
     """
     calls = [(call.name, dict(call.arguments)) for call in sent.tool_calls]
-    told = [sent.role, sent.text.strip(), calls, sent.name, sent.tool_call_id]
-    return hashlib.sha256(json.dumps(told, sort_keys=True, ensure_ascii=True).encode()).digest()
+    text = sent.text.strip() if sent.role == "assistant" else sent.text
+    told = [sent.role, text, calls, sent.name, sent.tool_call_id]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).digest()

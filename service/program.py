@@ -183,7 +183,7 @@ class ProgramSession:
         self._key = endpoint.admit(Guest(self._recorder, self, self._events.put_nowait))
         self._seen = observation
         own = f"{address}/episodes/{self._key}"
-        task = observation.text.replace("\0", "").encode(errors="replace")[:LONGEST_TASK].decode(errors="replace")
+        task = _plain(observation.text.replace("\0", "")).encode()[:LONGEST_TASK].decode(errors="ignore")
         environment = {
             "OPENAI_BASE_URL": f"{address}/v1",
             "OPENAI_API_KEY": self._key,
@@ -296,7 +296,7 @@ class ProgramSession:
         return {
             "turn": self._turn,
             "done": self._over,
-            "text": self._seen.text,
+            "text": _plain(self._seen.text),
             "messages": [_told(each) for each in self._seen.messages],
             "tools": [tool.to_json() for tool in self._context.tools],
         }
@@ -304,7 +304,7 @@ class ProgramSession:
 
 def _told(sent: Message) -> dict[str, Any]:
     """A message as the chat API has it, so that a program can pass it on as it is."""
-    told: dict[str, Any] = {"role": sent.role, "content": sent.text}
+    told: dict[str, Any] = {"role": sent.role, "content": _plain(sent.text)}
     if sent.tool_calls:
         told["tool_calls"] = [
             {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": arguments(c)}}
@@ -312,3 +312,8 @@ def _told(sent: Message) -> dict[str, Any]:
         ]
     told |= {"name": sent.name} if sent.name else {}
     return told | ({"tool_call_id": sent.tool_call_id} if sent.tool_call_id else {})
+
+
+def _plain(text: str) -> str:
+    """The text with a question mark for what UTF-8, and so HTTP, cannot hold."""
+    return text.encode(errors="replace").decode()

@@ -12,6 +12,9 @@ import uvicorn
 
 from ..errors import UsageError
 
+KEPT_ALIVE = 600
+"""Seconds that an idle connection stays open: a client that waits for its environment finds it as it left it."""
+
 
 class _Quiet(uvicorn.Server):
     @contextlib.contextmanager
@@ -53,7 +56,14 @@ class LoopServer:
             listening.close()
             raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
         config = uvicorn.Config(
-            app, http="h11", ws="none", lifespan="off", log_config=None, access_log=False, server_header=False
+            app,
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=KEPT_ALIVE,
         )
         made = cls(_Quiet(config), listening)
         while not made._server.started:

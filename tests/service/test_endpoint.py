@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -339,3 +341,9 @@ def test_an_endpoint_goes_with_its_loop_and_comes_again_in_another() -> None:
             return (await client.get(f"{await endpoint.start()}/health")).status_code
 
     assert [asyncio.run(reach()) for _ in range(2)] == [200, 200]
+
+
+def test_the_endpoint_needs_no_model_library() -> None:
+    code = "import sys, turnwise.service.program, turnwise.service.visits; print(*{'torch', 'vllm'} & set(sys.modules))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert not found, f"a policy elsewhere needs none of {found}"

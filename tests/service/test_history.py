@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from turnwise.agents.template import ChatTemplate
 from turnwise.agents.transcript import Utterance
 from turnwise.envs.messages import Message, TextPart, ToolCall, message
-from turnwise.errors import RequestError
+from turnwise.errors import ModelError, RequestError
 from turnwise.service.history import REMEMBERED, History
 from turnwise.service.requests import said
 
@@ -124,6 +124,25 @@ def test_clients_may_write_a_message_differently() -> None:
     assert ids[: len(prompt.ids) + 3] == (*prompt.ids, *utterance.ids)
     altered = replace(theirs, parts=(TextPart("I listen."),))
     assert history.prompt([*opening, altered, answer]).ids[: len(prompt.ids) + 3] != (*prompt.ids, *utterance.ids)
+
+
+def test_what_others_say_is_read_to_the_letter() -> None:
+    template = CHAT["chatml"]
+    history = History(template)
+    read = [template.decode(history.prompt([message("user", text)]).ids) for text in ("go", "go\n")]
+    assert ["go<|im_end|>" in read[0], "go\n<|im_end|>" in read[1]] == [True, True]
+
+
+def test_a_conversation_that_the_template_refuses_spoils_nothing() -> None:
+    prompts = []
+    for refused in (False, True):
+        history, messages = History(CHAT["moving"]), [message("user", "one")]
+        speak(history, messages, [7])
+        if refused:
+            with pytest.raises(ModelError, match="only user and assistant"):
+                history.prompt([*messages, message("system", "new rules")])
+        prompts.append(history.prompt([*messages, message("user", "two")]).ids)
+    assert prompts[0] == prompts[1]
 
 
 def test_tools_are_part_of_the_row() -> None:
