@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from ..agents.agent import Agent
 from ..agents.named import agent_from
 from ..config import load_config
 from ..errors import UsageError
@@ -27,32 +28,37 @@ SUMMARY = "summary.json"
 ONCE_MORE = "What was played is kept: the same command with --resume plays the rest."
 
 
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="ENV|KEY=VALUE",
+        help="An environment's id, or a Python file that registers one; then settings.",
+        show_default=False,
+    ),
+]
+Who = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        "-p",
+        help="oracle, random, null, mixed:0.35, function:module:name, the folder of a model, or http://host:port of a "
+        "vLLM server.",
+    ),
+]
+Tokenizer = Annotated[
+    str | None, typer.Option(help="A folder with the tokenizer of a server's model, if the server's own is not here.")
+]
+Program = Annotated[
+    str | None,
+    typer.Option(help="A program that plays, asking the policy as OpenAI's SDK would: 'python my_agent.py'."),
+]
+
+
 def evaluate(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="ENV|KEY=VALUE",
-            help="An environment's id, or a Python file that registers one; then settings.",
-            show_default=False,
-        ),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            "-p",
-            help="oracle, random, null, mixed:0.35, function:module:name, the folder of a model, or http://host:port "
-            "of a vLLM server.",
-        ),
-    ] = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(help="A folder with the tokenizer of a server's model, if the server's own is not here."),
-    ] = None,
-    program: Annotated[
-        str | None,
-        typer.Option(help="A program that plays, asking the policy as OpenAI's SDK would: 'python my_agent.py'."),
-    ] = None,
+    words: Words = None,
+    policy: Who = None,
+    tokenizer: Tokenizer = None,
+    program: Program = None,
     n: Annotated[int | None, typer.Option("-n", help="How many tasks (100 if not said).")] = None,
     split: Annotated[str | None, typer.Option(help="Splits, with commas (the test splits if not said).")] = None,
     level: Annotated[str | None, typer.Option(help="Levels, with commas (all if not said).")] = None,
@@ -79,26 +85,11 @@ def evaluate(
 
         turnwise eval turnwise/Maze-v0 --program "python my_agent.py" --policy runs/loop/model
     """
-    options = {
-        "policy": policy,
-        "tokenizer": tokenizer,
-        "program.command": program,
-        "n": n,
-        "splits": split,
-        "levels": level,
-    }
+    options = {"policy": policy, "tokenizer": tokenizer, "program.command": program, "n": n}
+    options |= {"splits": split, "levels": level}
     settings = read(words or [], options, config)
     folder = out or Path("runs") / f"eval-{slug(settings.env)}-{slug(settings.policy)}"
-    agent = agent_from(
-        settings.policy,
-        temperature=settings.temperature,
-        max_tokens=settings.max_tokens,
-        tokenizer=settings.tokenizer,
-    )
-    if settings.program is not None:
-        from ..service.program import program_agent  # FastAPI, which nothing else here needs
-
-        agent = program_agent(agent, settings.program)
+    agent = who_acts(settings)
     with resumable(ONCE_MORE):
         summary = run_evaluation(settings, agent, store=folder / EPISODES, resume=resume, progress=True)
     summary.save(folder / SUMMARY)
@@ -109,6 +100,21 @@ def evaluate(
         print_summary(summary, screen(), report=html or folder / SUMMARY)
     stopped_early(summary)
     never_began(summary, folder / EPISODES)
+
+
+def who_acts(settings: EvalConfig) -> Agent:
+    """The agent of an evaluation's settings."""
+    agent = agent_from(
+        settings.policy,
+        temperature=settings.temperature,
+        max_tokens=settings.max_tokens,
+        tokenizer=settings.tokenizer,
+    )
+    if settings.program is None:
+        return agent
+    from ..service.program import program_agent  # FastAPI, which nothing else here needs
+
+    return program_agent(agent, settings.program)
 
 
 def written(folder: Path, settings: EvalConfig) -> Path:
