@@ -15,12 +15,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from turnwise.agents.models import load_model
 from turnwise.config import Config
 from turnwise.errors import UsageError
 from turnwise.trainers.learning.parallel import world
 from turnwise.trainers.runs.metrics import read_metrics
 from turnwise.trainers.runs.run_folder import RunFolder
 
+from ..agents.serving.fake_server import FakeServer
 from . import small
 
 LORA = {"lora": {"rank": 4}}
@@ -46,6 +48,20 @@ def start(config: Config, processes: int) -> subprocess.Popen[str]:
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+@pytest.mark.slow
+def test_process_0_sends_weights_to_servers_and_all_judge_them(tmp_path: Path, cloned: Path) -> None:
+    model, tokenizer = load_model(cloned / "model")
+    with FakeServer(model, tokenizer) as server:
+        settings = {"steps": 2, "server": {"urls": [server.url]}}
+        running = start(small.looping(tmp_path / "run", cloned / "model", **settings), 2)
+        said, _ = running.communicate(timeout=240)
+        assert running.returncode == 0, said
+    for line in read_metrics(tmp_path / "run" / "metrics.jsonl"):
+        if "return" in line:
+            assert line["mismatch_max"] < 1e-4
+            assert line["sync/canary_gap_max"] < 1e-4
 
 
 def learnt(folder: Path) -> list[dict[str, float]]:

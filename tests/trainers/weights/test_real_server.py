@@ -79,12 +79,14 @@ class Trained:
     async def close(self) -> None:
         """Leave the server as it was: with its own weights, under no adapter."""
         await self.transfer.close()
+        await self.policy.close()
         if self.transport.whole:
             self.model.load_state_dict(self.own)
-            native = Native(self.policy, Files(Exchange(Path(f"{self.exchanged}-back"))))
-            await ToServers(self.policy, native, self.model, self.transfer.questions).send(0)
-            native.backend.close()
-        await self.policy.close()
+            policy = ServedPolicy([ServerClient(self.client.address)])
+            native = Native(policy, Files(Exchange(Path(f"{self.exchanged}-back"))))
+            await ToServers(policy, native, self.model, self.transfer.questions).send(0)
+            await native.close()
+            await policy.close()
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +161,6 @@ async def test_a_cache_that_outlives_the_update_is_caught_and_named(vllm_server:
         with pytest.raises(ContractError, match="serves: cached: ") as told:
             await trained.transfer.send(1)
         print(told.value)
-        await ServerClient(vllm_server.url).reset_prefix_cache()
     finally:
         await trained.close()
 
