@@ -232,8 +232,8 @@ class ServerClient:
             try:
                 routes.read_served(content, prompt, sampling, native=native)
             except ContractError as error:
-                if native and "return_token_ids" in str(error):
-                    continue  # an older series does not echo there what it read
+                if native:
+                    continue  # older series do not echo there what they read, and spell tokens in log-probabilities
                 raise self._named(UsageError(str(error))) from None
             return native, native and bool(content["choices"][0].get("weight_versions"))
         raise UsageError(f"server {self.address} has neither {routes.NATIVE} nor {routes.COMPLETIONS}")

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import torch
@@ -89,7 +89,7 @@ class FakeServer:
         version: what it says it is.
         name: of the base model.
         root: where it says that it comes from.
-        native: whether there is ``/inference/v1/generate``.
+        native: whether there is ``/inference/v1/generate``; "older" as it was in the first supported versions.
         development: whether there are the routes of ``VLLM_SERVER_DEV_MODE=1``.
         max_rank: of adapters; 0 for none.
         api_key: asked for on guarded routes.
@@ -104,7 +104,7 @@ class FakeServer:
         version: str = "0.32.0",
         name: str = "policy",
         root: str = "",
-        native: bool = True,
+        native: bool | Literal["older"] = True,
         development: bool = True,
         max_rank: int = 8,
         api_key: str | None = None,
@@ -300,6 +300,10 @@ class FakeServer:
         if content:
             content[0]["top_logprobs"] = [{"token_id": i, "logprob": p} for i, p in made.top.items()]
         choice = {"index": 0, "token_ids": made.ids, "finish_reason": made.reason, "logprobs": {"content": content}}
+        if self.native == "older":
+            for entry in content:
+                entry["token"] = f"token_id:{entry.pop('token_id')}"
+            return {"choices": [choice]}
         choice["weight_versions"] = made.spans if self._tells_versions else None
         return {"choices": [choice], "prompt_token_ids": read, "usage": made.usage}
 

@@ -132,9 +132,16 @@ async def test_a_probe_finds_out_what_there_is(serve: Serve) -> None:
     plain = await ServerClient(serve(native=False, development=False, max_rank=0).url).probe()
     assert (plain.control, plain.reload, plain.version_spans, plain.adapters) == (False,) * 4
     assert plain.transfer is None
-    older = await ServerClient(serve(version="0.26.0").url).probe()
+    older = await ServerClient(serve(version="0.31.0").url).probe()
     assert older.control
     assert not older.version_spans, "vLLM tells weight versions since 0.32"
+
+
+async def test_the_native_route_of_older_versions_is_not_exact_enough(serve: Serve) -> None:
+    server = serve(version="0.26.0", native="older")
+    served = await ServerClient(server.url).generate(PROMPT, SAMPLING)
+    assert served.prompt_ids == tuple(PROMPT)
+    assert server.asked[-1].path == "/v1/completions"
 
 
 @pytest.mark.parametrize(
