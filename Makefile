@@ -1,6 +1,6 @@
 # The same scripts run by hand, here and in CI. `make` alone says what there is.
 .DEFAULT_GOAL := help
-.PHONY: help install install-vllm quickstart test test-fast test-vllm lint types docs-check certify smoke clean
+.PHONY: help install install-vllm quickstart stack test test-fast test-vllm lint types docs-check certify smoke clean
 
 VENV ?= .venv
 VENV_VLLM ?= .venv-vllm
@@ -14,6 +14,9 @@ install: ## make .venv with Turnwise and its development tools (PYTHON=python3.1
 
 quickstart: install ## train a nano model on a game, evaluate it, open the report; minutes on two CPU cores
 	@scripts/quickstart
+
+stack: install install-vllm ## policy server, trainer, workers and TensorBoard as plain processes; Ctrl-C stops all
+	@scripts/stack
 
 test: install lint types smoke ## everything that CI runs (VLLM=0 make test: without the real vLLM)
 	@scripts/test
