@@ -15,7 +15,7 @@ from ...errors import TurnwiseError, UsageError
 from ..learning.lora import save_adapter
 from .exchange import Exchange
 from .replicas import Replicas
-from .transfer import Fleet
+from .transfer import Changeable
 
 
 class Adapter(Replicas):
@@ -26,7 +26,7 @@ class Adapter(Replicas):
     killed leaves adapters on the servers; the next one of the run knows them from a note, and unloads them.
 
     Args:
-        fleet: replicas that were started with ``--enable-lora`` and runtime updating, on the model's base.
+        policy: of replicas that were started with ``--enable-lora`` and runtime updating, on the model's base.
         exchange: the folder that they see.
         model: with adapters; only its structure is looked at.
         rank: of the adapters.
@@ -39,7 +39,7 @@ class Adapter(Replicas):
 
     def __init__(
         self,
-        fleet: Fleet,
+        policy: Changeable,
         exchange: Exchange,
         model: Any,
         *,
@@ -48,7 +48,7 @@ class Adapter(Replicas):
         mode: Pause = Pause.KEEP,
         timeout: float = 600.0,
     ) -> None:
-        super().__init__(fleet, mode=mode, timeout=timeout)
+        super().__init__(policy, mode=mode, timeout=timeout)
         self.exchange = exchange
         self.model = model
         self.rank = rank
@@ -94,8 +94,8 @@ class Adapter(Replicas):
     async def pause(self) -> None:
         """See ``Transport``."""
         if self.mode is Pause.KEEP:
-            await self.fleet.settle()  # with the version before the one that serves
-            self._ready = await self.fleet.roll_call()
+            await self.policy.settle()  # with the version before the one that serves
+            self._ready = await self.policy.roll_call()
         else:
             await super().pause()
         await self._retire(self._loaded[:-1])
@@ -128,7 +128,7 @@ class Adapter(Replicas):
         """Unload adapters that nothing uses any more, and remove their files."""
         if not names:
             return
-        await self.each("unload an adapter", self.fleet.live, lambda server: _unload(server, names))
+        await self.each("unload an adapter", self.policy.live, lambda server: _unload(server, names))
         self.exchange.remove(*names)
         self._loaded = [name for name in self._loaded if name not in names]
         self._note()

@@ -14,7 +14,7 @@ from ...agents.serving.server import Pause, Server
 from ...errors import InfrastructureError, TurnwiseError, UsageError
 from .exchange import Exchange
 from .replicas import Replicas
-from .transfer import Fleet
+from .transfer import Changeable
 
 
 class Backend(Protocol):
@@ -63,14 +63,16 @@ class Native(Replicas):
     """``init``, ``start``, ``update``, ``finish``, as vLLM calls them.
 
     Args:
-        fleet: replicas that were started with ``--weight-transfer-config``.
+        policy: of replicas that were started with ``--weight-transfer-config``.
         backend: how the bytes go.
         mode: see ``Pause``.
         timeout: seconds that a server has for one phase.
     """
 
-    def __init__(self, fleet: Fleet, backend: Backend, *, mode: Pause = Pause.KEEP, timeout: float = 600.0) -> None:
-        super().__init__(fleet, mode=mode, timeout=timeout)
+    def __init__(
+        self, policy: Changeable, backend: Backend, *, mode: Pause = Pause.KEEP, timeout: float = 600.0
+    ) -> None:
+        super().__init__(policy, mode=mode, timeout=timeout)
         self.backend = backend
         self._met: tuple[Server, ...] = ()
 

@@ -11,7 +11,7 @@ from ...agents.serving.server import Pause
 from ...errors import UsageError
 from .exchange import Exchange
 from .replicas import Replicas
-from .transfer import Fleet
+from .transfer import Changeable
 
 
 class Reload(Replicas):
@@ -20,14 +20,16 @@ class Reload(Replicas):
     The newest checkpoint stays in the folder: a server believes from then on that this is where its model is.
 
     Args:
-        fleet: replicas that see the folder.
+        policy: of replicas that see the folder.
         exchange: the folder.
         mode: see ``Pause``.
         timeout: seconds that a server has to load.
     """
 
-    def __init__(self, fleet: Fleet, exchange: Exchange, *, mode: Pause = Pause.KEEP, timeout: float = 600.0) -> None:
-        super().__init__(fleet, mode=mode, timeout=timeout)
+    def __init__(
+        self, policy: Changeable, exchange: Exchange, *, mode: Pause = Pause.KEEP, timeout: float = 600.0
+    ) -> None:
+        super().__init__(policy, mode=mode, timeout=timeout)
         self.exchange = exchange
         self._count = 0
         self._staged = self._loaded = ""

@@ -9,7 +9,7 @@ from typing import TypeVar
 from ...agents.policy import Sampling
 from ...agents.serving.server import Capabilities, Pause, Served, Server
 from ...errors import InfrastructureError
-from .transfer import Fleet
+from .transfer import Changeable
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ class Replicas:
     """Servers that are to hold the same weights.
 
     Args:
-        fleet: the policy that samples from them.
+        policy: the policy that samples from them.
         mode: what happens to requests that are under way while weights change.
         timeout: seconds that a server has for one verb; loading large weights takes long.
     """
@@ -26,8 +26,8 @@ class Replicas:
     needs_control = True
     whole = True
 
-    def __init__(self, fleet: Fleet, *, mode: Pause = Pause.KEEP, timeout: float = 600.0) -> None:
-        self.fleet = fleet
+    def __init__(self, policy: Changeable, *, mode: Pause = Pause.KEEP, timeout: float = 600.0) -> None:
+        self.policy = policy
         self.mode = mode
         self.timeout = timeout
         self.can: dict[str, Capabilities] = {}
@@ -90,15 +90,15 @@ class Replicas:
 
     async def init(self) -> None:
         """Ask all servers what they can do; see ``Transport``."""
-        servers = self.fleet.live
-        found = await self.fleet.open(control=self.needs_control)
+        servers = self.policy.live
+        found = await self.policy.open(control=self.needs_control)
         self.can = {server.address: can for server, can in zip(servers, found, strict=True)}
         self._ready = servers
 
     async def pause(self) -> None:
         """See ``Transport``."""
-        await self.fleet.pause(self.mode)
-        self._ready = self.fleet.live
+        await self.policy.pause(self.mode)
+        self._ready = self.policy.live
 
     async def forget(self) -> None:
         """Have all that are ready drop their prefix caches: what these hold is of old weights."""
@@ -106,7 +106,7 @@ class Replicas:
 
     async def resume(self) -> None:
         """See ``Transport``."""
-        await self.fleet.resume()
+        await self.policy.resume()
 
     async def probe(self, prompt_ids: Sequence[int], sampling: Sampling, *, bare: bool = False) -> Sequence[Served]:
         """See ``Transport``."""

@@ -16,7 +16,7 @@ from ..learning.lora import adapted, merged
 from ..learning.parallel import ALONE, World, unsharded
 from .diagnosis import Answers, diagnose, moved
 from .questions import Kind, Question, Questions, answered
-from .transfer import Fleet, Transport
+from .transfer import Changeable, Transport
 
 T = TypeVar("T")
 Heard = Sequence[Sequence[tuple[Question, Served]]]
@@ -27,7 +27,7 @@ class ToServers:
     """Brings the learner's weights to servers, and has every replica prove, after every sync, that it has them.
 
     Args:
-        fleet: the policy that samples from the servers; it is told of the version while they are paused. ``None`` in
+        policy: the policy that samples from the servers; it is told of the version while they are paused. ``None`` in
             processes that do not lead.
         transport: how the weights go; ``None`` in processes that do not lead.
         model: the learner's; sharded where many processes learn.
@@ -37,14 +37,14 @@ class ToServers:
 
     def __init__(
         self,
-        fleet: Fleet | None,
+        policy: Changeable | None,
         transport: Transport | None,
         model: Any,
         questions: Questions,
         *,
         world: World = ALONE,
     ) -> None:
-        self.fleet = fleet
+        self.policy = policy
         self.transport = transport
         self.model = model
         self.questions = questions
@@ -86,9 +86,9 @@ class ToServers:
 
     async def _sync(self, weights: Mapping[str, Tensor], version: int) -> tuple[Heard, Heard]:
         """Send; what the servers said before they ever were sent anything (otherwise nothing), and what they say."""
-        transport, fleet = self.transport, self.fleet
+        transport, policy = self.transport, self.policy
         assert transport is not None
-        assert fleet is not None
+        assert policy is not None
         before: Heard = []
         if not self._open:
             await transport.init()
@@ -102,7 +102,7 @@ class ToServers:
         staged = time.perf_counter()
         await transport.pause()
         await transport.send(weights, version)
-        await fleet.begin_version(version, adapter=transport.adapter, on=transport.ready)
+        await policy.begin_version(version, adapter=transport.adapter, on=transport.ready)
         await transport.resume()
         going = time.perf_counter()
         after = await self._ask(transport)

@@ -31,7 +31,7 @@ class Updatable(Policy, Protocol):
         ...
 
 
-class Fleet(Protocol):
+class Changeable(Protocol):
     """A policy over servers, as far as changing their weights concerns it: ``ServedPolicy``."""
 
     @property
