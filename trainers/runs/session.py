@@ -163,10 +163,10 @@ class TrainingRun:
         if self._overlap is not None:
             await self._overlap.close()
         await self.pool.close()
-        if self._serving is not None:
-            await self._serving.close()
         if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
             self.checkpoint()
+        if self._serving is not None:
+            await self._serving.close()
 
     def keep(self, name: str, part: Stateful) -> None:
         """Let checkpoints hold a part of the algorithm (a critic, a replay), and give it back its state on resume.

@@ -121,7 +121,8 @@ class Adapter(Replicas):
 
     async def close(self) -> None:
         """See ``Transport``."""
-        await self._retire(list(self._loaded))
+        with suppress(TurnwiseError):
+            await self._retire(list(self._loaded))
         self.exchange.close()
 
     async def _retire(self, names: Sequence[str]) -> None:

@@ -58,7 +58,9 @@ class ToServers:
     async def send(self, version: int) -> None:
         """Make the servers sample from the learner's present weights, as ``version``.
 
-        An interruption waits until the servers are whole again and go on.
+        An interruption waits until the servers are whole again and go on. Where an update fails half-way, nobody knows
+        what a server holds: it stays paused, so that nothing is sampled from it, until the next ``send`` that reaches
+        it, that of a resumed run too.
 
         Raises:
             ContractError: the canary found that the weights did not arrive; the message says why and what to do.
