@@ -1,0 +1,313 @@
+"""What does Turnwise cost on top of vLLM, what does session affinity save, and how long does a weight sync take?
+
+Four tables from one run, and a JSON file with ``--out``:
+
+1. tokens/s of episodes through the whole loop (environment, agent, ``ServedPolicy``, HTTP), and of exactly the same
+   requests, in the same chains, sent to vLLM by nothing but an HTTP client;
+2. the share of prompt tokens found in the prefix cache, on two replicas, with sessions and without;
+3. seconds to bring weights to a server, by transport and size of the model;
+4. tokens/s of the transformers policy in this process and of vLLM's engine in this process.
+
+Run it in the environment with vLLM, on a machine with nothing else to do:
+
+    .venv-vllm/bin/python benchmarks/serving.py [--size 8M] [--concurrency 1,16,64] [--rounds 3] [--out FILE] [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, aclosing
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import httpx
+from rich.console import Console
+from rich.table import Table
+
+import turnwise as tw
+from turnwise.agents.chat import ChatAgent
+from turnwise.agents.models import load_model, save_model
+from turnwise.agents.nano import NanoConfig, Size, build_model, build_tokenizer
+from turnwise.agents.policy import Policy, Sampling
+from turnwise.agents.serving import routes
+from turnwise.agents.serving.client import ServerClient
+from turnwise.agents.serving.engine import EngineServer
+from turnwise.agents.serving.launch import FILES, ServerOptions, VllmProcess
+from turnwise.agents.serving.served import ServedPolicy
+from turnwise.agents.serving.server import Pause, Served, Server
+from turnwise.agents.transformers_policy import TransformersPolicy
+from turnwise.rollouts.options import RunOptions
+from turnwise.rollouts.runner import run_episodes
+from turnwise.trainers.weights.exchange import Exchange
+from turnwise.trainers.weights.native import Files, Native
+from turnwise.trainers.weights.reload import Reload
+from turnwise.trainers.weights.transfer import Transport
+
+WORDS = "You stand in a long corridor with doors to the left and to the right ."
+CONTEXT = 1024
+BLOCK = 32
+"""Tokens per block of the prefix cache; with vLLM's 128 on a CPU short episodes would share nothing."""
+
+
+class Corridor(tw.TurnEnv):
+    """Says the same, and is over after ``length`` turns: what it costs is the loop's."""
+
+    blocking = False
+
+    def __init__(self, length: int = 8, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.length = length
+
+    def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+        return f"{WORDS} The corridor has number {task.seed} ."
+
+    async def act(self, action: tw.Action) -> tw.Step:
+        return tw.success(WORDS) if self.turn == self.length else tw.running(WORDS)
+
+
+class Request(NamedTuple):
+    """One request of an episode."""
+
+    prompt: tuple[int, ...]
+    tokens: int
+
+
+class Recording:
+    """A policy in front of another one, which notes what every session asked; stop ids are taken out.
+
+    Args:
+        policy: is asked.
+        sessions: whether it is told which requests belong together.
+    """
+
+    def __init__(self, policy: Policy, *, sessions: bool = True) -> None:
+        self.policy, self.sessions = policy, sessions
+        self.chains: dict[str, list[Request]] = defaultdict(list)
+
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "") -> tw.Completion:
+        """Ask, and note."""
+        # Without stop ids every action has exactly ``max_tokens``, so that all ways of sampling do the same work.
+        free = Sampling(sampling.temperature, sampling.max_tokens, (), sampling.seed)
+        completion = await self.policy.generate(prompt_ids, free, session=session if self.sessions else "")
+        self.chains[session].append(Request(tuple(prompt_ids), len(completion.token_ids)))
+        return completion
+
+    @property
+    def tokens(self) -> int:
+        """Sampled so far."""
+        return sum(request.tokens for chain in self.chains.values() for request in chain)
+
+
+class Counting:
+    """A server in front of another one, which counts what the prefix cache had."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.cached = self.prompt = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.server, name)
+
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, **how: Any) -> Served:
+        """Ask, and count."""
+        served = await self.server.generate(prompt_ids, sampling, **how)
+        self.cached += served.cached
+        self.prompt += len(prompt_ids)
+        return served
+
+
+async def play(policy: Policy, tokenizer: Any, *, episodes: int, turns: int, tokens: int, concurrency: int) -> float:
+    """Play episodes through the whole loop; seconds."""
+    agent = ChatAgent(policy, tokenizer, sampling=Sampling(max_tokens=tokens))
+    tasks = [tw.TaskSpec(Corridor.__name__, seed=seed) for seed in range(episodes)]
+    options = RunOptions(concurrency=concurrency, turn_timeout=None, env_kwargs={"length": turns})
+    began = time.perf_counter()
+    async with aclosing(run_episodes(Corridor, agent, tasks, options=options)) as played:
+        outcomes = [episode.outcome async for episode in played]
+    seconds = time.perf_counter() - began
+    assert len(outcomes) == episodes, f"{len(outcomes)} of {episodes} episodes were played"
+    return seconds
+
+
+async def replay(url: str, chains: Iterable[Sequence[Request]], concurrency: int) -> float:
+    """The recorded requests to one server by an HTTP client alone, each chain in its order; seconds."""
+    places = asyncio.Semaphore(concurrency)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=256)
+    async with httpx.AsyncClient(base_url=url, timeout=600.0, limits=limits, trust_env=False) as http:
+
+        async def chain(requests: Sequence[Request]) -> None:
+            async with places:
+                for prompt, tokens in requests:
+                    call = routes.generate(prompt, Sampling(max_tokens=tokens), model="policy", native=True)
+                    (await http.post(call.path, json=call.body)).raise_for_status()
+
+        began = time.perf_counter()
+        await asyncio.gather(*map(chain, chains))
+        return time.perf_counter() - began
+
+
+async def overhead(url: str, tokenizer: Any, wanted: argparse.Namespace) -> list[dict[str, Any]]:
+    """Table 1: the loop next to bare requests, alternating, medians."""
+    rows = []
+    server = ServerClient(url)
+    for concurrency in wanted.concurrency:
+        ours, bare, tokens = [], [], 0
+        for _ in range(wanted.rounds):
+            policy = Recording(ServedPolicy([server]))
+            await server.reset_prefix_cache()
+            ours.append(await play(policy, tokenizer, **_shape(wanted), concurrency=concurrency))
+            await server.reset_prefix_cache()
+            bare.append(await replay(url, policy.chains.values(), concurrency))
+            tokens = policy.tokens
+        loop, alone = statistics.median(ours), statistics.median(bare)
+        rows.append(
+            {"concurrency": concurrency, "bare": tokens / alone, "turnwise": tokens / loop, "share": alone / loop}
+        )
+    await server.close()
+    return rows
+
+
+async def affinity(urls: Sequence[str], tokenizer: Any, wanted: argparse.Namespace) -> list[dict[str, Any]]:
+    """Table 2: hits of the prefix cache on all replicas."""
+    rows = []
+    for sessions in (True, False):
+        servers = [Counting(ServerClient(url)) for url in urls]
+        for server in servers:
+            await server.reset_prefix_cache()
+        policy = Recording(ServedPolicy(cast(Sequence[Server], servers)), sessions=sessions)
+        await play(policy, tokenizer, **_shape(wanted), concurrency=max(wanted.concurrency))
+        hits = sum(server.cached for server in servers) / sum(server.prompt for server in servers)
+        rows.append({"sessions": sessions, "replicas": len(urls), "hits": hits})
+        for server in servers:
+            await server.close()
+    return rows
+
+
+async def sync(url: str, model: Any, size: str, wanted: argparse.Namespace) -> list[dict[str, Any]]:
+    """Table 3: seconds to write the weights while the server goes on, and seconds for which it stands still."""
+    rows = []
+    makers: dict[str, Callable[[ServedPolicy, Exchange], Transport]] = {
+        "native": lambda policy, exchange: Native(policy, Files(exchange), mode=Pause.KEEP),
+        "reload": lambda policy, exchange: Reload(policy, exchange, mode=Pause.KEEP),
+    }
+    weights = dict(model.state_dict())
+    for name, make in makers.items():
+        policy = ServedPolicy([ServerClient(url)])
+        with tempfile.TemporaryDirectory() as folder:
+            transport = make(policy, Exchange(Path(folder)))
+            await transport.init()
+            staged, still = [], []
+            for version in range(1, wanted.rounds + 1):
+                began = time.perf_counter()
+                await transport.stage(weights, version)
+                written = time.perf_counter()
+                await transport.pause()
+                await transport.send(weights, version)
+                await policy.begin_version(version)
+                await transport.resume()
+                still.append(time.perf_counter() - written)
+                staged.append(written - began)
+            await transport.close()
+        await policy.close()
+        megabytes = sum(tensor.numel() * tensor.element_size() for tensor in weights.values()) / 1e6
+        times = {"stage": statistics.median(staged), "still": statistics.median(still)}
+        rows.append({"transport": name, "size": size, "megabytes": megabytes, **times})
+    return rows
+
+
+async def engines(folder: Path, options: ServerOptions, wanted: argparse.Namespace) -> list[dict[str, Any]]:
+    """Table 4: the same episodes by either engine in this process."""
+    model, tokenizer = load_model(folder)
+    rows = []
+    with EngineServer(folder, options) as engine:
+        ways: dict[str, Policy] = {
+            "transformers": TransformersPolicy(model, max_batch=options.max_seqs, threaded=True),
+            "vLLM": ServedPolicy([engine]),
+        }
+        for concurrency in wanted.concurrency:
+            rates: dict[str, list[float]] = defaultdict(list)
+            for _ in range(wanted.rounds):
+                for name, policy in ways.items():
+                    recording = Recording(policy)
+                    seconds = await play(recording, tokenizer, **_shape(wanted), concurrency=concurrency)
+                    rates[name].append(recording.tokens / seconds)
+            rows.append({"concurrency": concurrency} | {name: statistics.median(rates[name]) for name in ways})
+    return rows
+
+
+def _shape(wanted: argparse.Namespace) -> dict[str, int]:
+    return {"episodes": wanted.episodes, "turns": wanted.turns, "tokens": wanted.tokens}
+
+
+def made(size: Size, folder: Path) -> Path:
+    """A nano model of a size, in a folder."""
+    tokenizer = build_tokenizer("word", [WORDS, "The corridor has number 0 1 2 3 4 5 6 7 8 9 ."])
+    save_model(build_model(NanoConfig(size=size, context_length=CONTEXT), tokenizer), tokenizer, folder)
+    return folder
+
+
+def table(title: str, rows: Sequence[dict[str, Any]]) -> Table:
+    """Rows of numbers as a table."""
+    shown = Table(title=title)
+    for column in rows[0]:
+        shown.add_column(column, justify="right")
+    for row in rows:
+        shown.add_row(*(f"{value:.4g}" if isinstance(value, float) else str(value) for value in row.values()))
+    return shown
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", default="8M", help="of the model for tables 1, 2 and 4")
+    parser.add_argument("--sizes", default="0.5M,8M,30M", help="of the models for table 3")
+    parser.add_argument("--concurrency", default="1,16,64", help="episodes alive at once")
+    parser.add_argument("--episodes", type=int, default=64)
+    parser.add_argument("--turns", type=int, default=8)
+    parser.add_argument("--tokens", type=int, default=16, help="of every action")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path, help="a JSON file for all numbers")
+    parser.add_argument("--quick", action="store_true", help="as small as can be: whether it works, not how fast")
+    wanted = parser.parse_args(words)
+    if wanted.quick:
+        wanted.size, wanted.sizes, wanted.concurrency = "0.1M", "0.1M", "1,4"
+        wanted.episodes, wanted.turns, wanted.tokens, wanted.rounds = 4, 3, 4, 1
+    wanted.concurrency = [int(number) for number in wanted.concurrency.split(",")]
+    return wanted
+
+
+def main() -> None:
+    """Measure everything, and show it."""
+    wanted, console = arguments(), Console()
+    found: dict[str, list[dict[str, Any]]] = {"sync": []}
+    options = ServerOptions(context_length=CONTEXT, transfer=FILES, kv_megabytes=256, block=BLOCK)
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+        folder = made(wanted.size, Path(scratch, "model"))
+        _, tokenizer = load_model(folder)
+        urls = [stack.enter_context(VllmProcess(folder, options)).url for _ in range(2)]
+        found["overhead"] = asyncio.run(overhead(urls[0], tokenizer, wanted))
+        console.print(table(f"1. Tokens/s, {wanted.size}: bare vLLM and Turnwise's loop", found["overhead"]))
+        found["affinity"] = asyncio.run(affinity(urls, tokenizer, wanted))
+        console.print(table("2. Share of prompt tokens found in the prefix cache", found["affinity"]))
+        stack.close()
+        for size in wanted.sizes.split(","):
+            place = made(size, Path(scratch, size))
+            with VllmProcess(place, options) as server:
+                found["sync"] += asyncio.run(sync(server.url, load_model(place)[0], size, wanted))
+        console.print(table("3. Seconds of a weight sync: files written, server standing still", found["sync"]))
+        found["engines"] = asyncio.run(engines(folder, options, wanted))
+        console.print(table(f"4. Tokens/s in this process, {wanted.size}", found["engines"]))
+    if wanted.out:
+        settings = {name: value for name, value in vars(wanted).items() if name != "out"}
+        wanted.out.write_text(json.dumps({"settings": settings, **found}, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
