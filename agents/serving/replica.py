@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...errors import InfrastructureError
+from ...errors import InfrastructureError, TurnwiseError
 from ...tasks.rng import stable_hash
 from .server import Capabilities, Served, Server
 
@@ -78,7 +78,12 @@ class Replica:
         self.due = now + self.longest  # nobody else looks meanwhile
         try:
             after = await self.server.probe()
-        except InfrastructureError as error:
+            if before is not None and (after.model, after.context_length) != (before.model, before.context_length):
+                raise InfrastructureError(
+                    f"server {self.address} came back with {after.model!r} and a context of {after.context_length}; it "
+                    f"served {before.model!r} with {before.context_length}"
+                )
+        except TurnwiseError as error:  # whatever is wrong with one, the others may go on
             self.failed(error, now, looked=True)
             return False
         except asyncio.CancelledError:

@@ -132,11 +132,13 @@ async def test_only_the_sessions_of_a_lost_replica_move(serve: Serve) -> None:
 
 
 async def test_requests_without_a_session_go_where_the_least_is_under_way(serve: Serve) -> None:
-    servers = [serve(delay=0.05), serve(delay=0.05)]
+    servers = [serve(), serve()]
     policy = policy_of(*servers)
     await policy.open()
+    for server in servers:
+        server.asked.clear()
     await asyncio.gather(*(policy.generate(PROMPT, Sampling(max_tokens=1)) for _ in range(8)))
-    assert [server.most_at_once for server in servers] == [4, 4]
+    assert [len(server.asked) for server in servers] == [4, 4]
 
 
 async def test_a_replica_carries_no_more_than_it_may(serve: Serve) -> None:
@@ -169,6 +171,28 @@ async def test_a_replica_that_fails_is_left_alone_and_taken_back(serve: Serve, s
     servers[0].sabotage.clear()
     servers[1].kill()
     assert (await policy.generate(PROMPT, Sampling(max_tokens=2))).token_ids
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"name": "other"}, "came back with 'other'"), ({"version": "0.20.0"}, r"runs vLLM 0\.20\.0")],
+)
+async def test_a_replica_that_comes_back_as_another_takes_no_part_and_stops_nobody(
+    serve: Serve, change: dict[str, str], message: str
+) -> None:
+    servers = [serve(), serve()]
+    policy = policy_of(*servers, patience=0.5)
+    await policy.open()
+    await asyncio.to_thread(servers[0].kill)
+    for back in (False, True):
+        for session in range(8):
+            assert (await policy.generate(PROMPT, Sampling(max_tokens=2), session=str(session))).token_ids
+        if not back:
+            vars(servers[0]).update(change)
+            await asyncio.to_thread(servers[0].start)
+    await asyncio.to_thread(servers[1].kill)
+    with pytest.raises(InfrastructureError, match=message):
+        await policy.generate(PROMPT, Sampling(max_tokens=2))
 
 
 async def test_a_server_that_comes_back_in_time_is_waited_for(fake: FakeServer) -> None:
