@@ -157,10 +157,13 @@ async def overhead(url: str, tokenizer: Any, wanted: argparse.Namespace) -> list
     """Table 1: the loop next to bare requests, alternating, medians."""
     rows = []
     server = ServerClient(url)
+    served = ServedPolicy([server])
+    await served.open()
+    await play(served, tokenizer, episodes=2, turns=1, tokens=2, concurrency=2)  # whatever happens once
     for concurrency in wanted.concurrency:
         ours, bare, tokens = [], [], 0
         for _ in range(wanted.rounds):
-            policy = Recording(ServedPolicy([server]))
+            policy = Recording(served)
             await server.reset_prefix_cache()
             ours.append(await play(policy, tokenizer, **_shape(wanted), concurrency=concurrency))
             await server.reset_prefix_cache()
@@ -181,7 +184,8 @@ async def affinity(urls: Sequence[str], tokenizer: Any, wanted: argparse.Namespa
         servers = [Counting(ServerClient(url)) for url in urls]
         for server in servers:
             await server.reset_prefix_cache()
-        policy = Recording(ServedPolicy(cast(Sequence[Server], servers)), sessions=sessions)
+        served = ServedPolicy(cast(Sequence[Server], servers))
+        policy = Recording(served, sessions=sessions)
         await play(policy, tokenizer, **_shape(wanted), concurrency=max(wanted.concurrency))
         hits = sum(server.cached for server in servers) / sum(server.prompt for server in servers)
         rows.append({"sessions": sessions, "replicas": len(urls), "hits": hits})
