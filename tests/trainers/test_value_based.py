@@ -19,7 +19,8 @@ from turnwise.trainers import behaviour_cloning, value_based
 from turnwise.trainers.algorithms.ilql import ILQL
 from turnwise.trainers.algorithms.monte_carlo import MonteCarlo
 from turnwise.trainers.behaviour_cloning import CloningConfig
-from turnwise.trainers.critics.token_learning import TokenLearner, follow
+from turnwise.trainers.critics.polyak import follow
+from turnwise.trainers.critics.token_learning import TokenLearner
 from turnwise.trainers.critics.token_steps import TokenSteps
 from turnwise.trainers.learning.learner import OptimizerConfig
 from turnwise.trainers.learning.normalisers import normaliser

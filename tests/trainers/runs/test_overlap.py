@@ -21,6 +21,7 @@ from turnwise import Action, Episode, TaskSpec, TurnEnv, success
 from turnwise.agents.agent import Decision, EpisodeContext, Session
 from turnwise.envs.messages import Observation
 from turnwise.errors import ContractError, DivergedError, UsageError
+from turnwise.rollouts.branching import Strategy
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.pool import EnvPool
 from turnwise.tasks.family import SeededFamily
@@ -338,8 +339,8 @@ class Watched(TrainingRun):
 
     trained: list[tuple[int, str]]
 
-    async def collect(self, tasks: int, group_size: int) -> Collected:
-        collected = await super().collect(tasks, group_size)
+    async def collect(self, tasks: int, group_size: int, strategy: Strategy | None = None) -> Collected:
+        collected = await super().collect(tasks, group_size, strategy)
         self.latest = [group.group_id for group in collected.groups]
         return collected
 
