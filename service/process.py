@@ -20,6 +20,8 @@ from ..errors import InfrastructureError, UsageError
 TAIL = 4096
 """Bytes of standard error that are kept."""
 CHUNK = 65536
+LOOK = 0.1
+"""Seconds between two looks at whether a program has ended while something else holds its pipes."""
 
 
 class ProgramConfig(Config):
@@ -122,7 +124,7 @@ class Process:
 
     async def wait(self) -> int:
         """Its exit code, once it has ended and all that it wrote was read; over 128 for the signal that ended it."""
-        code = await self._process.wait()
+        code = await self._ended()
         # Something that it started and that left its session may still hold the pipes.
         await asyncio.wait(self._readers, timeout=1.0)
         return code if code >= 0 else 128 - code
@@ -130,10 +132,20 @@ class Process:
     async def stop(self) -> None:
         """Kill it and all that it started, if it still runs."""
         self._let_go()
-        await self._process.wait()
+        await self._ended()
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
+
+    async def _ended(self) -> int:
+        """Its exit code; asyncio's ``wait`` is for the pipes too (before 3.12.4), which others may hold for ever."""
+        waiting = asyncio.ensure_future(self._process.wait())
+        try:
+            while self._process.returncode is None:
+                await asyncio.wait((waiting,), timeout=LOOK)
+        finally:
+            waiting.cancel()
+        return self._process.returncode
 
     async def _read(self, stream: asyncio.StreamReader, take: Callable[[bytes], None]) -> None:
         while chunk := await stream.read(CHUNK):

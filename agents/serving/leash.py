@@ -2,8 +2,8 @@
 
 ``python leash.py GRACE COMMAND…`` runs COMMAND in a session of its own and reads standard input. When that ends,
 since whoever holds the other end closed it or is gone, however it went, the command is asked to stop; after GRACE
-seconds whatever is left of its session is killed. SIGTERM to this script kills the session at once. The exit code
-is the command's.
+seconds whatever is left of its session is killed. SIGTERM to this script kills the session at once. On Linux, so is
+what left the session (``setsid``, a daemon). The exit code is the command's.
 
 A pipe, and not only ``PR_SET_PDEATHSIG``: the kernel sends that when the *thread* that started a process ends, and
 only to the process itself, while a server has children of its own.
@@ -22,6 +22,7 @@ import time
 from collections.abc import Sequence
 
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 POLL = 0.1
 """Seconds between two looks at the command."""
 
@@ -36,6 +37,8 @@ def run(grace: float, command: Sequence[str]) -> int:
     Returns:
         the exit code of the command; negative for the signal that ended it.
     """
+    if sys.platform == "linux":  # what loses its parent becomes a child of this script, and can be found
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_follow_the_leash)
 
     def kill(*_: object) -> None:
@@ -50,7 +53,25 @@ def run(grace: float, command: Sequence[str]) -> int:
             _ask(child, grace)
             break
     kill()  # the children of a server that ended by itself, and whatever would not stop
-    return child.wait()
+    code = child.wait()
+    while stray := _children():  # those that these leave behind become children of this script in turn
+        for pid in stray:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+    return code
+
+
+def _children() -> list[int]:
+    """What this script is the parent of; nothing where there is no ``/proc``."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else []):
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat") as stat:
+            # The name stands in parentheses and may be anything; the parent is the second word after it.
+            if int(stat.read().rpartition(")")[2].split()[1]) == os.getpid():
+                found.append(int(name))
+    return found
 
 
 def _ask(child: subprocess.Popen[bytes], grace: float) -> None:
