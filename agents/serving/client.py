@@ -20,6 +20,8 @@ PROBES = ((1, 2, 3), (3, 2, 1), (2, 2), (0,))
 """Prompts that a probe tries until one of them tells temperatures apart."""
 ALIKE = 1e-3
 """Log-probabilities closer than this say nothing about a temperature."""
+VERSION_SECONDS = 30.0
+"""What accepts a connection and does not say its version for so long is down, or something else."""
 RESETS = 20
 """How often an engine is asked again to forget its cache while transfers still hold blocks of it."""
 
@@ -196,7 +198,7 @@ class ServerClient:
     # -- asking what it can do ------------------------------------------------------------------------------------
 
     async def _version(self) -> str:
-        answer = await self._wire.send(routes.Call(routes.VERSION))
+        answer = await self._wire.send(routes.Call(routes.VERSION), within=VERSION_SECONDS)
         if answer.status in (404, 405):
             raise UsageError(
                 f"{self.address} answers, but is no vLLM server: it has no {routes.VERSION}. Start one with "
@@ -208,7 +210,10 @@ class ServerClient:
             raise self._named(error) from None
 
     async def _card(self) -> routes.Card:
-        cards = routes.read_cards(await self._ask(routes.Call(routes.MODELS)))
+        try:
+            cards = routes.read_cards(await self._ask(routes.Call(routes.MODELS)))
+        except UsageError as error:
+            raise self._named(error) from None
         if not cards:
             raise UsageError(f"server {self.address} serves no model")
         if self._model is None:

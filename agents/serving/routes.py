@@ -266,11 +266,18 @@ class Card:
 
 
 def read_cards(content: Any) -> list[Card]:
-    """The models of ``/v1/models``."""
-    return [
-        Card(str(c["id"]), str(c.get("root") or ""), int(c.get("max_model_len") or 0), bool(c.get("parent")))
-        for c in content["data"]
-    ]
+    """The models of ``/v1/models``.
+
+    Raises:
+        UsageError: they are something else.
+    """
+    try:
+        return [
+            Card(str(c["id"]), str(c.get("root") or ""), int(c.get("max_model_len") or 0), bool(c.get("parent")))
+            for c in content["data"]
+        ]
+    except (TypeError, KeyError, ValueError, AttributeError):
+        raise UsageError(f"answers {MODELS} with {shortened(content)}, which is no list of models") from None
 
 
 def read_version(content: Any) -> str:

@@ -39,33 +39,36 @@ class Wire:
             parsed = httpx.URL(url)
         except httpx.InvalidURL as error:
             raise UsageError(f"server {url!r} must look like http://host:port ({error})") from None
-        if parsed.scheme not in ("http", "https") or not parsed.host:
+        if parsed.scheme not in ("http", "https") or not parsed.host or not 0 < (parsed.port or 80) < 65536:
             raise UsageError(f"server {url!r} must look like http://host:port")
         self.address = str(parsed).rstrip("/").removesuffix("/v1")
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._silence = timeout
         self._timeout = httpx.Timeout(timeout, connect=CONNECT_SECONDS, pool=None)
         self._clients: dict[bool, httpx.AsyncClient] = {}
         self._open: AsyncGenerator[None, None] | None = None
         self._held: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def send(self, call: Call, *, once: bool = False) -> Answer:
+    async def send(self, call: Call, *, once: bool = False, within: float | None = None) -> Answer:
         """Send and receive.
 
         Args:
             call: what to send.
             once: over a connection of its own: a kept one may be closed by the server just as it is used again, and
                 what must not happen twice cannot simply be sent again.
+            within: the longest silence of this one, where it is shorter than others'.
 
         Raises:
             InfrastructureError: the network failed, or nothing came for too long.
         """
         http = (await self._connections())[once]
+        timeout = self._timeout if within is None else httpx.Timeout(min(within, self._silence), pool=None)
         try:
             if call.body is None:
-                response = await http.get(call.path, headers=call.headers)
+                response = await http.get(call.path, headers=call.headers, timeout=timeout)
             else:
-                response = await http.post(call.path, json=call.body, headers=call.headers)
+                response = await http.post(call.path, json=call.body, headers=call.headers, timeout=timeout)
         except httpx.HTTPError as error:
             said = str(error) or type(error).__name__
             raise InfrastructureError(f"server {self.address} cannot be reached: {said}") from error

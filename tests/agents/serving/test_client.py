@@ -185,7 +185,7 @@ async def test_a_server_that_is_down_is_named(fake: FakeServer) -> None:
         await ServerClient(url).probe()
 
 
-@pytest.mark.parametrize("url", ["localhost:8000", "ftp://a", "http://", "", "http://a:port"])
+@pytest.mark.parametrize("url", ["localhost:8000", "ftp://a", "http://", "", "http://a:port", "http://a:99999"])
 def test_what_is_no_address_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="must look like http://host:port"):
         ServerClient(url)

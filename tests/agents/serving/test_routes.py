@@ -192,3 +192,9 @@ def test_what_a_server_says_of_itself_may_be_missing() -> None:
     assert routes.read_info({"vllm_config": whole}) == ("nccl", 8, None)
     assert routes.read_started("nothing") is None
     assert routes.read_started("a 1\nprocess_start_time_seconds 1.5e+09\n") == 1.5e9
+
+
+@pytest.mark.parametrize("content", [{"data": [None]}, {"data": "x"}, {}, "not JSON", [1], {"data": [{"root": "x"}]}])
+def test_what_is_no_list_of_models_is_refused(content: object) -> None:
+    with pytest.raises(UsageError, match="which is no list of models"):
+        routes.read_cards(content)
