@@ -95,7 +95,7 @@ def no_network() -> Any:
 def vllm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmProcess]:
     """The real vLLM with a nano model, started once for all tests that ask: half a minute.
 
-    It takes weights from files and adapters to rank 8; whoever changes something puts it back.
+    It takes weights from files and adapters to rank 8, and counts what it samples; who changes something puts it back.
     Its model is in ``vllm_server.model``: byte tokens, context 512, float32, embeddings not tied.
     """
     from turnwise.agents.models import save_model
@@ -105,7 +105,7 @@ def vllm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmProces
     folder, tokenizer = tmp_path_factory.mktemp("vllm"), build_tokenizer("byte")
     shape = NanoConfig(tokenizer="byte", size="0.1M", context_length=512)
     save_model(build_model(shape, tokenizer), tokenizer, folder / "model")
-    options = ServerOptions(context_length=512, transfer=FILES, max_rank=8)
+    options = ServerOptions(context_length=512, transfer=FILES, max_rank=8, counts=True)
     with VllmProcess(folder / "model", options, log=folder / "server.log") as server:
         yield server
 

@@ -63,6 +63,8 @@ class ServerOptions(Config):
     """OpenMP threads on a CPU; more than there are idle cores is very much slower."""
     seed: int = 0
     """Of requests that bring no seed."""
+    counts: bool = False
+    """Count requests and tokens in ``/metrics``, for dashboards; costs a little in every step."""
     extra: tuple[str, ...] = ()
     """More arguments of vLLM, as on its command line; the last one wins."""
     environment: dict[str, str] = pydantic.Field(default_factory=dict)
@@ -77,7 +79,9 @@ class ServerOptions(Config):
         # Of the distribution sampled from: by default vLLM returns those before the temperature.
         words += ["--logprobs-mode", "processed_logprobs"]
         words += ["--generation-config", "vllm"]  # the model's own would filter (top-p) without anybody asking
-        words += ["--disable-log-stats", "--disable-uvicorn-access-log", "--enable-prompt-tokens-details"]
+        words += ["--disable-uvicorn-access-log", "--enable-prompt-tokens-details"]
+        if not self.counts:
+            words.append("--disable-log-stats")
         if self.block:
             words += ["--block-size", str(self.block)]
         if self.eager:

@@ -65,9 +65,11 @@ def test_a_server_that_is_killed_stops_the_run_which_then_resumes(
             time.sleep(0.01)
         server.kill()
 
-    threading.Thread(target=kill).start()
+    killing = threading.Thread(target=kill)
+    killing.start()
     with pytest.raises(InfrastructureError, match=r"http://127"):
         small.run(config)
+    killing.join()
     server.start()
     resumed = config.model_copy(update={"resume": True})
     again = small.run(type(config).model_validate(resumed.model_dump() | {"server": served(server)}))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import httpx
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -38,6 +40,22 @@ async def eventually(condition: Callable[[], bool]) -> None:
             return
         await asyncio.sleep(0.005)
     raise AssertionError("it never came to that")
+
+
+async def sampled(url: str) -> float:
+    """How many tokens a real server has sampled so far, by its own account."""
+    async with httpx.AsyncClient() as client:
+        told = (await client.get(f"{url}/metrics")).text
+    return sum(float(value) for value in re.findall(r"^vllm:generation_tokens_total\S*\s+(\S+)", told, re.MULTILINE))
+
+
+async def until_sampled(url: str, tokens: float) -> None:
+    """Wait until a real server has sampled so many tokens, a minute at most: how soon depends on the machine."""
+    for _ in range(6_000):
+        if await sampled(url) >= tokens:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"{url} has not sampled {tokens} tokens in a minute")
 
 
 def adapter(model: Any, folder: Path, *, rank: int = 4, seed: int = 0) -> Path:

@@ -29,7 +29,7 @@ from turnwise.rollouts.runner import run_episodes
 
 from ...rollouts.fakes import Count, tasks
 from ..fakes import tokenizer as merging_tokenizer
-from .helpers import adapter, merged, scores
+from .helpers import adapter, merged, sampled, scores, until_sampled
 
 if TYPE_CHECKING:
     from turnwise.agents.serving.launch import VllmProcess
@@ -206,9 +206,9 @@ async def test_every_token_is_of_the_weights_that_it_is_stamped_with(
     models = {0: plain[0], 1: other[0]}
     policy = ServedPolicy([ServerClient(vllm_server.url)])
     await policy.open(control=True)
-    many = [[7, 8, place] for place in range(24)]
+    many, before = [[7, 8, place] for place in range(24)], await sampled(vllm_server.url)
     tasks = [asyncio.ensure_future(policy.generate(prompt, LONG)) for prompt in many]
-    await asyncio.sleep(0.4)
+    await until_sampled(vllm_server.url, before + 2 * len(many))
     await policy.pause(mode)
     for server in policy.live:
         await server.reload(other[1])

@@ -29,11 +29,13 @@ from turnwise.trainers.weights.questions import Kind, Questions
 from turnwise.trainers.weights.reload import Reload
 from turnwise.trainers.weights.to_servers import ToServers
 
+from ...agents.serving.helpers import sampled, until_sampled
 from .fake import nudge
 
 pytestmark = pytest.mark.vllm
 
 PROMPT = tuple(range(5, 45))
+LONG = 450
 TOLERANCE = 1e-4
 """Of log-probabilities in float32, ten times what differs between the two (measured: 2e-6 to 1e-5)."""
 
@@ -132,12 +134,13 @@ async def test_one_action_spans_versions_and_says_which_token_is_whose(
     trained = Trained(vllm_server, tmp_path, "native")
     try:
         await trained.transfer.send(0)
+        before = await sampled(vllm_server.url)
         speaking = [
-            asyncio.create_task(trained.policy.generate((*PROMPT, n), Sampling(max_tokens=300, seed=n)))
+            asyncio.create_task(trained.policy.generate((*PROMPT, n), Sampling(max_tokens=LONG, seed=n)))
             for n in range(4)
         ]
         for version in range(1, 3):
-            await asyncio.sleep(0.3)
+            await until_sampled(vllm_server.url, before + 40 * version)
             nudge(trained.model, size=0.02, seed=version)
             await trained.transfer.send(version)
         said = await asyncio.gather(*speaking)
@@ -146,7 +149,7 @@ async def test_one_action_spans_versions_and_says_which_token_is_whose(
         await trained.close()
     assert any(len(set(one.versions)) > 1 for one in said), "none was under way when weights changed"
     for n, one in enumerate(said):
-        assert len(one.token_ids) == 300, "nothing is lost"
+        assert len(one.token_ids) == LONG, "nothing is lost"
         assert list(one.versions) == sorted(one.versions)
         newest = [place for place, version in enumerate(one.versions) if version == 2]
         if len(newest) > 5:
