@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -48,6 +49,8 @@ class ServerClient:
         self._model = model
         self._native = False
         self._known: Capabilities | None = None
+        self._owner = secrets.token_hex(4)  # so that two trainers on one server are told apart
+        self._names = False
         self.root = ""
         """Where the server loaded its model from, once it was asked."""
 
@@ -102,7 +105,8 @@ class ServerClient:
         except PromptTooLongError:
             raise too_long(len(prompt_ids), known.context_length) from None
         try:
-            served = routes.read_served(content, prompt_ids, within, native=self._native)
+            owner = self._owner if self._names else ""
+            served = routes.read_served(content, prompt_ids, within, native=self._native, owner=owner)
         except TurnwiseError as error:
             raise self._named(error) from None
         return replace(served, completion=replace(served.completion, seconds=time.perf_counter() - asked))
@@ -183,11 +187,13 @@ class ServerClient:
 
     async def finish_update(self, version: int) -> None:
         """The fourth phase."""
-        await self._control(routes.finish_update(version))
+        await self._control(routes.finish_update(version, self._owner))
+        self._names = True
 
     async def name_version(self, version: int) -> None:
         """The weights it has are from now on called ``version``; nothing happens where it keeps no versions."""
-        answer = await self._wire.send(routes.name_version(version), once=True)
+        answer = await self._wire.send(routes.name_version(version, self._owner), once=True)
+        self._names = True
         if answer.status not in routes.ABSENT:
             self._checked(answer)
 

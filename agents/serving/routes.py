@@ -117,12 +117,21 @@ def generate(
     return Call(NATIVE if native else COMPLETIONS, body, {"X-Session-ID": session} if session else None)
 
 
-def read_served(content: Any, prompt_ids: Sequence[int], sampling: Sampling, *, native: bool) -> Served:
+def read_served(
+    content: Any, prompt_ids: Sequence[int], sampling: Sampling, *, native: bool, owner: str = ""
+) -> Served:
     """What a server answered to ``generate``, held against what was asked.
 
+    Args:
+        content: the answer.
+        prompt_ids: what was sent.
+        sampling: what was asked for.
+        native: by which route.
+        owner: who named the weights, if they were named here; see ``read_spans``.
+
     Raises:
-        ContractError: another prompt was read than was sent, what was sampled is not told exactly, or something ended
-            it that nobody asked for.
+        ContractError: another prompt was read than was sent, what was sampled is not told exactly, something ended it
+            that nobody asked for, or the weights are another trainer's.
         PolicyError: the model gave numbers that are not finite.
     """
     try:
@@ -140,7 +149,7 @@ def read_served(content: Any, prompt_ids: Sequence[int], sampling: Sampling, *, 
     check_prompt(read, prompt_ids)
     check_sampled(ids, told, logprobs)
     completion = Completion(ids, logprobs, (0,) * len(ids), finish_of(reason, ids, sampling))
-    return Served(completion, tuple(read), read_spans(choice.get("weight_versions"), len(ids)), cached)
+    return Served(completion, tuple(read), read_spans(choice.get("weight_versions"), len(ids), owner), cached)
 
 
 def read_top(content: Any, *, native: bool) -> dict[int, float]:
@@ -151,16 +160,30 @@ def read_top(content: Any, *, native: bool) -> dict[int, float]:
     return {_token_id(token): float(value) for token, value in logprobs["top_logprobs"][0].items()}
 
 
-def read_spans(spans: Any, length: int) -> tuple[tuple[int, int, int], ...]:
-    """Which weights sampled which tokens, where the server tells it by names that Turnwise gave; empty otherwise."""
+def read_spans(spans: Any, length: int, owner: str = "") -> tuple[tuple[int, int, int], ...]:
+    """Which weights sampled which tokens, where the server tells it by names that Turnwise gave; empty otherwise.
+
+    Args:
+        spans: of an answer.
+        length: how many tokens were sampled.
+        owner: who alone may have named them; empty, whoever did.
+
+    Raises:
+        ContractError: somebody else named them, or they are not those of so many tokens.
+    """
     if not spans:
         return ()
     found = []
     for span in spans:
-        name = str(span["version"])
-        if not re.fullmatch(r"\d+", name):
+        name = re.fullmatch(r"(\w+):(\d+)", str(span["version"]))
+        if not name:
             return ()  # "default": nobody has named these weights yet
-        found.append((int(name), int(span["start"]), int(span["end"])))
+        if owner and name[1] != owner:
+            raise ContractError(
+                f"its weights are called {name[0]!r} by another run, and this one calls them {owner}:…: two trainers "
+                "send it weights, and each samples from the other's; give every run servers of its own"
+            )
+        found.append((int(name[2]), int(span["start"]), int(span["end"])))
     edges = [0, *(end for _, _, end in found)]
     if [start for _, start, _ in found] != edges[:-1] or edges[-1] != length:
         raise ContractError(f"its weight versions {found} do not cover the {length} tokens that it sampled")
@@ -230,14 +253,14 @@ def update(info: Mapping[str, Any]) -> Call:
     return Call(UPDATE, {"update_info": dict(info)})
 
 
-def finish_update(version: int) -> Call:
+def finish_update(version: int, owner: str) -> Call:
     """The fourth; servers that keep versions give the new weights this name."""
-    return Call(FINISH_UPDATE, {"weight_version": str(version)})
+    return Call(FINISH_UPDATE, {"weight_version": f"{owner}:{version}"})
 
 
-def name_version(version: int) -> Call:
-    """Call the weights that are there by this number."""
-    return Call(NAME_VERSION, {"new_version": str(version)})
+def name_version(version: int, owner: str) -> Call:
+    """Call the weights that are there by this number, of this trainer."""
+    return Call(NAME_VERSION, {"new_version": f"{owner}:{version}"})
 
 
 def tokenize(text: str, model: str) -> Call:

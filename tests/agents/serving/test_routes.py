@@ -96,8 +96,8 @@ def test_an_answer_as_it_should_be(native: bool) -> None:
         ({"finish_reason": "repetition"}, "'repetition'"),
         ({"finish_reason": None}, "None"),
         ({"token_ids": None}, "not what vLLM"),
-        ({"weight_versions": [{"version": "1", "start": 0, "end": 2}]}, "do not cover"),
-        ({"weight_versions": [{"version": "1", "start": 1, "end": 3}]}, "do not cover"),
+        ({"weight_versions": [{"version": "me:1", "start": 0, "end": 2}]}, "do not cover"),
+        ({"weight_versions": [{"version": "me:1", "start": 1, "end": 3}]}, "do not cover"),
     ],
 )
 def test_an_answer_that_is_not_exact_is_refused_with_what_is_wrong(
@@ -132,9 +132,9 @@ def test_what_was_aborted_at_once_is_empty_and_nothing_worse(native: bool) -> No
 def test_spans_say_each_tokens_version(runs: list[tuple[int, int]]) -> None:
     sent, place = [], 0
     for version, length in runs:
-        sent.append({"version": str(version), "start": place, "end": place + length})
+        sent.append({"version": f"me:{version}", "start": place, "end": place + length})
         place += length
-    spans = routes.read_spans(sent, place)
+    spans = routes.read_spans(sent, place, "me")
     assert [version for version, start, end in spans for _ in range(start, end)] == [
         v for v, n in runs for _ in range(n)
     ]
@@ -143,6 +143,10 @@ def test_spans_say_each_tokens_version(runs: list[tuple[int, int]]) -> None:
 def test_versions_that_somebody_else_named_are_not_ours() -> None:
     assert routes.read_spans([{"version": "default", "start": 0, "end": 3}], 3) == ()
     assert routes.read_spans(None, 3) == routes.read_spans([], 0) == ()
+    others = [{"version": "other:7", "start": 0, "end": 3}]
+    assert routes.read_spans(others, 3) == ((7, 0, 3),), "who names nothing takes the server's word"
+    with pytest.raises(ContractError, match=r"called 'other:7' by another run.*servers of its own"):
+        routes.read_spans(others, 3, "me")
 
 
 @pytest.mark.parametrize("version", ["0.26.0", "0.31.1", "0.32.0", "0.32.0+cpu", "0.33.0rc1"])
