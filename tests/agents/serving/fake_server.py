@@ -189,8 +189,10 @@ class FakeServer:
         ready.set()
         await self._end.wait()
         server.close()
-        for writer in self._writers:
-            writer.transport.abort()
+        for _ in range(3):  # who was accepted a moment ago has a writer only now
+            await asyncio.sleep(0)
+            for writer in self._writers:
+                writer.transport.abort()
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()

@@ -50,6 +50,21 @@ def nudge(model: Bigram, size: float) -> None:
         model.table.add_(size * torch.randn(model.table.shape, generator=torch.Generator().manual_seed(3)))
 
 
+async def test_a_step_lost_in_rounding_proves_nothing_and_many_of_them_do() -> None:
+    """Seen in a run whose policy was certain of the probe's answer: the one side moved in its last digit alone."""
+    model = Bigram()
+    transfer = InProcess(BigramPolicy(model, arrives=False), model, Probe((1, 2)))
+
+    async def steps(first: int, last: int) -> None:
+        for version in range(first, last):
+            await transfer.send(version)
+            nudge(model, 3e-7)
+
+    await steps(0, 3)
+    with pytest.raises(ContractError, match=r"changed by .*, the policy's are exactly the previous ones"):
+        await steps(3, 200)
+
+
 async def test_shared_weights_arrive_with_every_update() -> None:
     model = Bigram()
     policy = BigramPolicy(model)
