@@ -150,6 +150,7 @@ def _arguments(model: Path, options: ServerOptions) -> dict[str, Any]:
         "seed": options.seed,
         "max_model_len": options.context_length,
         "max_num_seqs": options.max_seqs,
+        "max_num_batched_tokens": options.most_tokens,
         "kv_cache_memory_bytes": options.kv_megabytes * 1_000_000,
         "block_size": options.block,
         "enforce_eager": options.eager,

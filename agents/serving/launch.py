@@ -46,6 +46,9 @@ class ServerOptions(Config):
     """Longest prompt plus action, in tokens."""
     max_seqs: int = pydantic.Field(default=64, ge=1)
     """Requests that are decoded together; more wait."""
+    batched_tokens: int | None = pydantic.Field(default=None, ge=1)
+    """Tokens of one step. By default so many that no prompt is ever read in parts, of which vLLM 0.32 dies on a CPU
+    where requests bring seeds ("CPU Generator does not use offset"), as ours do. On a GPU, 8192 saves memory."""
     kv_megabytes: int = pydantic.Field(default=100, ge=1)
     """Memory for cached keys and values."""
     block: int | None = pydantic.Field(default=None, ge=1)
@@ -70,11 +73,17 @@ class ServerOptions(Config):
     environment: dict[str, str] = pydantic.Field(default_factory=dict)
     """More environment variables; these win over all others."""
 
+    @property
+    def most_tokens(self) -> int:
+        """Tokens of one step."""
+        return self.batched_tokens or self.max_seqs * self.context_length
+
     def command(self, model: Path | str, port: int) -> list[str]:
         """The arguments of vLLM's server, for any Python that has it."""
         words = ["-m", MODULE, "--model", str(model), "--served-model-name", self.name]
         words += ["--host", self.host, "--port", str(port), "--dtype", self.dtype, "--seed", str(self.seed)]
         words += ["--max-model-len", str(self.context_length), "--max-num-seqs", str(self.max_seqs)]
+        words += ["--max-num-batched-tokens", str(self.most_tokens)]
         words += ["--kv-cache-memory-bytes", f"{self.kv_megabytes}M", "--enable-scale-out"]
         # Of the distribution sampled from: by default vLLM returns those before the temperature.
         words += ["--logprobs-mode", "processed_logprobs"]

@@ -206,7 +206,7 @@ async def test_every_token_is_of_the_weights_that_it_is_stamped_with(
     models = {0: plain[0], 1: other[0]}
     policy = ServedPolicy([ServerClient(vllm_server.url)])
     await policy.open(control=True)
-    many, before = [[7, 8, place] for place in range(24)], await sampled(vllm_server.url)
+    many, before = [[7, 8, place] for place in range(64)], await sampled(vllm_server.url)
     tasks = [asyncio.ensure_future(policy.generate(prompt, LONG)) for prompt in many]
     await until_sampled(vllm_server.url, before + 2 * len(many))
     await policy.pause(mode)
