@@ -164,9 +164,9 @@ def _served(
 ) -> Agent:
     """The agent of one or several servers, which are asked now: what is wrong is said before anything is played."""
     from .models import load_tokenizer
-    from .serving.client import ServerClient
+    from .serving.http.client import ServerClient
+    from .serving.http.vocabulary import check_tokenizer
     from .serving.served import ServedPolicy
-    from .serving.vocabulary import check_tokenizer
 
     servers = []
     for address in filter(None, map(str.strip, spec.split(","))):

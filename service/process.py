@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import pydantic
 
-from ..agents.serving import leash
+from ..agents.serving.launch import leash
 from ..config import Config
 from ..errors import InfrastructureError, UsageError
 
@@ -61,8 +61,8 @@ class ProgramConfig(Config):
 class Process:
     """One run of a program; made by ``start``.
 
-    It runs in a session of its own, on a leash (``agents/serving/leash.py``): with ``stop``, and when this process is
-    gone, however it went, the whole session is killed.
+    It runs in a session of its own, on a leash (``agents/serving/launch/leash.py``): with ``stop``, and when this
+    process is gone, however it went, the whole session is killed.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, max_output: int) -> None:

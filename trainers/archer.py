@@ -10,6 +10,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, Self
 
 import pydantic
@@ -33,7 +34,7 @@ from .learning.updates import summary
 from .learning.utterances import Utterance, pack_utterances
 from .runs.collect import Collected
 from .runs.demonstrations import DemonstrationConfig
-from .runs.fresh import fresh_utterances
+from .runs.fresh import Fresh, fresh_utterances
 from .runs.metrics import Stopwatch
 from .runs.offline import as_said, demonstrations
 from .runs.penalised import reference_of
@@ -187,15 +188,16 @@ async def advance(
 
 async def learn_critic(config: ArcherConfig, run: TrainingRun, parts: Hierarchy) -> dict[str, float]:
     """``critic_steps`` updates of the critic, each followed by one of its slow copy; means over them."""
+    rngs = [Rng("archer", config.seed, run.step, "critic", number) for number in range(config.critic_steps)]
+    batches = [parts.replay.sample(config.batch, rng) for rng in rngs]
+    fresh: Sequence[Fresh | None] = [None] * len(batches)
+    if parts.rule.needs_fresh:  # all at once: the policy stands still until the critic has learnt
+        states = [[each.state_ids for each in batch] for batch in batches]
+        fresh = await asyncio.gather(*map(partial(fresh_utterances, run.agent), states, rngs))
     seen: list[dict[str, float]] = []
-    for number in range(config.critic_steps):
-        rng = Rng("archer", config.seed, run.step, "critic", number)
-        batch = parts.replay.sample(config.batch, rng)
-        fresh = None
-        if parts.rule.needs_fresh:
-            fresh = await fresh_utterances(run.agent, [each.state_ids for each in batch], rng)
-        seen.append(parts.critic.update(batch, parts.rule, fresh.actions if fresh else None))
-        seen[-1] |= fresh.metrics() if fresh else {}
+    for batch, said in zip(batches, fresh, strict=True):
+        seen.append(parts.critic.update(batch, parts.rule, said.actions if said else None))
+        seen[-1] |= said.metrics() if said else {}
     return {name: sum(each[name] for each in seen) / len(seen) for name in seen[0]}
 
 

@@ -11,10 +11,8 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-from .learning.normalisers import normaliser
 from .learning.rows import pack
-from .runs.metrics import Stopwatch
-from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, minibatch, scheduled
+from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, learn_rows, scheduled
 from .runs.script import script
 from .runs.session import TrainingRun
 from .runs.setup import RunResult
@@ -46,18 +44,7 @@ async def _train(config: CloningConfig, run: TrainingRun) -> RunResult:
     async with run.open(model, tokenizer, checkpoint, optimizer=scheduled(config)):
         episodes = as_said(episodes, config.demonstrations, run)
         rows = fitting(pack(episodes), model.config.max_position_embeddings)
-        await run.evaluate()
-        while not run.over:
-            clock = Stopwatch()
-            with clock("learn"):
-                batch = minibatch(rows, config.batch, step=run.step, seed=config.seed)
-                update = run.learner.clone(batch.with_weight(normaliser(batch, "token_mean")))
-            run.finish_step()
-            run.report({**update.metrics, **clock.metrics(update.metrics["tokens"])}, advance=True)
-            run.checkpoint_if_due()
-            await run.evaluate()
-            await asyncio.sleep(0)  # where Ctrl-C is heard
-        return run.finish()
+        return await learn_rows(config, run, rows, run.learner.clone)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

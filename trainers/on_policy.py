@@ -18,6 +18,7 @@ import pydantic
 import torch
 
 from ..config import beneath
+from ..rollouts.branching import refuse_unforkable
 from ..tasks.rng import Rng
 from .algorithms.named import AnyAlgorithm, AnyModulator, algorithm_named
 from .algorithms.trees import counted_once
@@ -28,6 +29,7 @@ from .learning.entropy import EntropyHistory
 from .learning.groups import Group
 from .learning.kl import kl_in_reward, reference_metrics
 from .learning.learner import Learner, OptimizerConfig, Update
+from .learning.led import led
 from .learning.normalisers import Normaliser, normaliser
 from .learning.objective import LossConfig, Objective
 from .learning.reference import Reference
@@ -99,7 +101,9 @@ class OnPolicyConfig(TrainConfig):
                 f"the same task, so k must be {self.algorithm.smallest_group} at least"
             )
         name, wanted = self.algorithm.name, self.algorithm.strategy
-        refuse_mismatch(name, wanted, self.branching, k=self.k, overlap=self.overlap.enabled)
+        refuse_mismatch(
+            name, wanted, self.branching, k=self.k, overlap=self.overlap.enabled, program=self.agent.program is not None
+        )
         if self.normaliser == "const" and self.denominator is None:
             raise ValueError("normaliser='const' divides by a constant: set denominator")
         return self
@@ -151,6 +155,9 @@ class Parts:
 
 async def _train(config: OnPolicyConfig, run: TrainingRun, parts: Parts) -> RunResult:
     async with run:
+        if config.branching is not None:
+            options = config.episodes.options(seed=config.seed)
+            await led(run.world, lambda: refuse_unforkable(run.pool, run.sampler.peek(1)[0], options))
         await run.evaluate()
         while not run.over:
             clock = run.clock()

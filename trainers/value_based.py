@@ -20,10 +20,8 @@ from .algorithms.ilql import ILQL
 from .algorithms.monte_carlo import MonteCarlo
 from .critics.token_learning import TokenLearner
 from .critics.token_steps import TokenSteps
-from .learning.normalisers import normaliser
 from .learning.rows import pack
-from .runs.metrics import Stopwatch
-from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, minibatch, scheduled
+from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, learn_rows, scheduled
 from .runs.script import script
 from .runs.session import TrainingRun
 from .runs.setup import RunResult
@@ -103,18 +101,7 @@ async def _train(config: ValueBasedConfig, run: TrainingRun) -> RunResult:
             dump=run.folder.dump,
         )
         run.keep("values", learner)
-        await run.evaluate()
-        while not run.over:
-            clock = Stopwatch()
-            with clock("learn"):
-                batch = minibatch(rows, config.batch, step=run.step, seed=config.seed)
-                update = learner.step(batch.with_weight(normaliser(batch, "token_mean")), steps)
-            run.finish_step()
-            run.report({**update.metrics, **clock.metrics(update.metrics["tokens"])}, advance=True)
-            run.checkpoint_if_due()
-            await run.evaluate()
-            await asyncio.sleep(0)  # where Ctrl-C is heard
-        return run.finish()
+        return await learn_rows(config, run, rows, lambda batch: learner.step(batch, steps))
 
 
 def guide(config: ValueBasedConfig, model: Any) -> tuple[ActionValues, ValueGuidedModel]:

@@ -105,10 +105,18 @@ def reason(content: Any) -> str:
             said = said[key]
     if isinstance(said, Mapping) and "message" in said:
         said = said["message"]
-    return shortened(" ".join(str(said).split()), 300) or "no reason given"
+    return shortened(said, 300) or "no reason given"
 
 
 def shortened(value: Any, longest: int = 120) -> str:
-    """A value in an error message."""
-    text = str(list(value)) if isinstance(value, tuple) else str(value)
+    """A value in an error message, which is one line."""
+    text = " ".join(str(list(value) if isinstance(value, tuple) else value).split())
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def too_long(length: int, context_length: int) -> PromptTooLongError:
+    """The error of a prompt that leaves no room for an action."""
+    return PromptTooLongError(
+        f"the prompt has {length} tokens and the context holds {context_length}, which leaves no room for an action: "
+        "use a shorter context strategy (last:k, summary), or start the server with a larger --max-model-len"
+    )

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from ...errors import InfrastructureError, UsageError
 from ..policy import Finish, Sampling
+from .http.routes import START
 from .replica import Replica, Stamp, preferred
-from .routes import START
 from .server import Capabilities, Served, Server
 
 LONGEST_BACKOFF = 5.0

@@ -12,7 +12,7 @@ from dataclasses import replace
 from ...errors import ContractError, TurnwiseError, UsageError
 from ...tasks.rng import stable_hash
 from ..policy import Completion, Finish, Sampling
-from .client import too_long
+from .answers import too_long
 from .fleet import Fleet
 from .replica import Stamp
 from .server import Capabilities, Pause, Served, Server

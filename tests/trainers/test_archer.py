@@ -132,13 +132,13 @@ def test_trap_24_killed_at_random_points_it_is_bitwise_the_same_run(tmp_path: Pa
 
 
 def test_an_interruption_while_learning_waits_for_the_end_of_the_step(tmp_path: Path, cloned: Path) -> None:
-    """Ctrl-C between two critic updates, while utterances are sampled: the step is finished, and then saved."""
+    """Ctrl-C between the critic and the actor, while utterances are sampled: the step is finished, and then saved."""
     straight = archer.train(config(tmp_path / "straight", cloned / "model"))
     broken = config(tmp_path / "broken", cloned / "model")
 
     async def interrupted(run: TrainingRun) -> None:
         task = asyncio.create_task(archer._train(broken, run))
-        while not (run._kept and run._kept["critic"].state_dict()["updates"] == 3):  # noqa: ASYNC110
+        while not (run._kept and run._kept["critic"].state_dict()["updates"] == 4):  # noqa: ASYNC110
             await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

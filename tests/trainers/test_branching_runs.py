@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pydantic
 import pytest
 import torch
 
+import turnwise as tw
+from turnwise.errors import ContractError
 from turnwise.rollouts.branching_entropy import EntropyBranching
 from turnwise.rollouts.branching_vine import StateValues
 from turnwise.trainers import on_policy
@@ -44,11 +47,32 @@ def test_naming_the_algorithm_names_its_strategy() -> None:
         ("arpo", {"k": 4, "branching": {"initial": 5}}, r"branching.initial = 5 whole episodes per task, of k = 4"),
         ("arpo", {"overlap": {"enabled": True}}, "overlap.enabled plays whole attempts only"),
         ("arpo", {"k": 1}, "without a baseline"),
+        ("vine-ppo", {"agent": {"program": "true"}}, "a program has no second self: leave one out"),
     ],
 )
 def test_what_does_not_go_together_is_refused(name: str, changes: dict[str, Any], told: str) -> None:
     with pytest.raises(pydantic.ValidationError, match=told):
         config(name, **changes)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_an_environment_that_cannot_be_forked_is_refused_before_anything_is_played(
+    tmp_path: Path, cloned: Path, name: str
+) -> None:
+    class Locked(tw.TurnEnv):
+        """Holds what cannot be copied."""
+
+        def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+            self.lock = threading.Lock()
+            return "go"
+
+        def act(self, action: tw.Action) -> tw.Step:
+            raise AssertionError("a step was taken")
+
+    tw.register("test/Locked-v0", Locked)
+    settings = running(tmp_path / "run", cloned / "model", name, **SETTINGS[name], env="test/Locked-v0", episodes={})
+    with pytest.raises(ContractError, match=r"Locked forks by copy, but its 'lock' cannot be copied .*Forks\.REPLAY"):
+        on_policy.train(settings)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

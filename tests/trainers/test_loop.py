@@ -1,12 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +12,6 @@ from turnwise.trainers import loop
 from turnwise.trainers.learning.groups import grouped
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.script import INTERRUPTED
 from turnwise.trainers.runs.session import TrainingRun
 
 from . import small
@@ -112,6 +106,10 @@ def test_a_resumed_run_goes_forward(tmp_path: Path, cloned: Path, capsys: pytest
     with pytest.raises(UsageError, match="trained for 2 steps already, more than steps=1"):
         small.run(small.looping(tmp_path / "a", cloned / "model", steps=1, resume=True))
     shutil.rmtree(tmp_path / "a" / "checkpoints")
+    with pytest.raises(CheckpointError, match="has learnt for 2 steps, and its checkpoints are gone"):
+        small.run(small.looping(tmp_path / "a", cloned / "model", steps=3, resume=True))
+    shutil.rmtree(tmp_path / "a" / "model")
+    (tmp_path / "a" / "metrics.jsonl").write_text('{"step": 1}\n')  # killed before its first checkpoint
     small.run(small.looping(tmp_path / "a", cloned / "model", steps=1, resume=True))
     assert "has no checkpoint yet: the run begins anew" in capsys.readouterr().err
 
@@ -144,21 +142,6 @@ def test_an_interrupted_collection_keeps_what_was_played(tmp_path: Path, cloned:
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_run_that_continues(tmp_path: Path, cloned: Path) -> None:
     out = tmp_path / "run"
-    words = [f"out={out}", "steps=100000", "env=" + small.ENV, f"model={cloned / 'model'}", "tasks=2", "k=2"]
-    words += ["agent.context=last:1", "agent.max_tokens=4", "episodes.env_kwargs.max_turns=12", "eval.episodes=0"]
-    command = [sys.executable, "-m", "turnwise.trainers.loop", *words, "threads=1", "tensorboard=false"]
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONWARNINGS": "ignore"}
-    )
-    log = out / "metrics.jsonl"
-    while not (log.exists() and log.read_bytes().count(b"\n") >= 2):
-        assert process.poll() is None, process.stderr.read() if process.stderr else ""
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == INTERRUPTED
-    assert "continues with resume=true" in errors
-    assert "Traceback" not in errors
-    steps = max(line["step"] for line in read_metrics(log))
+    steps = small.interrupted(out, cloned / "model")
     run = TrainingRun(loop.LoopConfig(env=small.ENV, model="m", out=str(out)), "loop")
     assert run.folder.checkpoints.latest().step == steps, "the step that was being learnt was finished and saved"

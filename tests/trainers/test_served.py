@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -12,6 +13,9 @@ from typing import Any
 import pytest
 
 from turnwise.agents.models import load_model
+from turnwise.agents.serving.http.client import ServerClient
+from turnwise.agents.serving.server import Pause
+from turnwise.config import Config
 from turnwise.errors import ContractError, InfrastructureError, ModelError, UsageError
 from turnwise.rollouts.episode import Episode
 from turnwise.trainers import archer, loop
@@ -67,6 +71,14 @@ def test_play_overlaps_with_learning(tmp_path: Path, cloned: Path, server: FakeS
     assert {"mismatch_k1", "mismatch_k3", "mismatch_p95", "mismatch_p99", "mismatch_ess"} <= lines(result)[-1].keys()
 
 
+def test_a_server_that_a_broken_update_left_paused_is_woken_by_whoever_sends_it_weights(
+    tmp_path: Path, cloned: Path, server: FakeServer
+) -> None:
+    asyncio.run(ServerClient(server.url).pause(Pause.KEEP))
+    result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=1, server=served(server)))
+    assert lines(result)[-1]["mismatch_max"] < 1e-4
+
+
 def test_archer_takes_its_fresh_utterances_from_the_server(tmp_path: Path, cloned: Path, server: FakeServer) -> None:
     changes = {"server": served(server), "steps": 2, "warmup": 0}
     result = archer.train(test_archer.config(tmp_path / "run", cloned / "model", **changes))
@@ -101,7 +113,7 @@ def test_a_server_that_dies_is_one_line_and_the_run_resumes(
     out, steps = tmp_path / "run", 5
     config = small.looping(out, cloned / "model", steps=steps, server=served(server))
     path = tmp_path / "run.toml"
-    path.write_text(_toml(json.loads(config.model_dump_json(exclude_none=True))))
+    path.write_text(as_toml(config))
 
     def kill() -> None:
         while not (out / "checkpoints").is_dir() or not any((out / "checkpoints").iterdir()):
@@ -147,6 +159,11 @@ def _other_tokenizer() -> Any:
     from turnwise.agents.nano import build_tokenizer
 
     return build_tokenizer("word", ["some other words than those of the maze"])
+
+
+def as_toml(config: Config) -> str:
+    """A configuration as a file has it."""
+    return _toml(json.loads(config.model_dump_json(exclude_none=True)))
 
 
 def _toml(settings: dict[str, Any], table: str = "") -> str:

@@ -1,24 +1,44 @@
-"""Training over the real vLLM, end to end: LOOP overlapped and ArCHer on a maze, and a server that is killed."""
+"""Training over the real vLLM, end to end: LOOP overlapped, ArCHer, adapters, a program, a server that is killed."""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from turnwise.agents.serving.launch import FILES, ServerOptions, VllmProcess
-from turnwise.errors import InfrastructureError
+import turnwise as tw
+from turnwise.agents.chat import ChatAgent
+from turnwise.agents.models import load_model
+from turnwise.agents.policy import Sampling
+from turnwise.agents.serving.http.client import ServerClient
+from turnwise.agents.serving.launch.process import FILES, ServerOptions, VllmProcess
+from turnwise.agents.serving.served import ServedPolicy
+from turnwise.agents.serving.server import Served
+from turnwise.errors import ContractError, InfrastructureError
+from turnwise.rollouts.options import RunOptions
+from turnwise.rollouts.runner import run_episodes
+from turnwise.service.process import ProgramConfig
+from turnwise.service.program import ProgramAgent
 from turnwise.trainers import archer
+from turnwise.trainers.learning.batch import Batch
+from turnwise.trainers.learning.groups import grouped
+from turnwise.trainers.learning.learner import Learner, OptimizerConfig
+from turnwise.trainers.learning.rows import merge
 from turnwise.trainers.runs.metrics import read_metrics
 from turnwise.trainers.runs.setup import RunResult
 
 from . import small, test_archer
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "black_box_agent.py"
+PROGRAM: dict[str, Any] = {"command": [sys.executable, str(EXAMPLE)], "grace": 10.0}
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +102,71 @@ def test_adapters_alone(tmp_path: Path, cloned: Path, server: VllmProcess) -> No
     settings: dict[str, Any] = {"lora": {"rank": 4}, "steps": 2, "server": served(server)}
     result = small.run(small.looping(tmp_path / "run", cloned / "model", **settings))
     assert lines(result)[-1]["mismatch_max"] < 1e-4
+
+
+def test_a_server_in_half_precision(tmp_path: Path, cloned: Path) -> None:
+    """Its kernels round where the trainer's do not: the canary allows for that, and the loss corrects for it."""
+    options = ServerOptions(context_length=256, transfer=FILES, dtype="bfloat16")
+    with VllmProcess(cloned / "model", options, log=tmp_path / "server.log") as half:
+        settings: dict[str, Any] = {"steps": 3, "is_mode": "tis", "server": served(half, dtype="bfloat16")}
+        result = small.run(small.looping(tmp_path / "run", cloned / "model", **settings))
+        print([{k: v for k, v in line.items() if "mismatch" in k or "gap" in k} for line in lines(result)])
+        for line in lines(result):
+            assert 1e-5 < line["sync/canary_gap_max"] < 0.1, "they differ, by as much as half precision may"
+            assert line["mismatch_ess"] > 0.9
+        with pytest.raises(ContractError, match=r"different numerics.*server\.dtype"):
+            small.run(small.looping(tmp_path / "untold", cloned / "model", steps=1, server=served(half)))
+
+
+class Overheard(ServerClient):
+    """Keeps what the server says that it read, and what it sampled."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.heard: list[tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]] = []
+
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, **more: Any) -> Served:
+        served = await super().generate(prompt_ids, sampling, **more)
+        self.heard.append((served.prompt_ids, served.completion.token_ids, served.completion.logprobs))
+        return served
+
+
+async def test_a_program_of_openais_sdk_is_recorded_exactly_as_it_was_served(cloned: Path, server: VllmProcess) -> None:
+    server.stop()  # with the model that it was started with
+    server.start()
+    model, tokenizer = load_model(cloned / "model")
+    client = Overheard(server.url)
+    chat = ChatAgent(ServedPolicy([client]), tokenizer, sampling=Sampling(max_tokens=4), show_tools=False)
+    options = RunOptions(group_size=2, concurrency=2, env_kwargs={"max_turns": 4}, retries=0)
+    maze = tw.make(small.ENV)
+    tasks = [maze.unwrapped.tasks().spec(seed) for seed in range(2)]  # type: ignore[attr-defined]
+    maze.close()
+    playing = run_episodes(small.ENV, ProgramAgent(chat, ProgramConfig(**PROGRAM)), tasks, options=options)
+    episodes = [episode async for episode in playing]
+    await client.close()
+    assert [episode.error for episode in episodes] == [None] * 4
+    turns = [turn for episode in episodes for turn in episode.turns]
+    recorded = sorted((turn.prompt_ids, turn.action_ids, turn.logprobs) for turn in turns)
+    assert recorded == sorted(client.heard), "ids read and sampled are ids recorded, all of them"
+    assert all(len(merge(episode)) == 1 for episode in episodes), "one growing row per episode"
+    batch = Batch.of(grouped(episodes))
+    assert batch.rows.tokens == sum(len(ids) for _, ids, _ in client.heard)
+    rows = Learner(model, OptimizerConfig(), temperature=1.0).recompute_old(batch.rows)
+    assert torch.allclose(rows.logp_old, rows.logp_behave, atol=1e-4), "the learner's own log-probabilities agree"
+
+
+def test_a_program_of_openais_sdk_is_trained(tmp_path: Path, cloned: Path, server: VllmProcess) -> None:
+    settings: dict[str, Any] = {
+        "agent": {"max_tokens": 4, "show_tools": False, "program": PROGRAM},
+        "episodes": {"env_kwargs": {"max_turns": 4}},
+        "steps": 2,
+        "eval": {"episodes": 0},
+        "server": served(server),
+    }
+    result = small.run(small.looping(tmp_path / "run", cloned / "model", **settings))
+    for line in lines(result):
+        assert (line["unscored"], line["policy_failed"]) == (0, 0)
+        assert line["mismatch_max"] < 1e-4, "the learner agrees with the server on every token, after a sync too"
+    before, after = load_model(cloned / "model")[0], load_model(result.model)[0]
+    moved = [not torch.equal(a, b) for a, b in zip(before.parameters(), after.parameters(), strict=True)]
+    assert any(moved), "the weights move"

@@ -14,7 +14,7 @@ AnyStrategy = Annotated[EntropyBranching | StateValues, pydantic.Field(discrimin
 
 
 def refuse_mismatch(
-    algorithm: str, wanted: str | None, branching: AnyStrategy | None, *, k: int, overlap: bool
+    algorithm: str, wanted: str | None, branching: AnyStrategy | None, *, k: int, overlap: bool, program: bool
 ) -> None:
     """For a configuration whose algorithm and strategy need not be made for one another.
 
@@ -24,6 +24,7 @@ def refuse_mismatch(
         branching: the one that is set, if one is.
         k: attempts per task.
         overlap: whether play overlaps with learning.
+        program: whether somebody's program plays the episodes.
 
     Raises:
         ValueError: they cannot work together; says what to change.
@@ -40,3 +41,7 @@ def refuse_mismatch(
         branching.initials(k)
     if branching is not None and overlap:
         raise ValueError("overlap.enabled plays whole attempts only: leave it off with branching")
+    if branching is not None and program:
+        raise ValueError(
+            "branching goes on from the middle of episodes, where a program has no second self: leave one out"
+        )

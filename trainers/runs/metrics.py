@@ -16,6 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ...errors import UsageError
 
+METRICS = "metrics.jsonl"
+"""The log's name in a run's folder."""
+
 
 class MetricsLog:
     """JSON objects in ``metrics.jsonl``, each with its step, and the same numbers for TensorBoard.
@@ -31,7 +34,7 @@ class MetricsLog:
 
     def __init__(self, folder: Path, *, resume_at: int = 0, tensorboard: bool = True) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / "metrics.jsonl"
+        self.path = folder / METRICS
         kept = [line for line in read_metrics(self.path) if line["step"] <= resume_at] if self.path.exists() else []
         partial = self.path.with_suffix(".part")
         partial.write_text("".join(json.dumps(line) + "\n" for line in kept))

@@ -1,8 +1,9 @@
-"""What scripts that learn from demonstrations share: their settings, the episodes, the first model and minibatches."""
+"""What scripts that learn from demonstrations share: their settings, the episodes, the first model and the loop."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pydantic
@@ -13,12 +14,14 @@ from ...errors import UsageError
 from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...tasks.rng import Rng
-from ..learning.learner import OptimizerConfig
+from ..learning.learner import OptimizerConfig, Update
+from ..learning.normalisers import normaliser
 from ..learning.rows import Rows
 from .demonstrations import DemonstrationConfig, encoded, filtered, play, stored, texts
+from .metrics import Stopwatch
 from .sampler import TaskSampler
 from .session import TrainingRun
-from .setup import TrainConfig, family_and_tools, round_seed
+from .setup import RunResult, TrainConfig, family_and_tools, round_seed
 
 
 class OfflineConfig(TrainConfig):
@@ -103,3 +106,26 @@ def minibatch(rows: Rows, size: int, *, step: int, seed: int) -> Rows:
     order = list(range(count))
     Rng("bc", seed, epoch).shuffle(order)
     return rows.select(order[place * size : (place + 1) * size], unit="row")
+
+
+async def learn_rows(config: OfflineConfig, run: TrainingRun, rows: Rows, learn: Callable[[Rows], Update]) -> RunResult:
+    """Learn from minibatches of the same rows until the run is over.
+
+    Args:
+        config: of the run.
+        run: opened.
+        rows: all that there is to learn from.
+        learn: one update, from rows whose weights make a loss the mean over their tokens.
+    """
+    await run.evaluate()
+    while not run.over:
+        clock = Stopwatch()
+        with clock("learn"):
+            batch = minibatch(rows, config.batch, step=run.step, seed=config.seed)
+            update = learn(batch.with_weight(normaliser(batch, "token_mean")))
+        run.finish_step()
+        run.report({**update.metrics, **clock.metrics(update.metrics["tokens"])}, advance=True)
+        run.checkpoint_if_due()
+        await run.evaluate()
+        await asyncio.sleep(0)  # where Ctrl-C is heard
+    return run.finish()

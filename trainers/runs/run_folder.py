@@ -29,6 +29,7 @@ from typing import Any
 from ...config import Config
 from ...errors import CheckpointError, UsageError
 from .checkpoint import Checkpoint, Checkpoints
+from .metrics import METRICS, read_metrics
 from .setup import TrainConfig
 
 CONFIG, CHECKPOINTS, MODEL, BEST = "config.json", "checkpoints", "model", "best"
@@ -52,6 +53,11 @@ class RunFolder:
     def model(self) -> Path:
         """Where the trained model is exported."""
         return self.path / MODEL
+
+    @property
+    def metrics(self) -> Path:
+        """Where its numbers are logged."""
+        return self.path / METRICS
 
     @property
     def demonstrations(self) -> Path:
@@ -130,20 +136,23 @@ class RunFolder:
         Raises:
             UsageError: the folder holds a run already.
         """
-        metrics = self.path / "metrics.jsonl"
-        if self.checkpoints.any() or (metrics.exists() and metrics.stat().st_size):
+        if self.checkpoints.any() or (self.metrics.exists() and self.metrics.stat().st_size):
             raise UsageError(f"{self.path} holds a run already: continue it with resume=true, or choose another out=…")
         self._write(config)
 
-    def resume(self, config: Config, *, may_change: Collection[str]) -> Checkpoint | None:
+    def resume(self, config: TrainConfig, *, may_change: Collection[str]) -> Checkpoint | None:
         """Continue the run that is here: its newest whole checkpoint, or ``None`` if it had not come to its first.
+
+        A run that is refused is left as it is, its settings too.
 
         Args:
             config: the settings asked for now.
             may_change: fields that a resumed run may set anew.
 
         Raises:
-            CheckpointError: there is no run, it is of another algorithm, or its settings differ: each is named.
+            CheckpointError: there is no run, it is of another algorithm, its settings differ (each is named), or its
+                checkpoints are gone.
+            UsageError: it has more steps behind it than are asked for.
         """
         try:
             data = json.loads((self.path / CONFIG).read_text(encoding="utf-8"))
@@ -159,16 +168,22 @@ class RunFolder:
             raise CheckpointError(
                 f"{self.path} was run with other settings: {'; '.join(changed)}. Set them back, or start a new run"
             )
+        checkpoint = self.checkpoints.latest() if self.checkpoints.any() else None
+        if checkpoint is None:
+            self._refuse_bereft(int(known.get("checkpoint_every", config.checkpoint_every)))
+        elif checkpoint.step > config.steps:
+            raise UsageError(
+                f"the run in {self.path} has been trained for {checkpoint.step} steps already, more than "
+                f"steps={config.steps}; ask for as many or more, or start a new run"
+            )
         self._write(config)
-        if not self.checkpoints.any():
-            return None
-        return self.checkpoints.latest()
+        return checkpoint
 
     def entered(self, config: TrainConfig, *, may_change: Collection[str]) -> Checkpoint | None:
         """Begin here, or find the checkpoint to continue from (none, if the run died before its first).
 
         Raises:
-            UsageError: the folder is taken, or has more steps behind it than are asked for.
+            UsageError: the folder is taken; or as ``resume``.
             CheckpointError: as ``resume``.
         """
         if not config.resume:
@@ -179,12 +194,21 @@ class RunFolder:
             print(f"passed over a newer checkpoint: {problem}", file=sys.stderr)
         if checkpoint is None:
             print(f"{self.path} has no checkpoint yet: the run begins anew", file=sys.stderr)
-        elif checkpoint.step > config.steps:
-            raise UsageError(
-                f"the run in {self.path} has been trained for {checkpoint.step} steps already, more than "
-                f"steps={config.steps}; ask for as many or more, or start a new run"
-            )
         return checkpoint
+
+    def _refuse_bereft(self, every: int) -> None:
+        """Refuse a run that has no checkpoint, and has come so far that it must have had one.
+
+        Args:
+            every: steps between its checkpoints.
+        """
+        logged = read_metrics(self.metrics) if self.metrics.exists() else []
+        learnt = max((line["step"] for line in logged), default=0)
+        if learnt > every or self.model.exists():  # a kill after step ``every`` may come before its checkpoint
+            raise CheckpointError(
+                f"the run in {self.path} has learnt for {learnt} steps, and its checkpoints are gone from "
+                f"{self.checkpoints.folder}: put them back, or start a new run with another out=…"
+            )
 
     def _write(self, config: Config) -> None:
         text = json.dumps({"algorithm": self.algorithm, "config": config.model_dump(mode="json")}, indent=1)

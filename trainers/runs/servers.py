@@ -11,10 +11,10 @@ from typing import Any, Literal, Self
 import pydantic
 import torch
 
-from ...agents.serving.client import ServerClient
+from ...agents.serving.http.client import ServerClient
+from ...agents.serving.http.vocabulary import check_tokenizer
 from ...agents.serving.served import ServedPolicy
 from ...agents.serving.server import Pause
-from ...agents.serving.vocabulary import check_tokenizer
 from ...agents.value_guided import ValueGuidedModel
 from ...config import Config
 from ...errors import InfrastructureError, UsageError
@@ -171,8 +171,11 @@ class Serving:
         """
 
         async def ask() -> None:
+            transport = self.weights.transport
+            assert transport is not None
             try:
-                await self.policy.open()
+                # What a run that broke off left paused is this one's to wake, which sends it whole weights.
+                await self.policy.open(control=transport.needs_control)
                 for client in self.clients:
                     await check_tokenizer(client, self.tokenizer, source="the run's model")
             except InfrastructureError as error:

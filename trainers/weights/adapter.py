@@ -89,6 +89,7 @@ class Adapter(Replicas):
         await asyncio.to_thread(
             self.exchange.fill, name, lambda folder: save_adapter(self.model, weights, folder, base=self.base)
         )
+        self._note(name)  # before it is sent: whoever comes next unloads in vain rather than not at all
         self._staged = name
 
     async def pause(self) -> None:
@@ -104,7 +105,6 @@ class Adapter(Replicas):
         """See ``Transport``."""
         name = self._staged
         self._loaded.append(name)
-        self._note()
         try:
             await self.every("load an adapter", lambda server: server.load_adapter(name, self.exchange.seen(name)))
         except TurnwiseError:
@@ -132,10 +132,9 @@ class Adapter(Replicas):
         await self.each("unload an adapter", self.policy.live, lambda server: _unload(server, names))
         self.exchange.remove(*names)
         self._loaded = [name for name in self._loaded if name not in names]
-        self._note()
 
-    def _note(self) -> None:
-        self.exchange.note(dict.fromkeys(self.can, self._loaded))
+    def _note(self, coming: str) -> None:
+        self.exchange.note({address: [*self._loaded, coming] for address in self.can})
 
 
 async def _unload(server: Server, names: Sequence[str]) -> None:

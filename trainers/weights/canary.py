@@ -20,6 +20,16 @@ ROUNDING = 3e-6
 """By how much a log-probability in 32 bits may move by rounding alone: two units in the last place of its logit."""
 
 
+def noise(tolerance: float, *, in_32_bits: float) -> float:
+    """By how much log-probabilities of the same weights may differ.
+
+    Args:
+        tolerance: by how much the two sides of a canary may differ.
+        in_32_bits: the answer where that is the tolerance of 32-bit weights, or less; of others it is half of theirs.
+    """
+    return in_32_bits if tolerance <= TOLERANCES["float32"] else tolerance / 2
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """A fixed prompt whose greedy continuation is compared on both sides.
@@ -37,7 +47,7 @@ class Probe:
     @property
     def rounding(self) -> float:
         """By how much one side may move while the other stays as it is: both are computed in passes of other shapes."""
-        return ROUNDING if self.tolerance <= TOLERANCES["float32"] else self.tolerance / 2
+        return noise(self.tolerance, in_32_bits=ROUNDING)
 
     @classmethod
     def of(cls, tokenizer: Any, dtype: str) -> Self:

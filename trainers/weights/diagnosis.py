@@ -23,11 +23,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ...agents.policy import Finish
+from .canary import noise
 from .questions import Answer, Kind
 
 Answers = Mapping[Kind, Answer]
-NOISE = {1e-3: 1e-5}
-"""By tolerance, what two answers of the same weights may differ by, as batches change; else half the tolerance."""
+BATCHES = 1e-5
+"""What two answers of the same 32-bit weights may differ by, as batches change."""
 NEAR, FAR = 100, 0.5
 """Up to so many tolerances, and so much, a difference is one of kernels and precision, rather than of weights."""
 
@@ -110,7 +111,7 @@ def diagnose(now: Answers, last: Answers | None, *, version: int, tolerance: flo
         return Diagnosis(Cause.OTHER_WEIGHTS, f"{bare}, {Kind.BARE} {now[Kind.BARE].gap:.2g}")
     stayed = still(asked, last, tolerance) if last else ""
     if stayed:
-        if Kind.BARE in now and alike(now[Kind.WARM], now[Kind.BARE], noise(tolerance)):
+        if Kind.BARE in now and alike(now[Kind.WARM], now[Kind.BARE], tolerance):
             return Diagnosis(Cause.ADAPTER_DROPPED, f"{stayed}, and as without the adapter; {against}")
         old = told is not None and told != version
         said = f"the server says it has version {told}" if told is not None else "the server names no version"
@@ -160,7 +161,7 @@ def _partly(gaps: Mapping[Kind, float], wrong: set[Kind], now: Answers, against:
 def _whole(now: Answers, last: Answers, worst: float, tolerance: float, against: str) -> Diagnosis:
     """Why everything comes out wrong, where the trainer has not moved, or the server has moved elsewhere."""
     greedy = [now[kind] for kind in (Kind.WARM, Kind.FRESH, Kind.PLAIN) if kind in now]
-    if Kind.BARE in now and alike(now[Kind.WARM], now[Kind.BARE], noise(tolerance)):
+    if Kind.BARE in now and alike(now[Kind.WARM], now[Kind.BARE], tolerance):
         return Diagnosis(Cause.ADAPTER_DROPPED, f"it answers exactly as without the adapter; {against}")
     swapped = [answer for answer in greedy if not answer.chosen and abs(answer.theirs[0] - answer.best[0]) <= tolerance]
     if swapped and len(swapped) == sum(not answer.chosen for answer in greedy):
@@ -173,7 +174,7 @@ def _whole(now: Answers, last: Answers, worst: float, tolerance: float, against:
         return Diagnosis(Cause.NUMERICS, against)
     if all(answer.chosen for answer in greedy):
         return Diagnosis(Cause.LOGPROBS, f"it picks the ids that the trainer would; {against}")
-    unmoved = [kind for kind in last if kind in now and alike(now[kind], last[kind], noise(tolerance))]
+    unmoved = [kind for kind in last if kind in now and alike(now[kind], last[kind], tolerance)]
     if unmoved and len(unmoved) == len(last.keys() & (now.keys() - {Kind.FRESH})):
         return Diagnosis(Cause.NOT_APPLIED, f"it answers exactly as it did before the update; {against}")
     return Diagnosis(Cause.OTHER_WEIGHTS, against)
@@ -213,17 +214,13 @@ def moved(now: Answers, last: Answers, tolerance: float) -> bool:
         if new.ids != old.ids:
             return True
         furthest = max([furthest, *(abs(a - b) for a, b in zip(new.mine, old.mine, strict=True))])
-    return furthest > noise(tolerance)
+    return furthest > noise(tolerance, in_32_bits=BATCHES)
 
 
-def alike(one: Answer, other: Answer, noise: float) -> bool:
-    """Whether two answers of a server are the same."""
-    return one.ids == other.ids and all(abs(a - b) <= noise for a, b in zip(one.theirs, other.theirs, strict=True))
-
-
-def noise(tolerance: float) -> float:
-    """What two answers of the same weights may differ by."""
-    return NOISE.get(tolerance, tolerance / 2)
+def alike(one: Answer, other: Answer, tolerance: float) -> bool:
+    """Whether two answers of a server are the same but for the noise of batches."""
+    near = noise(tolerance, in_32_bits=BATCHES)
+    return one.ids == other.ids and all(abs(a - b) <= near for a, b in zip(one.theirs, other.theirs, strict=True))
 
 
 def _told(now: Answers) -> int | None:

@@ -79,10 +79,7 @@ class Exchange:
             half.rename(self.folder / name)
         except (OSError, SafetensorError) as error:
             shutil.rmtree(half, ignore_errors=True)
-            raise ModelError(
-                f"weights cannot be written to the exchange folder {self.folder}: {error}; the servers go on with what "
-                "they have. Make room or set server.exchange, then continue the run with resume=true"
-            ) from None
+            raise self._unwritable(error) from None
         return self.seen(name)
 
     def remove(self, *names: str) -> None:
@@ -101,9 +98,18 @@ class Exchange:
         self._cleared = True
 
     def note(self, held: Mapping[str, list[str]]) -> None:
-        """Note what servers hold for this run, by address, for a process that comes after this one."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / LEDGER).write_text(json.dumps(held))
+        """Note what servers hold for this run, by address, for a process that comes after this one.
+
+        Raises:
+            ModelError: it cannot be written; the last note stays.
+        """
+        new = self.folder / f".{LEDGER}.new"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            new.write_text(json.dumps(held))
+            new.replace(self.folder / LEDGER)
+        except OSError as error:
+            raise self._unwritable(error) from None
 
     def noted(self) -> dict[str, list[str]]:
         """What the last process of this run noted."""
@@ -116,6 +122,12 @@ class Exchange:
     def close(self) -> None:
         """Remove the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _unwritable(self, error: Exception) -> ModelError:
+        return ModelError(
+            f"weights cannot be written to the exchange folder {self.folder}: {error}; the servers go on with what "
+            "they have. Make room or set server.exchange, then continue the run with resume=true"
+        )
 
     def _kind(self, value: Tensor) -> torch.dtype:
         return self.dtype if self.dtype is not None and value.is_floating_point() else value.dtype

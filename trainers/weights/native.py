@@ -1,4 +1,4 @@
-"""vLLM's own four phases of weight transfer: through files that both sides see, or another backend."""
+"""vLLM's own four phases of weight transfer: through files that both sides see, from memory, or another backend."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
-from ...agents.serving.launch import FILES
+from ...agents.serving.launch.process import FILES
 from ...agents.serving.server import Pause, Server
 from ...errors import InfrastructureError, TurnwiseError, UsageError
 from .exchange import Exchange
@@ -164,6 +165,44 @@ class Files:
     def close(self) -> None:
         """Remove the folder."""
         self.exchange.close()
+
+
+class Memory:
+    """The backend for an engine in this process (``EngineServer``): the weights themselves, which leave no memory.
+
+    Args:
+        dtype: what floating-point weights are converted to: what the engine holds; as they are when ``None``.
+    """
+
+    name = FILES
+    shared = True
+
+    def __init__(self, dtype: torch.dtype | None = None) -> None:
+        self.dtype = dtype
+
+    def init_info(self, replica: int) -> Mapping[str, Any]:
+        """There is nothing to agree on."""
+        return {}
+
+    async def join(self) -> None:
+        """Nothing to join."""
+
+    async def stage(self, weights: Mapping[str, Tensor], version: int) -> None:
+        """Nothing to prepare."""
+
+    def update_info(self, weights: Mapping[str, Tensor]) -> Mapping[str, Any]:
+        """The weights."""
+        floats = {name: each for name, each in weights.items() if each.is_floating_point()}
+        return {"weights": {**weights, **{name: each.detach().to(self.dtype) for name, each in floats.items()}}}
+
+    async def stream(self, weights: Mapping[str, Tensor]) -> None:
+        """They are there already."""
+
+    def done(self) -> None:
+        """Nothing is left."""
+
+    def close(self) -> None:
+        """Nothing is left."""
 
 
 async def _begin(server: Server) -> None:

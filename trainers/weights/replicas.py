@@ -81,10 +81,7 @@ class Replicas:
             elif isinstance(answer, BaseException):
                 raise answer
         if len(lost) == len(answers):
-            raise InfrastructureError(
-                "; ".join(lost or [f"nothing answers at {', '.join(self.can)}"])
-                + ". Once one is back, continue the run with resume=true: it is sent the weights anew"
-            )
+            raise InfrastructureError("; ".join(lost or [f"nothing answers at {', '.join(self.can)}"]))
         pairs = zip(self._ready, answers, strict=True)
         self._ready = tuple(server for server, answer in pairs if not isinstance(answer, BaseException))
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from ...agents.serving.server import Served
-from ...errors import ContractError
+from ...errors import ContractError, TurnwiseError
 from ..learning.led import led
 from ..learning.lora import adapted, merged
 from ..learning.parallel import ALONE, World, unsharded
@@ -18,6 +18,10 @@ from .diagnosis import Answers, diagnose, moved
 from .questions import Kind, Question, Questions, answered
 from .transfer import Changeable, Transport
 
+GO_ON = "Servers that are there go on with what they had"
+STAY = (
+    "Servers that are there stay paused, since nobody knows which weights they have, until a run sends them whole ones"
+)
 T = TypeVar("T")
 Heard = Sequence[Sequence[tuple[Question, Served]]]
 """By replica: what it was asked, and what it said."""
@@ -102,10 +106,7 @@ class ToServers:
         began = time.perf_counter()
         await transport.stage(weights, version)
         staged = time.perf_counter()
-        await transport.pause()
-        await transport.send(weights, version)
-        await policy.begin_version(version, adapter=transport.adapter, on=transport.ready)
-        await transport.resume()
+        await self._replace(transport, policy, weights, version)
         going = time.perf_counter()
         after = await self._ask(transport)
         self.metrics = {
@@ -115,6 +116,22 @@ class ToServers:
             "sync/replicas": float(len(transport.ready)),
         }
         return before, after
+
+    async def _replace(
+        self, transport: Transport, policy: Changeable, weights: Mapping[str, Tensor], version: int
+    ) -> None:
+        """Let the servers have what was staged instead of what they had; says what they have where that fails."""
+        left = GO_ON
+        try:
+            await transport.pause()
+            left = STAY if transport.whole else GO_ON
+            await transport.send(weights, version)
+            await policy.begin_version(version, adapter=transport.adapter, on=transport.ready)
+        except TurnwiseError as error:
+            if left is GO_ON:
+                await transport.resume()
+            raise type(error)(f"{error}. {left}; continue the run with resume=true") from error
+        await transport.resume()
 
     async def _ask(self, transport: Transport) -> Heard:
         """Ask all replicas everything at once."""

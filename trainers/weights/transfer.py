@@ -79,6 +79,11 @@ class Transport(Protocol):
         ...
 
     @property
+    def needs_control(self) -> bool:
+        """Whether the servers have to be paused for it."""
+        ...
+
+    @property
     def ready(self) -> tuple[Server, ...]:
         """The replicas that have the version that was sent last; before that, all that are there."""
         ...

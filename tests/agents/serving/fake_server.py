@@ -7,6 +7,7 @@ killed, and started again on the same port with the weights it had at first.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import json
 import threading
@@ -200,22 +201,16 @@ class FakeServer:
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
+        gone = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError)  # the other end, or this server
         try:
-            while request := await _receive(reader):
-                method, path, headers, body = request
-                self.asked.append(Asked(path, body, headers))
-                answer = await self._until_gone(self._answer(method, path, body, headers), reader)
-                if answer is None:
-                    break
-                status, content = answer
-                sent = content if isinstance(content, str) else json.dumps(content)
-                payload = sent.encode()
-                kind = "text/plain" if isinstance(content, str) else "application/json"
-                head = f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {len(payload)}\r\n\r\n"
-                writer.write(head.encode() + payload)
-                await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass  # the other end, or this server, is gone
+            with contextlib.suppress(*gone):
+                while request := await _receive(reader):
+                    method, path, headers, body = request
+                    self.asked.append(Asked(path, body, headers))
+                    answer = await self._until_gone(self._answer(method, path, body, headers), reader)
+                    if answer is None:
+                        break
+                    await _send(writer, *answer)
         finally:
             self._writers.discard(writer)
             writer.close()
@@ -546,6 +541,15 @@ async def _receive(reader: asyncio.StreamReader) -> tuple[str, str, dict[str, st
         headers[name.lower()] = value.strip()
     body = await reader.readexactly(int(headers.get("content-length", 0)))
     return method, path, headers, json.loads(body) if body else None
+
+
+async def _send(writer: asyncio.StreamWriter, status: int, content: Any) -> None:
+    """Answer with text, or with anything else as JSON."""
+    payload = (content if isinstance(content, str) else json.dumps(content)).encode()
+    kind = "text/plain" if isinstance(content, str) else "application/json"
+    head = f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {len(payload)}\r\n\r\n"
+    writer.write(head.encode() + payload)
+    await writer.drain()
 
 
 def _weights(place: str) -> dict[str, torch.Tensor]:

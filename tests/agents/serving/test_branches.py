@@ -9,7 +9,7 @@ import pytest
 
 from turnwise.agents.chat import ChatAgent
 from turnwise.agents.policy import Sampling
-from turnwise.agents.serving.client import ServerClient
+from turnwise.agents.serving.http.client import ServerClient
 from turnwise.agents.serving.served import ServedPolicy
 from turnwise.rollouts.branching import Strategy, branch_episodes
 from turnwise.rollouts.branching_entropy import EntropyBranching

@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.agents.policy import Finish, Sampling
-from turnwise.agents.serving.client import ServerClient
+from turnwise.agents.serving.http import probing
+from turnwise.agents.serving.http.client import ServerClient
+from turnwise.agents.serving.http.vocabulary import check_tokenizer, texts
 from turnwise.agents.serving.server import Pause
-from turnwise.agents.serving.vocabulary import check_tokenizer, texts
 from turnwise.errors import (
     ContractError,
     InfrastructureError,
@@ -165,6 +166,22 @@ async def test_a_server_that_cannot_be_used_is_refused_when_a_run_begins(
         await ServerClient(server.url).probe()
     assert server.url in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+async def test_a_server_that_stays_paused_is_refused_and_one_that_goes_on_is_waited_for(
+    fake: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = ServerClient(fake.url)
+    await client.pause(Pause.KEEP)
+    monkeypatch.setattr(probing, "PAUSED_SECONDS", 0.1)
+    with pytest.raises(UsageError, match=r"127\.0\.0\.1:\d+ is paused and answers nothing.*POST /resume") as told:
+        await client.probe()
+    assert "\n" not in str(told.value)
+    monkeypatch.setattr(probing, "PAUSED_SECONDS", 10.0)
+    looking = asyncio.create_task(ServerClient(fake.url).probe())
+    await eventually(lambda: len(fake.calls("/is_paused")) > probing.PAUSED_LOOKS)
+    await client.resume()
+    assert (await looking).control
 
 
 async def test_a_key_is_sent_where_one_is_asked_for(serve: Serve) -> None:

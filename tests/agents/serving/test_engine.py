@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,16 @@ from turnwise.agents.models import load_model, save_model
 from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.agents.policy import Finish, Sampling
 from turnwise.agents.policy_checks import PolicyContract, Subject
-from turnwise.agents.serving.engine import EngineServer
-from turnwise.agents.serving.launch import ServerOptions
+from turnwise.agents.serving.engine.engine import EngineServer
+from turnwise.agents.serving.launch.process import ServerOptions
 from turnwise.agents.serving.served import ServedPolicy
 from turnwise.agents.serving.server import Pause, Served
 from turnwise.errors import ContractError, InfrastructureError, PromptTooLongError, UsageError
+from turnwise.trainers.weights.native import Memory, Native
+from turnwise.trainers.weights.questions import Questions
+from turnwise.trainers.weights.to_servers import ToServers
+
+from ...trainers.weights.fake import nudge
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("default")]
 
@@ -127,6 +132,36 @@ async def test_an_update_that_is_not_whole_changes_nothing(engine: EngineServer,
         await engine.reload(tmp_path)
     await engine.reset_prefix_cache()
     assert await agrees(engine, model(0))
+
+
+@pytest.mark.parametrize("mode", list(Pause))
+async def test_a_trainer_sends_weights_from_memory_and_the_canary_finds_them(engine: EngineServer, mode: Pause) -> None:
+    learner, policy = model(0), ServedPolicy([engine])
+    questions = Questions.of(build_tokenizer("byte"), context_length=CONTEXT, temperature=0.7, dtypes=["float32"])
+    transfer = ToServers(policy, Native(policy, Memory(), mode=mode), learner, questions)
+    for version in range(1, 4):
+        nudge(learner, seed=version)
+        await transfer.send(version)
+        said = await policy.generate(PROMPTS[0], Sampling(max_tokens=8, seed=version))
+        assert set(said.versions) == {version}
+        expected = score(learner, PROMPTS[0], said.token_ids)
+        assert list(said.logprobs) == pytest.approx(expected, abs=TOLERANCE)
+        assert transfer.metrics["sync/canary_gap_max"] < 1e-4
+
+
+async def test_weights_in_memory_that_are_not_sent_are_noticed(engine: EngineServer) -> None:
+    learner, policy = model(0), ServedPolicy([engine])
+    questions = Questions.of(build_tokenizer("byte"), context_length=CONTEXT, temperature=0.7, dtypes=["float32"])
+
+    class Forgetful(Memory):
+        def update_info(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, Any]:
+            return super().update_info(model(0).state_dict())
+
+    transfer = ToServers(policy, Native(policy, Forgetful()), learner, questions)
+    await transfer.send(1)
+    nudge(learner)
+    with pytest.raises(ContractError, match="what in process serves: not applied"):
+        await transfer.send(2)
 
 
 async def test_keep_tells_exactly_which_weights_sampled_which_token(engine: EngineServer) -> None:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from turnwise.agents.policy import Finish, Sampling
-from turnwise.agents.serving.engine_thread import EngineThread, Part, Request
+from turnwise.agents.serving.engine.thread import EngineThread, Part, Request
 from turnwise.agents.serving.server import Pause, Served
 from turnwise.errors import ContractError, InfrastructureError
 

@@ -16,8 +16,10 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.chat import ChatAgent
 from turnwise.agents.named import AgentSettings, agent_from
 from turnwise.agents.policy import Sampling
-from turnwise.agents.serving.client import ServerClient
+from turnwise.agents.serving.http import probing
+from turnwise.agents.serving.http.client import ServerClient
 from turnwise.agents.serving.served import ServedPolicy
+from turnwise.agents.serving.server import Pause
 from turnwise.cli import app
 from turnwise.errors import ModelError, UsageError
 from turnwise.rollouts.episode import Episode, Outcome
@@ -157,7 +159,9 @@ async def test_an_agent_can_be_made_inside_an_event_loop(serve: Serve, folders: 
     assert {episode.outcome for episode in await played(agent, 4)} == {Outcome.COMPLETED}
 
 
-def test_the_command_plays_over_a_server(serve: Serve, folders: list[Path], tmp_path: Path) -> None:
+def test_the_command_plays_over_a_server(
+    serve: Serve, folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tw.register("test/Served-v0", Count)
     server = serve(root="somewhere else")
     common = [
@@ -173,6 +177,12 @@ def test_the_command_plays_over_a_server(serve: Serve, folders: list[Path], tmp_
     ]
     refused = CliRunner().invoke(app, common)
     assert refused.exit_code != 0
+    asyncio.run(ServerClient(server.url).pause(Pause.KEEP))
+    monkeypatch.setattr(probing, "PAUSED_SECONDS", 0.1)
+    refused = CliRunner().invoke(app, common)
+    assert isinstance(refused.exception, UsageError)
+    assert "is paused" in str(refused.exception)
+    asyncio.run(ServerClient(server.url).resume())
     words = [*common, "--tokenizer", str(folders[0]), "--json"]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output

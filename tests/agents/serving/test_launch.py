@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 import pydantic
 import pytest
 
-from turnwise.agents.serving.launch import FILES, HOST, ServerOptions, VllmProcess, healthy
+from turnwise.agents.serving.launch.process import FILES, HOST, ServerOptions, VllmProcess, healthy
 from turnwise.errors import InfrastructureError, UsageError
 
 STAND_IN = """\
@@ -173,6 +174,16 @@ def test_a_port_lost_to_somebody_else_is_replaced(bench: Bench) -> None:
         assert server.port == bench.started()[1][2]
 
 
+def test_whoever_is_at_a_port_already_is_not_taken_for_the_server(bench: Bench) -> None:
+    with bench.process("well") as other:
+        with pytest.raises(UsageError, match=f"port {other.port} is taken already"):
+            bench.process("well", port=other.port).start()
+        assert len(bench.started()) == 1
+        assert healthy(other.port)
+    with socket.create_server((HOST, 0)) as silent, pytest.raises(UsageError, match="is taken already"):
+        bench.process("well", port=silent.getsockname()[1]).start()
+
+
 def test_a_port_that_was_asked_for_is_not_replaced(bench: Bench) -> None:
     with pytest.raises(InfrastructureError, match="Address already in use"):
         bench.process("port", port=1).start()
@@ -181,7 +192,7 @@ def test_a_port_that_was_asked_for_is_not_replaced(bench: Bench) -> None:
 
 PARENT = """\
 import sys, threading, time
-from turnwise.agents.serving.launch import ServerOptions, VllmProcess
+from turnwise.agents.serving.launch.process import ServerOptions, VllmProcess
 model, python, notes, mode = sys.argv[1:]
 options = ServerOptions(environment={"MODE": mode, "NOTES": notes})
 server = VllmProcess(model, options, python=python, grace=0.5)
@@ -255,6 +266,6 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
 
 
 def test_importing_it_imports_no_model_library() -> None:
-    program = "import sys, turnwise.agents.serving.launch; print({'torch', 'vllm'} & set(sys.modules))"
+    program = "import sys, turnwise.agents.serving.launch.process; print({'torch', 'vllm'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout == "set()\n"

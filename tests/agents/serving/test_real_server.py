@@ -17,11 +17,11 @@ from turnwise.agents.models import load_model
 from turnwise.agents.named import agent_from
 from turnwise.agents.policy import Finish, Sampling
 from turnwise.agents.policy_checks import PolicyContract, Subject
-from turnwise.agents.serving import routes
-from turnwise.agents.serving.client import ServerClient
+from turnwise.agents.serving.http import probing, routes
+from turnwise.agents.serving.http.client import ServerClient
+from turnwise.agents.serving.http.vocabulary import check_tokenizer
 from turnwise.agents.serving.served import ServedPolicy
 from turnwise.agents.serving.server import Pause
-from turnwise.agents.serving.vocabulary import check_tokenizer
 from turnwise.errors import ContractError, InfrastructureError, ModelError, PromptTooLongError, UsageError
 from turnwise.rollouts.episode import Episode, Outcome
 from turnwise.rollouts.options import RunOptions
@@ -32,7 +32,7 @@ from ..fakes import tokenizer as merging_tokenizer
 from .helpers import adapter, merged, sampled, scores, until_sampled
 
 if TYPE_CHECKING:
-    from turnwise.agents.serving.launch import VllmProcess
+    from turnwise.agents.serving.launch.process import VllmProcess
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
@@ -40,6 +40,8 @@ CONTEXT = 512
 TOLERANCE = 5e-5
 """Between vLLM and transformers, both in float32, on nano models: 1e-6 on most tokens, 1e-5 on improbable ones."""
 LONG = Sampling(max_tokens=400, seed=3)
+ATTEMPTS = 10
+"""How often weights are changed until it happens in the middle of a request: on a busy machine requests may be over."""
 
 
 @pytest.fixture(scope="session")
@@ -83,6 +85,17 @@ async def test_a_probe_of_the_real_one(vllm_server: VllmProcess) -> None:
     assert (found.control, found.reload, found.version_spans, found.adapters) == (True,) * 4
     assert (found.transfer, found.max_rank) == ("turnwise_files", 8)
     assert found.started is not None
+
+
+async def test_a_paused_server_says_so(vllm_server: VllmProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = ServerClient(vllm_server.url)
+    await client.pause(Pause.KEEP)
+    monkeypatch.setattr(probing, "PAUSED_SECONDS", 0.1)
+    with pytest.raises(UsageError, match="is paused and answers nothing"):
+        await client.probe()
+    await client.resume()
+    assert (await client.probe()).control
+    await client.close()
 
 
 @pytest.mark.parametrize("kind", [ServerClient, _OnlyText], ids=["native", "completions"])
@@ -203,30 +216,43 @@ async def test_every_token_is_of_the_weights_that_it_is_stamped_with(
     vllm_server: VllmProcess, plain: tuple[Any, Any], other: tuple[Any, Path], mode: Pause
 ) -> None:
     """Weights change in the middle of many requests: what is written beside a token is what happened."""
-    models = {0: plain[0], 1: other[0]}
+    models, folders = {0: plain[0], 1: other[0]}, {0: vllm_server.model, 1: other[1]}
     policy = ServedPolicy([ServerClient(vllm_server.url)])
     await policy.open(control=True)
-    many, before = [[7, 8, place] for place in range(64)], await sampled(vllm_server.url)
-    tasks = [asyncio.ensure_future(policy.generate(prompt, LONG)) for prompt in many]
-    await until_sampled(vllm_server.url, before + 2 * len(many))
+    seen = set[frozenset[int]]()
+    for attempt in range(ATTEMPTS):
+        many, before = [[7, 8, place] for place in range(64)], await sampled(vllm_server.url)
+        tasks = [asyncio.ensure_future(policy.generate(prompt, LONG)) for prompt in many]
+        await until_sampled(vllm_server.url, before + 2 * len(many))
+        old, new = attempt, attempt + 1
+        await change(policy, mode, folders[new % 2], new)
+        made = await asyncio.gather(*tasks)
+        seen = {frozenset(completion.versions) for completion in made}
+        for prompt, completion in zip(many, made, strict=True):
+            assert (len(completion.token_ids), completion.finish) == (400, Finish.LENGTH)
+            for version in set(completion.versions):
+                expected = scores(models[version % 2])(prompt, completion.token_ids)
+                rows = zip(completion.logprobs, expected, completion.versions, strict=True)
+                worst = max(abs(a - b) for a, b, stamped in rows if stamped == version)
+                assert worst < TOLERANCE, f"tokens stamped {version} are off by {worst} from its weights"
+        if mode is Pause.WAIT:
+            assert seen == {frozenset({old})}
+            return
+        if frozenset({old, new}) in seen:
+            return
+    raise AssertionError(f"{mode.value}: in {ATTEMPTS} changes of weights nobody was under way; the last time {seen}")
+
+
+async def change(policy: ServedPolicy, mode: Pause, folder: Path, version: int) -> None:
+    """Bring other weights to every server while it answers, and see that the next answer is of them."""
     await policy.pause(mode)
     for server in policy.live:
-        await server.reload(other[1])
+        await server.reload(folder)
         await server.reset_prefix_cache()
-    await policy.begin_version(1)
+    await policy.begin_version(version)
     await policy.resume()
-    after = await policy.generate(many[0], Sampling(max_tokens=5, seed=0))
-    assert set(after.versions) == {1}
-    made = await asyncio.gather(*tasks)
-    seen = {frozenset(completion.versions) for completion in made}
-    assert (seen == {frozenset({0})}) if mode is Pause.WAIT else (frozenset({0, 1}) in seen), f"{mode.value}: {seen}"
-    for prompt, completion in zip(many, made, strict=True):
-        assert (len(completion.token_ids), completion.finish) == (400, Finish.LENGTH)
-        for version in set(completion.versions):
-            expected = scores(models[version])(prompt, completion.token_ids)
-            rows = zip(completion.logprobs, expected, completion.versions, strict=True)
-            worst = max(abs(a - b) for a, b, stamped in rows if stamped == version)
-            assert worst < TOLERANCE, f"tokens stamped {version} are off by {worst} from its weights"
+    after = await policy.generate([7, 8, 0], Sampling(max_tokens=5, seed=0))
+    assert set(after.versions) == {version}
 
 
 async def test_an_adapter_samples_as_its_merged_weights_would(
@@ -253,7 +279,7 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmProcess
     """A server that may be killed; its tokenizer has merges under which almost no ids survive a way through text."""
     from turnwise.agents.models import save_model
     from turnwise.agents.nano import NanoConfig, build_model
-    from turnwise.agents.serving.launch import ServerOptions, VllmProcess
+    from turnwise.agents.serving.launch.process import ServerOptions, VllmProcess
 
     folder, tokenizer = tmp_path_factory.mktemp("own"), merging_tokenizer(pad_token="<|endoftext|>")
     shape = NanoConfig(size="0.1M", context_length=CONTEXT, initializer_range=0.2)

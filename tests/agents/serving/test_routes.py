@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.agents.policy import Finish, Sampling
-from turnwise.agents.serving import routes
 from turnwise.agents.serving.answers import Answer, reason, refusal
+from turnwise.agents.serving.http import routes
 from turnwise.errors import ContractError, InfrastructureError, PolicyError, PromptTooLongError, UsageError
 
 SAMPLING = Sampling(temperature=0.7, max_tokens=3, stop_ids=(9, 8), seed=5)

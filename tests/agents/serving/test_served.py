@@ -14,7 +14,7 @@ import pytest
 from turnwise.agents.policy import Completion, Finish, Sampling
 from turnwise.agents.policy_checks import PolicyContract, Subject
 from turnwise.agents.serving import served as served_module
-from turnwise.agents.serving.client import ServerClient
+from turnwise.agents.serving.http.client import ServerClient
 from turnwise.agents.serving.served import ServedPolicy
 from turnwise.agents.serving.server import Pause
 from turnwise.errors import ContractError, InfrastructureError, PromptTooLongError, UsageError
@@ -306,6 +306,11 @@ async def test_a_long_prompt_is_refused_before_anybody_is_asked(fake: FakeServer
 async def change(policy: ServedPolicy, mode: Pause, folder: Path, version: int) -> None:
     """What weight transfer does, in its simplest form."""
     await policy.pause(mode)
+    await change_paused(policy, folder, version)
+
+
+async def change_paused(policy: ServedPolicy, folder: Path, version: int) -> None:
+    """New weights for servers that are paused, which then go on."""
     for server in policy.live:
         await server.reload(folder)
         await server.reset_prefix_cache()
@@ -383,11 +388,7 @@ async def test_wait_lets_what_is_under_way_finish_with_the_old_weights(
     assert before.done()
     assert not late.done()
     assert set((await before).versions) == {0}
-    for server in policy.live:
-        await server.reload(folders[1])
-        await server.reset_prefix_cache()
-    await policy.begin_version(1)
-    await policy.resume()
+    await change_paused(policy, folders[1], 1)
     assert set((await late).versions) == {1}
     agrees(await before, PROMPT, {0: models[0]})
     agrees(await late, PROMPT, {1: models[1]})
@@ -404,10 +405,7 @@ async def test_keep_freezes_and_the_server_says_which_weights_sampled_what(
     frozen = fake.under_way
     await asyncio.sleep(0.05)
     assert 5 < fake.under_way == frozen < 100, "a paused server went on"
-    for server in policy.live:
-        await server.reload(folders[1])
-    await policy.begin_version(1)
-    await policy.resume()
+    await change_paused(policy, folders[1], 1)
     completion = await task
     assert pieces(completion)[0] == frozen
     agrees(completion, PROMPT, {0: models[0]})

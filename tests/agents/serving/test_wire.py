@@ -4,17 +4,64 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
-from turnwise.agents.serving.client import ServerClient
-from turnwise.errors import InfrastructureError
+from turnwise.agents.serving.http.client import ServerClient
+from turnwise.errors import InfrastructureError, TurnwiseError, UsageError
+
+PAGE = "<!DOCTYPE html>\n<html>\n<h1>Please log in</h1>\n</html>"
+
+
+@asynccontextmanager
+async def answering(head: str, body: str) -> AsyncIterator[str]:
+    """Something that gives whoever asks for whatever one answer; its address."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        length = f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        writer.write(f"HTTP/1.1 {head}\r\n{length}{body}".encode())
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 async def test_what_accepts_and_never_speaks_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwise.agents.serving.client.VERSION_SECONDS", 0.2)
+    monkeypatch.setattr("turnwise.agents.serving.http.probing.VERSION_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, and nobody reads
         client = ServerClient(f"http://127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(InfrastructureError, match="cannot be reached: ReadTimeout"):
             await asyncio.wait_for(client.probe(), 20)
         await client.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "error", "said"),
+    [
+        (
+            "302 Found\r\nlocation: https://login.example/in",
+            "",
+            InfrastructureError,
+            "sends on to https://login.example",
+        ),
+        ("308 Permanent Redirect\r\nlocation: /there", PAGE, InfrastructureError, r"\(308\): a proxy or a page to log"),
+        ("200 OK\r\ncontent-type: text/html", PAGE, UsageError, "Please log in.* is no version of vLLM"),
+        ("200 OK\r\ncontent-type: application/json", '["0.32.0"]', UsageError, "is no version of vLLM"),
+        ("502 Bad Gateway\r\ncontent-type: text/html", PAGE, InfrastructureError, r"failed \(502\): .*Please log in"),
+        ("407 Proxy Authentication Required", PAGE, TurnwiseError, "407.*Please log in"),
+        ("200 OK\r\ncontent-encoding: gzip", PAGE, InfrastructureError, "cannot be reached"),
+    ],
+)
+async def test_a_page_or_another_service_is_one_line(head: str, body: str, error: type[Exception], said: str) -> None:
+    async with answering(head, body) as address:
+        client = ServerClient(address)
+        with pytest.raises(error, match=said) as told:
+            await client.probe()
+        await client.close()
+    assert address in str(told.value)
+    assert "\n" not in str(told.value)
+    assert len(str(told.value)) < 400, "a page is not told whole"

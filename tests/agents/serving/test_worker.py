@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from turnwise.agents.models import save_model
 from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.agents.serving.launch import FILES, HOST, ServerOptions, VllmProcess
+from turnwise.agents.serving.launch.process import FILES, HOST, ServerOptions, VllmProcess
 
 pytestmark = pytest.mark.vllm
 

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -31,7 +26,6 @@ from turnwise.trainers.runs.collect import Collected
 from turnwise.trainers.runs.metrics import Stopwatch, read_metrics
 from turnwise.trainers.runs.overlap import Overlapped, Source, in_thread
 from turnwise.trainers.runs.sampler import TaskSampler
-from turnwise.trainers.runs.script import INTERRUPTED
 from turnwise.trainers.runs.session import TrainingRun
 
 from .. import small
@@ -431,25 +425,7 @@ def test_a_loss_that_is_no_number_ends_an_overlapped_run_and_keeps_the_checkpoin
 @pytest.mark.slow
 def test_ctrl_c_leaves_an_overlapped_run_that_continues(tmp_path: Path, cloned: Path) -> None:
     out = tmp_path / "run"
-    words = [f"out={out}", "steps=100000", "env=" + small.ENV, f"model={cloned / 'model'}", "tasks=2", "k=2"]
-    words += ["agent.context=last:1", "agent.max_tokens=4", "episodes.env_kwargs.max_turns=12", "eval.episodes=0"]
-    words += ["overlap.enabled=true", "overlap.max_staleness=2", "threads=1", "tensorboard=false"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "turnwise.trainers.loop", *words],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONWARNINGS": "ignore"},
-    )
-    log = out / "metrics.jsonl"
-    while not (log.exists() and log.read_bytes().count(b"\n") >= 2):
-        assert process.poll() is None, process.stderr.read() if process.stderr else ""
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == INTERRUPTED, errors
-    assert "continues with resume=true" in errors
-    assert "Traceback" not in errors
-    steps = max(line["step"] for line in read_metrics(log))
+    steps = small.interrupted(out, cloned / "model", "overlap.enabled=true", "overlap.max_staleness=2")
     checkpoint = TrainingRun(
         loop.LoopConfig(env=small.ENV, model="m", out=str(out)), "loop"
     ).folder.checkpoints.latest()

@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 from turnwise.config import Config
 from turnwise.errors import CheckpointError, UsageError
 from turnwise.trainers.runs.run_folder import RunFolder, differences
+from turnwise.trainers.runs.setup import TrainConfig
 
 
 class Inner(Config):
     lr: float = 0.1
 
 
-class Settings(Config):
+class Settings(TrainConfig):
     env: str = "a"
+    out: str = "r"
     steps: int = 1
     inner: Inner = Inner()
 
@@ -67,6 +69,30 @@ def test_what_may_change_does_and_is_recorded(tmp_path: Path) -> None:
     folder = begun(tmp_path)
     assert folder.resume(Settings(steps=9), may_change=["steps"]) is None, "it had not come to its first checkpoint"
     assert folder.resume(Settings(steps=9), may_change=[]) is None
+
+
+@pytest.mark.parametrize("trace", ["a later step", "the model"])
+def test_a_run_that_lost_its_checkpoints_is_not_begun_anew(tmp_path: Path, trace: str) -> None:
+    folder = begun(tmp_path, Settings(checkpoint_every=5))
+    folder.metrics.write_text('{"step": 5}\n')
+    assert folder.resume(Settings(checkpoint_every=5), may_change=[]) is None, "killed before its first was written"
+    if trace == "the model":
+        folder.model.mkdir()
+    else:
+        folder.metrics.write_text('{"step": 5}\n{"step": 6}\n')
+    before = folder.metrics.read_text()
+    with pytest.raises(CheckpointError, match=r"learnt for \d steps, and its checkpoints are gone from .*checkpoints"):
+        folder.resume(Settings(checkpoint_every=100), may_change=["checkpoint_every"])
+    assert folder.metrics.read_text() == before, "and nothing of it is lost"
+
+
+def test_a_refusal_leaves_the_settings_as_they_were(tmp_path: Path) -> None:
+    folder = begun(tmp_path, Settings(steps=2))
+    folder.checkpoints.save(2, write_model=Path.mkdir, progress={}, tensors={})
+    before = (tmp_path / "config.json").read_text()
+    with pytest.raises(UsageError, match="trained for 2 steps already, more than steps=1"):
+        folder.resume(Settings(steps=1), may_change=["steps"])
+    assert (tmp_path / "config.json").read_text() == before
 
 
 def test_nothing_to_resume(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from turnwise import Completion, Finish, Sampling
 from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.agents.serving.launch import FILES
+from turnwise.agents.serving.launch.process import FILES
 from turnwise.agents.serving.server import Capabilities, Pause, Served
 from turnwise.errors import InfrastructureError, UsageError
 from turnwise.trainers.learning.lora import LoraConfig, attach, load_adapter, merged

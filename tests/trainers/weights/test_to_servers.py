@@ -22,7 +22,7 @@ from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.weights import exchange as exchange_module
 from turnwise.trainers.weights.adapter import Adapter
 from turnwise.trainers.weights.diagnosis import Cause
-from turnwise.trainers.weights.exchange import Exchange
+from turnwise.trainers.weights.exchange import LEDGER, Exchange
 from turnwise.trainers.weights.native import Files, Native
 from turnwise.trainers.weights.questions import Kind, Questions
 from turnwise.trainers.weights.reload import Reload
@@ -242,6 +242,68 @@ async def test_a_full_disk_is_one_line_and_the_servers_go_on(tmp_path: Path, mon
     assert set((await stage.policy.generate((5, 6), SAMPLING)).versions) == {0}
     monkeypatch.undo()
     await stage.transfer.send(1)
+
+
+@pytest.mark.parametrize("mode", list(Pause))
+async def test_a_note_that_cannot_be_written_leaves_servers_that_go_on(tmp_path: Path, mode: Pause) -> None:
+    stage = Stage(tmp_path, "adapter", mode=mode)
+    await stage.transfer.send(0)
+    (stage.exchange.folder / LEDGER).unlink()
+    (stage.exchange.folder / LEDGER).mkdir()  # what no file can take the place of
+    with pytest.raises(ModelError, match=r"cannot be written to the exchange folder .*resume=true"):
+        await stage.transfer.send(1)
+    assert not stage.servers[0].paused
+    assert set((await stage.policy.generate((5, 6), SAMPLING)).versions) == {0}
+
+
+@pytest.mark.parametrize("mode", list(Pause))
+async def test_adapters_that_are_refused_leave_servers_that_go_on_with_the_last(tmp_path: Path, mode: Pause) -> None:
+    stage = Stage(tmp_path, "adapter", mode=mode)
+    await stage.transfer.send(0)
+    (server,) = stage.servers
+    loading = server.load_adapter
+
+    async def refuse(name: str, folder: Path) -> None:
+        raise UsageError(f"server fake:1 refuses adapter {name!r}: it does not see {folder}")
+
+    server.load_adapter = refuse  # type: ignore[method-assign]
+    with pytest.raises(
+        UsageError, match=r"does not see .*\. Servers that are there go on with what they had.*resume=true"
+    ):
+        await stage.transfer.send(1)
+    assert not server.paused
+    assert set((await stage.policy.generate((5, 6), SAMPLING)).versions) == {0}
+    server.load_adapter = loading  # type: ignore[method-assign]
+    await stage.transfer.send(1)
+    assert set((await stage.policy.generate((5, 6), SAMPLING)).versions) == {1}
+
+
+@pytest.mark.parametrize("phase", ["start_update", "update", "finish_update", "reset_prefix_cache"])
+async def test_an_update_that_fails_half_way_says_that_servers_stay_paused_and_the_next_one_mends_it(
+    tmp_path: Path, phase: str
+) -> None:
+    stage = Stage(tmp_path)
+    await stage.transfer.send(0)
+    (server,) = stage.servers
+    whole = getattr(server, phase)
+
+    async def fail(*arguments: Any) -> None:
+        raise InfrastructureError("server fake:1: failed (500): CUDA out of memory")
+
+    setattr(server, phase, fail)
+    with pytest.raises(InfrastructureError, match=r"out of memory\. Servers .* stay paused, .*resume=true") as told:
+        await stage.transfer.send(1)
+    assert "\n" not in str(told.value)
+    assert server.paused
+    setattr(server, phase, whole)
+    again = Stage(tmp_path)  # the run that is resumed, in another process
+    again.policy = ServedPolicy(stage.servers, patience=1.0)
+    again.servers = stage.servers
+    again.transport = Native(again.policy, Files(again.exchange), timeout=5)
+    again.transfer = ToServers(again.policy, again.transport, again.model, questions())
+    nudge(again.model, seed=7)
+    await again.transfer.send(2)
+    assert not server.paused
 
 
 @pytest.mark.usefixtures("small_files")

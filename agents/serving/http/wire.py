@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import httpx
 
-from ...errors import InfrastructureError, UsageError
-from .answers import Answer
+from ....errors import InfrastructureError, TurnwiseError, UsageError
+from ..answers import Answer, refusal, shortened
 from .routes import Call
 
 CONNECT_SECONDS = 10.0
@@ -72,10 +73,30 @@ class Wire:
         except httpx.HTTPError as error:
             said = str(error) or type(error).__name__
             raise InfrastructureError(f"server {self.address} cannot be reached: {said}") from error
+        if response.has_redirect_location:  # followed, it would be another server, that weights are not sent to
+            there = shortened(response.headers["location"])
+            raise InfrastructureError(
+                f"server {self.address} sends on to {there} ({response.status_code}): a proxy or a page to log in "
+                "stands before it; name the address of the server itself"
+            )
         try:
             return Answer(response.status_code, response.json())
         except (json.JSONDecodeError, UnicodeDecodeError):
             return Answer(response.status_code, response.text)
+
+    async def ask(self, call: Call) -> Any:
+        """Send, and what came, if it is no refusal."""
+        return self.checked(await self.send(call))
+
+    def checked(self, answer: Answer) -> Any:
+        """What came, if it is no refusal."""
+        if 200 <= answer.status < 300:
+            return answer.content
+        raise self.named(refusal(answer))
+
+    def named(self, error: TurnwiseError) -> TurnwiseError:
+        """An error that says which server it is about."""
+        return type(error)(f"server {self.address}: {error}")
 
     async def close(self) -> None:
         """Let go of connections; the next call makes new ones."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ...errors import ContractError, ModelError
-from ..policy import Sampling
-from .answers import shortened
+from ....errors import ContractError, ModelError
+from ...policy import Sampling
+from ..answers import shortened
 from .client import ServerClient
 
 TEXTS = 12

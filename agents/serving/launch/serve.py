@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from ...config import load_config
-from ...errors import TurnwiseError, UsageError
-from .launch import ServerOptions, VllmProcess
+from ....config import load_config
+from ....errors import TurnwiseError, UsageError
+from .process import ServerOptions, VllmProcess
 
 POLL = 0.5
 """Seconds between two looks at the server."""

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import ContractError, UsageError
-from ..policy import Completion, Sampling
-from .answers import check_prompt, check_sampled, finish_of, shortened
-from .server import Pause, Served
+from ....errors import ContractError, UsageError
+from ...policy import Completion, Sampling
+from ..answers import check_prompt, check_sampled, finish_of, shortened
+from ..server import Pause, Served
 
 OLDEST, NEWEST = (0, 26), (0, 33)
 """The series of vLLM that are supported, both included."""
@@ -331,6 +331,11 @@ def read_info(content: Any) -> tuple[str | None, int, str | None]:
     backend = transfer.get("backend")
     mode = (config.get("model_config") or {}).get("logprobs_mode")
     return (str(backend) if backend else None), int(lora.get("max_lora_rank") or 0), str(mode) if mode else None
+
+
+def read_paused(content: Any) -> bool:
+    """Whether it is paused, of ``/is_paused``."""
+    return isinstance(content, Mapping) and bool(content.get("is_paused"))
 
 
 def read_started(metrics: Any) -> float | None:

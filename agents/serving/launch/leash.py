@@ -18,13 +18,12 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 POLL = 0.1
-"""Seconds between two looks at the command."""
+"""Seconds between two looks at the command, where the system does not say when it ends."""
 
 
 def run(grace: float, command: Sequence[str]) -> int:
@@ -47,10 +46,13 @@ def run(grace: float, command: Sequence[str]) -> int:
 
     signal.signal(signal.SIGTERM, kill)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ended = _descriptor_of(child)
     while child.poll() is None:
-        readable, _, _ = select.select([0], [], [], POLL)
-        if readable and not os.read(0, 1024):
-            _ask(child, grace)
+        readable, _, _ = select.select([0, *ended], [], [], None if ended else POLL)
+        if 0 in readable and not os.read(0, 1024):
+            child.terminate()  # it alone: a server takes its children down in its own order, and cleans up after them
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(grace)
             break
     kill()  # the children of a server that ended by itself, and whatever would not stop
     code = child.wait()
@@ -74,11 +76,12 @@ def _children() -> list[int]:
     return found
 
 
-def _ask(child: subprocess.Popen[bytes], grace: float) -> None:
-    child.terminate()  # it alone: a server takes its children down in its own order, and cleans up after them
-    deadline = time.monotonic() + grace
-    while child.poll() is None and time.monotonic() < deadline:
-        time.sleep(POLL)
+def _descriptor_of(child: subprocess.Popen[bytes]) -> list[int]:
+    """What becomes readable when the command ends; nothing where the system has no such thing."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            return [os.pidfd_open(child.pid)]
+    return []
 
 
 def _follow_the_leash() -> None:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from ...errors import ContractError, InfrastructureError, TurnwiseError
-from ..policy import Completion, Sampling
-from .answers import check_sampled, finish_of, shortened
-from .server import Pause, Served
+from ....errors import ContractError, InfrastructureError, TurnwiseError
+from ...policy import Completion, Sampling
+from ..answers import check_sampled, finish_of, shortened
+from ..server import Pause, Served
 
 T = TypeVar("T")
 E = TypeVar("E", bound="Engine")

@@ -10,13 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ...errors import InfrastructureError, UsageError
-from ..policy import Sampling
-from .client import too_long
-from .engine_calls import VllmEngine, version
-from .engine_thread import EngineThread, Request
-from .launch import FILES, ServerOptions
-from .server import Capabilities, Pause, Served
+from ....errors import InfrastructureError, UsageError
+from ...policy import Sampling
+from ..answers import too_long
+from ..launch.process import FILES, ServerOptions
+from ..server import Capabilities, Pause, Served
+from .calls import VllmEngine, version
+from .thread import EngineThread, Request
 
 
 class EngineServer:

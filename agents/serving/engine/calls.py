@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..policy import Sampling
-from .engine_thread import Part
-from .launch import ServerOptions
+from ...policy import Sampling
+from ..launch.process import ServerOptions
+from .thread import Part
 
 SETTINGS = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -115,7 +115,7 @@ class VllmEngine:
         Raises:
             ValueError: they are not a whole model of the kind that is served.
         """
-        from .worker import turnwise_vllm_worker as worker
+        from ..worker import turnwise_vllm_worker as worker
 
         if "weights" in info:
             where, weights = "what came", {name: tensor.detach() for name, tensor in info["weights"].items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import http.client
 import json
 import os
@@ -19,14 +20,15 @@ from typing import Literal, Self
 
 import pydantic
 
-from ...config import Config
-from ...errors import InfrastructureError, UsageError
+from ....config import Config
+from ....errors import InfrastructureError, UsageError
 
 HOST = "127.0.0.1"
 FILES = "turnwise_files"
 """The weight-transfer backend of ``worker/turnwise_vllm_worker.py``: safetensors through a folder both sides see."""
 PORT_ATTEMPTS = 3
 HERE = Path(__file__).resolve().parent
+WORKER = HERE.parent / "worker"
 MODULE = "vllm.entrypoints.openai.api_server"  # `vllm serve` of the CPU build cannot find its own version
 
 
@@ -110,7 +112,7 @@ class ServerOptions(Config):
         Args:
             inherited: of this process, usually ``os.environ``.
         """
-        path = [str(HERE / "worker"), *filter(None, [inherited.get("PYTHONPATH", "")])]
+        path = [str(WORKER), *filter(None, [inherited.get("PYTHONPATH", "")])]
         return {
             **inherited,
             "PYTHONPATH": os.pathsep.join(path),
@@ -121,6 +123,9 @@ class ServerOptions(Config):
             "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
             "OMP_NUM_THREADS": str(self.threads),
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # bound, two servers share one core
+            # The model in the engine's own process. On a CPU it is else in another one, and each of the two spins for a
+            # second after every message: with it, the same requests cost two to three times the processor time.
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             **self.environment,
         }
 
@@ -184,9 +189,14 @@ class VllmProcess:
 
         Raises:
             InfrastructureError: it ended or was not healthy in time; the message has the end of its log.
+            UsageError: the port is taken.
         """
         if self.running:
             return self
+        if self.options.port and _taken(self.options.port, self.options.host):
+            raise UsageError(
+                f"port {self.options.port} is taken already, perhaps by another server; name another, or 0 for any"
+            )
         for attempt in range(PORT_ATTEMPTS):
             self.port = self.options.port or (self.port if attempt == 0 else 0) or _free_port()
             self._spawn()
@@ -299,6 +309,16 @@ def _cause(log: str) -> str:
     """The first exception in a log: the last is another process's, which only says that the first one failed."""
     found = re.search(r"\b(\w*(?:Error|Exception): .+)", log)
     return f" ({found[1].strip()})" if found else ""
+
+
+def _taken(port: int, host: str) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what was closed a moment ago is free
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
 
 
 def _free_port() -> int:

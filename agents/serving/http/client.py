@@ -10,19 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...errors import ContractError, InfrastructureError, PromptTooLongError, TurnwiseError, UsageError
-from ..policy import Sampling
+from ....errors import ContractError, InfrastructureError, PromptTooLongError, TurnwiseError, UsageError
+from ...policy import Sampling
+from ..answers import reason, shortened, too_long
+from ..server import Capabilities, Pause, Served
 from . import routes
-from .answers import Answer, reason, refusal, shortened
-from .server import Capabilities, Pause, Served
+from .probing import Probing
 from .wire import Wire
 
-PROBES = ((1, 2, 3), (3, 2, 1), (2, 2), (0,))
-"""Prompts that a probe tries until one of them tells temperatures apart."""
-ALIKE = 1e-3
-"""Log-probabilities closer than this say nothing about a temperature."""
-VERSION_SECONDS = 30.0
-"""What accepts a connection and does not say its version for so long is down, or something else."""
 RESETS = 20
 """How often an engine is asked again to forget its cache while transfers still hold blocks of it."""
 
@@ -61,30 +56,8 @@ class ServerClient:
 
     async def probe(self) -> Capabilities:
         """Ask what it can do; see ``Server``."""
-        version = await self._version()
-        card = await self._card()
-        native, spans = await self._speaks_ids(card.name)
-        control = (await self._wire.send(routes.Call(routes.IS_PAUSED))).status == 200
-        backend, rank, mode = None, 0, None
-        if control:
-            info = await self._wire.send(routes.Call(routes.INFO))
-            backend, rank, mode = routes.read_info(info.content if info.status == 200 else None)
-        await self._processed(card.name, native, mode)
-        adapters = await self._has(routes.LOAD_ADAPTER) and (rank > 0 or not control)
-        metrics = await self._wire.send(routes.Call(routes.METRICS))
-        self._native, self.root = native, card.root
-        self._known = Capabilities(
-            version=version,
-            model=card.name,
-            context_length=card.context_length,
-            control=control,
-            version_spans=spans,
-            transfer=backend,
-            reload=control and await self._has(routes.REMOTE),
-            adapters=adapters,
-            max_rank=rank if adapters else 0,
-            started=routes.read_started(metrics.content) if metrics.status == 200 else None,
-        )
+        found = await Probing(self._wire, self._model).ask()
+        self._native, self.root, self._known = found.native, found.root, found.capabilities
         return self._known
 
     async def generate(
@@ -101,14 +74,14 @@ class ServerClient:
         within = replace(sampling, max_tokens=min(sampling.max_tokens, room))
         call = routes.generate(prompt_ids, within, model=adapter or known.model, native=self._native, session=session)
         try:
-            content = await self._ask(call)
+            content = await self._wire.ask(call)
         except PromptTooLongError:
             raise too_long(len(prompt_ids), known.context_length) from None
         try:
             owner = self._owner if self._names else ""
             served = routes.read_served(content, prompt_ids, within, native=self._native, owner=owner)
         except TurnwiseError as error:
-            raise self._named(error) from None
+            raise self._wire.named(error) from None
         return replace(served, completion=replace(served.completion, seconds=time.perf_counter() - asked))
 
     async def tokenize(self, text: str) -> tuple[int, ...] | None:
@@ -117,7 +90,7 @@ class ServerClient:
         answer = await self._wire.send(routes.tokenize(text, known.model))
         if answer.status in (*routes.ABSENT, 400, 500):
             return None
-        return tuple(self._checked(answer)["tokens"])
+        return tuple(self._wire.checked(answer)["tokens"])
 
     # -- control ------------------------------------------------------------------------------------------------
 
@@ -195,96 +168,11 @@ class ServerClient:
         answer = await self._wire.send(routes.name_version(version, self._owner), once=True)
         self._names = True
         if answer.status not in routes.ABSENT:
-            self._checked(answer)
+            self._wire.checked(answer)
 
     async def close(self) -> None:
         """Let go of connections; the server goes on."""
         await self._wire.close()
-
-    # -- asking what it can do ------------------------------------------------------------------------------------
-
-    async def _version(self) -> str:
-        answer = await self._wire.send(routes.Call(routes.VERSION), within=VERSION_SECONDS)
-        if answer.status in (404, 405):
-            raise UsageError(
-                f"{self.address} answers, but is no vLLM server: it has no {routes.VERSION}. Start one with "
-                f"{routes.START}"
-            )
-        try:
-            return routes.read_version(self._checked(answer))
-        except UsageError as error:
-            raise self._named(error) from None
-
-    async def _card(self) -> routes.Card:
-        try:
-            cards = routes.read_cards(await self._ask(routes.Call(routes.MODELS)))
-        except UsageError as error:
-            raise self._named(error) from None
-        if not cards:
-            raise UsageError(f"server {self.address} serves no model")
-        if self._model is None:
-            return next((card for card in cards if not card.adapter), cards[0])
-        for card in cards:
-            if card.name == self._model:
-                return card
-        raise UsageError(
-            f"server {self.address} does not serve {self._model!r}; it serves "
-            f"{', '.join(repr(card.name) for card in cards)}"
-        )
-
-    async def _speaks_ids(self, model: str) -> tuple[bool, bool]:
-        """Whether it has the route that knows ids alone, and tells weight versions there."""
-        prompt, sampling = PROBES[0], Sampling(max_tokens=1, seed=0)
-        for native in (True, False):
-            answer = await self._wire.send(routes.generate(prompt, sampling, model=model, native=native))
-            if native and answer.status in routes.ABSENT:
-                continue
-            content = self._checked(answer)
-            try:
-                routes.read_served(content, prompt, sampling, native=native)
-            except ContractError as error:
-                if native:
-                    continue  # older series do not echo there what they read, and spell tokens in log-probabilities
-                raise self._named(UsageError(str(error))) from None
-            return native, native and bool(content["choices"][0].get("weight_versions"))
-        raise UsageError(f"server {self.address} has neither {routes.NATIVE} nor {routes.COMPLETIONS}")
-
-    async def _processed(self, model: str, native: bool, mode: str | None) -> None:
-        """Log-probabilities must be of the distribution sampled from: asked at two temperatures, they must differ.
-
-        What a server says of its mode decides only where the model finds all ids equally likely.
-
-        Raises:
-            UsageError: they are the same at every temperature.
-        """
-        raw = mode is not None and mode != "processed_logprobs"
-        for prompt in PROBES:
-            tops = [
-                routes.read_top(
-                    await self._ask(
-                        routes.generate(prompt, Sampling(temperature, 1, seed=0), model=model, native=native, top=4)
-                    ),
-                    native=native,
-                )
-                for temperature in (1.0, 0.5)
-            ]
-            shared = sorted(set(tops[0]) & set(tops[1]), key=lambda token: tops[0][token])
-            if len(shared) < 2:
-                continue
-            plain, sharp = (top[shared[-1]] - top[shared[0]] for top in tops)
-            if plain > ALIKE:
-                raw = sharp < 1.5 * plain  # at temperature ½ the difference is doubled
-                break
-        if raw:
-            raise UsageError(
-                f"server {self.address} gives log-probabilities that ignore the temperature"
-                f"{f' ({mode})' if mode else ''}, which are not those of the distribution it samples from; start it "
-                "with --logprobs-mode processed_logprobs"
-            )
-
-    async def _has(self, path: str) -> bool:
-        """Whether a POST route exists: to a GET it then says "method not allowed" rather than "not found"."""
-        return (await self._wire.send(routes.Call(path))).status == 405
 
     # -- the wire ---------------------------------------------------------------------------------------------------
 
@@ -307,23 +195,4 @@ class ServerClient:
                 f"server {self.address} has no {path}: it was started without VLLM_SERVER_DEV_MODE=1, which changing "
                 f"weights needs. Start it with {routes.START}"
             )
-        return self._checked(answer)
-
-    async def _ask(self, call: routes.Call) -> Any:
-        return self._checked(await self._wire.send(call))
-
-    def _checked(self, answer: Answer) -> Any:
-        if 200 <= answer.status < 300:
-            return answer.content
-        raise self._named(refusal(answer))
-
-    def _named(self, error: TurnwiseError) -> TurnwiseError:
-        return type(error)(f"server {self.address}: {error}")
-
-
-def too_long(length: int, context_length: int) -> PromptTooLongError:
-    """The error of a prompt that leaves no room for an action."""
-    return PromptTooLongError(
-        f"the prompt has {length} tokens and the context holds {context_length}, which leaves no room for an action: "
-        "use a shorter context strategy (last:k, summary), or start the server with a larger --max-model-len"
-    )
+        return self._wire.checked(answer)

@@ -1,0 +1,183 @@
+"""What a server can do, found by asking it when a run begins; and what it cannot, refused in words."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from ....errors import ContractError, UsageError
+from ...policy import Sampling
+from ..server import Capabilities
+from . import routes
+from .wire import Wire
+
+PROMPTS = ((1, 2, 3), (3, 2, 1), (2, 2), (0,))
+"""Prompts that are tried until one of them tells temperatures apart."""
+ALIKE = 1e-3
+"""Log-probabilities closer than this say nothing about a temperature."""
+VERSION_SECONDS = 30.0
+"""What accepts a connection and does not say its version for so long is down, or something else."""
+PAUSED_SECONDS, PAUSED_LOOKS = 10.0, 20
+"""What is paused for longer is not just being sent weights by somebody who is about to wake it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is.
+
+    Args:
+        capabilities: what it can do.
+        native: it has the route that knows ids alone.
+        root: where it loaded its model from.
+    """
+
+    capabilities: Capabilities
+    native: bool
+    root: str
+
+
+class Probing:
+    """The questions, one after another.
+
+    Args:
+        wire: to the server.
+        model: the name it must serve; omitted, the one that it serves.
+    """
+
+    def __init__(self, wire: Wire, model: str | None = None) -> None:
+        self._wire = wire
+        self._model = model
+
+    async def ask(self) -> Found:
+        """Ask all of them.
+
+        Raises:
+            UsageError: it cannot be used; says how to start it.
+            InfrastructureError: it cannot be reached.
+        """
+        version = await self._version()
+        card = await self._card()
+        control = await self._awake()  # before anything is sampled: what is paused would not answer
+        native, spans = await self._speaks_ids(card.name)
+        backend, rank, mode = None, 0, None
+        if control:
+            info = await self._wire.send(routes.Call(routes.INFO))
+            backend, rank, mode = routes.read_info(info.content if info.status == 200 else None)
+        await self._processed(card.name, native, mode)
+        adapters = await self._has(routes.LOAD_ADAPTER) and (rank > 0 or not control)
+        metrics = await self._wire.send(routes.Call(routes.METRICS))
+        capabilities = Capabilities(
+            version=version,
+            model=card.name,
+            context_length=card.context_length,
+            control=control,
+            version_spans=spans,
+            transfer=backend,
+            reload=control and await self._has(routes.REMOTE),
+            adapters=adapters,
+            max_rank=rank if adapters else 0,
+            started=routes.read_started(metrics.content) if metrics.status == 200 else None,
+        )
+        return Found(capabilities, native, card.root)
+
+    async def _version(self) -> str:
+        answer = await self._wire.send(routes.Call(routes.VERSION), within=VERSION_SECONDS)
+        if answer.status in (404, 405):
+            raise UsageError(
+                f"{self._wire.address} answers, but is no vLLM server: it has no {routes.VERSION}. Start one with "
+                f"{routes.START}"
+            )
+        try:
+            return routes.read_version(self._wire.checked(answer))
+        except UsageError as error:
+            raise self._wire.named(error) from None
+
+    async def _card(self) -> routes.Card:
+        try:
+            cards = routes.read_cards(await self._wire.ask(routes.Call(routes.MODELS)))
+        except UsageError as error:
+            raise self._wire.named(error) from None
+        if not cards:
+            raise UsageError(f"server {self._wire.address} serves no model")
+        if self._model is None:
+            return next((card for card in cards if not card.adapter), cards[0])
+        for card in cards:
+            if card.name == self._model:
+                return card
+        raise UsageError(
+            f"server {self._wire.address} does not serve {self._model!r}; it serves "
+            f"{', '.join(repr(card.name) for card in cards)}"
+        )
+
+    async def _awake(self) -> bool:
+        """Whether it can be paused; it is not.
+
+        Raises:
+            UsageError: it is, and stays so.
+        """
+        for _ in range(PAUSED_LOOKS):
+            answer = await self._wire.send(routes.Call(routes.IS_PAUSED))
+            if answer.status != 200:
+                return False
+            if not routes.read_paused(answer.content):
+                return True
+            await asyncio.sleep(PAUSED_SECONDS / PAUSED_LOOKS)
+        raise UsageError(
+            f"server {self._wire.address} is paused and answers nothing: an update of its weights broke off, or takes "
+            "long. Resume the run that trains over it, which sends it whole weights, or start it again; "
+            f"POST {routes.RESUME} wakes it with whatever weights it has"
+        )
+
+    async def _speaks_ids(self, model: str) -> tuple[bool, bool]:
+        """Whether it has the route that knows ids alone, and tells weight versions there."""
+        prompt, sampling = PROMPTS[0], Sampling(max_tokens=1, seed=0)
+        for native in (True, False):
+            answer = await self._wire.send(routes.generate(prompt, sampling, model=model, native=native))
+            if native and answer.status in routes.ABSENT:
+                continue
+            content = self._wire.checked(answer)
+            try:
+                routes.read_served(content, prompt, sampling, native=native)
+            except ContractError as error:
+                if native:
+                    continue  # older series do not echo there what they read, and spell tokens in log-probabilities
+                raise self._wire.named(UsageError(str(error))) from None
+            return native, native and bool(content["choices"][0].get("weight_versions"))
+        raise UsageError(f"server {self._wire.address} has neither {routes.NATIVE} nor {routes.COMPLETIONS}")
+
+    async def _processed(self, model: str, native: bool, mode: str | None) -> None:
+        """Log-probabilities must be of the distribution sampled from: asked at two temperatures, they must differ.
+
+        What a server says of its mode decides only where the model finds all ids equally likely.
+
+        Raises:
+            UsageError: they are the same at every temperature.
+        """
+        raw = mode is not None and mode != "processed_logprobs"
+        for prompt in PROMPTS:
+            tops = [
+                routes.read_top(
+                    await self._wire.ask(
+                        routes.generate(prompt, Sampling(temperature, 1, seed=0), model=model, native=native, top=4)
+                    ),
+                    native=native,
+                )
+                for temperature in (1.0, 0.5)
+            ]
+            shared = sorted(set(tops[0]) & set(tops[1]), key=lambda token: tops[0][token])
+            if len(shared) < 2:
+                continue
+            plain, sharp = (top[shared[-1]] - top[shared[0]] for top in tops)
+            if plain > ALIKE:
+                raw = sharp < 1.5 * plain  # at temperature ½ the difference is doubled
+                break
+        if raw:
+            raise UsageError(
+                f"server {self._wire.address} gives log-probabilities that ignore the temperature"
+                f"{f' ({mode})' if mode else ''}, which are not those of the distribution it samples from; start it "
+                "with --logprobs-mode processed_logprobs"
+            )
+
+    async def _has(self, path: str) -> bool:
+        """Whether a POST route exists: to a GET it then says "method not allowed" rather than "not found"."""
+        return (await self._wire.send(routes.Call(path))).status == 405
