@@ -21,13 +21,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from kept import shown
 from rich.console import Console
 from rich.table import Table
 
 import turnwise as tw
 from turnwise.agents.named import agent_from
 from turnwise.envs.games.maze import MazeU
-from turnwise.evals.statistics import Estimate, student
+from turnwise.evals.statistics import student
 from turnwise.rollouts.runner import run
 from turnwise.trainers import behaviour_cloning, loop
 from turnwise.trainers.behaviour_cloning import CloningConfig
@@ -150,13 +151,6 @@ def ran(out: Path, start: Path, side: str, seed: int, arguments: argparse.Namesp
         before=returns(start),
         after=returns(result.model),
     )
-
-
-def shown(estimate: Estimate, digits: int = 2) -> str:
-    """A number with its interval."""
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.{digits}f}"
-    return f"{estimate.value:.{digits}f} ({estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
 
 
 def table(runs: Sequence[Ran], sides: Sequence[str]) -> Table:

@@ -22,10 +22,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from kept import begun, shown, trained
 from rich.console import Console
 from rich.table import Table
 
-from turnwise.commands.train import ALGORITHMS, configured, located
 from turnwise.errors import UsageError
 from turnwise.evals.statistics import Estimate, student
 from turnwise.trainers.runs.metrics import read_metrics
@@ -120,16 +120,6 @@ def curve_of(side: str, seed: int, run: Path) -> Curve:
     return Curve(side, seed, tuple(calls), tuple(returns), *others)
 
 
-def trained(word: str, config: str, words: Sequence[str], out: Path) -> Path:
-    """The model of a run in ``out``, which is continued if it is there."""
-    if not (out / "done").exists():
-        resumed = ["resume=true"] if (out / "config.json").exists() else []
-        told = [*words, f"out={out}", "progress=false", "tensorboard=false", "threads=1", *resumed]
-        ALGORITHMS[word].load()[1](configured(word, located(config), told))
-        (out / "done").touch()
-    return out / "model"
-
-
 def ran(side: str, seed: int, start: Path, arguments: argparse.Namespace) -> Curve:
     """Train on one side with one seed, or read what was."""
     word, settings = SIDES[side]
@@ -153,29 +143,10 @@ def ran(side: str, seed: int, start: Path, arguments: argparse.Namespace) -> Cur
     return curve_of(side, seed, out)
 
 
-def held(arguments: argparse.Namespace) -> None:
-    """Note the settings in the folder, or see that they are those that it was begun with.
-
-    Raises:
-        UsageError: they are others.
-    """
-    noted = ("env", "steps", "tasks", "k", "lr", "every", "episodes", "turns", "threshold", "weight", "beam", "cloned")
-    settings = {name: getattr(arguments, name) for name in noted}
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    path = arguments.out / "settings.json"
-    if not path.exists():
-        path.write_text(json.dumps(settings, indent=1) + "\n")
-    there = json.loads(path.read_text())
-    for name, value in settings.items():
-        if there.get(name) != value:
-            raise UsageError(f"{path} was begun with {name} = {there.get(name)}, not {value}: choose another --out")
-
-
-def shown(estimate: Estimate, digits: int = 2) -> str:
-    """A number with its interval."""
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.{digits}f}"
-    return f"{estimate.value:.{digits}f} ({estimate.low:.{digits}f} to {estimate.high:.{digits}f})"
+def noted(arguments: argparse.Namespace) -> dict[str, object]:
+    """The settings that a folder of runs was begun with."""
+    names = ("env", "steps", "tasks", "k", "lr", "every", "episodes", "turns", "threshold", "weight", "beam", "cloned")
+    return {name: getattr(arguments, name) for name in names}
 
 
 def table(curves: Sequence[Curve], share: float) -> Table:
@@ -233,7 +204,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args(argv)
     try:
-        held(arguments)
+        begun(arguments.out, noted(arguments))
     except UsageError as error:
         parser.error(str(error))
     words = [f"env={arguments.env}", f"steps={arguments.cloned}", "eval.episodes=0", "eval.every=0"]

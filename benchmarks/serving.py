@@ -36,10 +36,10 @@ from turnwise.agents.chat import ChatAgent
 from turnwise.agents.models import load_model, save_model
 from turnwise.agents.nano import NanoConfig, Size, build_model, build_tokenizer
 from turnwise.agents.policy import Policy, Sampling
-from turnwise.agents.serving import routes
-from turnwise.agents.serving.client import ServerClient
-from turnwise.agents.serving.engine import EngineServer
-from turnwise.agents.serving.launch import FILES, ServerOptions, VllmProcess
+from turnwise.agents.serving.engine.engine import EngineServer
+from turnwise.agents.serving.http import routes
+from turnwise.agents.serving.http.client import ServerClient
+from turnwise.agents.serving.launch.process import FILES, ServerOptions, VllmProcess
 from turnwise.agents.serving.served import ServedPolicy
 from turnwise.agents.serving.server import Pause, Served, Server
 from turnwise.agents.transformers_policy import TransformersPolicy

@@ -6,8 +6,9 @@
 
 A study is a file in ``benchmarks/studies``. Learning rates are swept with the same list for every learner, on seeds of
 their own (100, 101, …); the best mean return decides; then the reported seeds run at that rate. Every run is a process
-with one thread. Ctrl-C lets each write a checkpoint; the same command goes on. What is finished is in
-``OUT/STUDY/results.jsonl``, one line per run.
+with one thread. Ctrl-C lets each write a checkpoint; the same command goes on. Of what is finished there is a line per
+run, with its curve, in ``benchmarks/results/STUDY``, which is part of the repository: reports are made of these lines
+alone, and more seeds can be added on another machine.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import study_plan as plan
 from study_config import Study, load_study
 from study_plan import Job
-from study_report import scores_of, write_overall, write_report
+from study_report import RESULTS, clipping_of, trace_of, write_overall, write_report
 
 import turnwise
 from turnwise.errors import TurnwiseError
@@ -38,6 +39,8 @@ from turnwise.rollouts.options import RunOptions
 
 HERE = Path(__file__).resolve().parent
 INTERRUPTED = 130
+LINES = "results.jsonl"
+"""One line per run."""
 POLL = 0.2
 
 
@@ -55,21 +58,29 @@ class Harness:
 
     Args:
         study: what.
-        root: the study's folder.
+        root: the folder of its runs.
+        results: the folder of what came of them.
         jobs: processes at a time.
         retry: start runs again that failed before.
     """
 
-    def __init__(self, study: Study, root: Path, *, jobs: int = 2, retry: bool = False) -> None:
+    def __init__(self, study: Study, root: Path, results: Path, *, jobs: int = 2, retry: bool = False) -> None:
         self.study, self.root, self.jobs = study, root, jobs
         root.mkdir(parents=True, exist_ok=True)
-        self.results = root / "results.jsonl"
+        results.mkdir(parents=True, exist_ok=True)
+        self.results = results / LINES
         self.measure_digest = measure_digest(study)
         self.outcomes: dict[Job, float | None] = {}
         for line in read_results(self.results):
-            if line["measure"] == self.measure_digest and not (retry and line["return"] is None):
+            known = line["measure"] == self.measure_digest and not (retry and line["return"] is None)
+            if known and not self.is_lost(job_of(line)):
                 self.outcomes[job_of(line)] = line["return"]
         self.running: list[Running] = []
+
+    def is_lost(self, job: Job) -> bool:
+        """Whether others start from the model of a run, and it is not on this machine: then it is run again."""
+        starts = {learner.after for learner in self.study.learner}
+        return job.learner in starts and not (self.root / job.folder / "run" / "model").exists()
 
     def run(self, learners: Sequence[str], seeds: Sequence[int]) -> int:
         """Run to the end; how many runs failed. Ctrl-C stops every process after its checkpoint.
@@ -109,7 +120,7 @@ class Harness:
             "success": sum(episode.success for episode in episodes) / len(returns),
             "turns": sum(len(episode.turns) for episode in episodes) / len(returns),
         }
-        (self.root / "data.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        (self.results.parent / "data.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         say(f"offline data: {about['episodes']} episodes, mean return {about['return']:.2f}")
         return about["return"]
 
@@ -162,7 +173,7 @@ class Harness:
         if code == INTERRUPTED or code < 0:
             raise KeyboardInterrupt(f"{job} was stopped")
         line: dict[str, Any] = {
-            "study": self.root.name,
+            "study": self.results.parent.name,
             "learner": job.learner,
             "digest": job.digest,
             "value": job.value,
@@ -172,7 +183,10 @@ class Harness:
         }
         if code == 0:
             line |= json.loads((folder / "result.json").read_text(encoding="utf-8"))
-            line["episodes"] = episodes_of(folder / "run")
+            run = read_run(folder / "run")
+            clipped = clipping_of(run)
+            line["episodes"] = sum(float(record.get("episodes") or 0) for record in run.records)
+            line |= {"curve": trace_of(run), "clipped": clipped and asdict(clipped)}
         else:
             line["error"] = last_line(folder / "log.txt")
         line["versions"] = versions()
@@ -217,11 +231,6 @@ def measure_digest(study: Study) -> str:
     return hashlib.sha256(study.measure.model_dump_json().encode()).hexdigest()[:8]
 
 
-def episodes_of(run: Path) -> float:
-    """Episodes that a run played in its environment while it trained."""
-    return sum(float(record.get("episodes") or 0) for record in read_run(run).records)
-
-
 def last_line(log: Path) -> str:
     """The last line that a process wrote."""
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
@@ -253,26 +262,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--learners", help="with commas; all when omitted")
     parser.add_argument("--seeds", type=int, default=10, help="reported seeds 0 … N−1")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
-    parser.add_argument("--out", type=Path, default=Path("runs/study"), help="the folder of all studies")
+    parser.add_argument("--out", type=Path, default=Path("runs/study"), help="the folder of all runs")
+    parser.add_argument("--results", type=Path, default=HERE / "results", help="the folder of what came of them")
     parser.add_argument("--docs", type=Path, default=HERE.parent / "docs", help="where report writes")
     parser.add_argument("--retry", action="store_true", help="start runs again that failed before")
     words = parser.parse_args(argv)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's SIGTERM is Ctrl-C
     try:
         if words.study == "report":
-            names = words.studies or [path.parent.name for path in sorted(words.out.glob("*/results.jsonl"))]
+            names = words.studies or [path.parent.name for path in sorted(words.results.glob(f"*/{LINES}"))]
             scores: dict[str, dict[str, list[float]]] = {}
             for name in names:
-                study, root = load_study(name), words.out / name
-                results = read_results(root / "results.jsonl")
-                say(f"{name}: {write_report(study, root, results, words.docs)}")
-                for learner, found in scores_of(study, root, results).items():
+                study, folder = load_study(name), words.results / name
+                for learner, found in write_report(study, folder, read_results(folder / LINES), words.docs).items():
                     scores.setdefault(learner, {})[name] = found
+                say(f"{name}: {words.docs / RESULTS}")
             write_overall(scores, words.docs)
             return 0
         study = load_study(words.study)
         learners = words.learners.split(",") if words.learners else [one.name for one in study.learner]
-        harness = Harness(study, words.out / Path(words.study).stem, jobs=words.jobs, retry=words.retry)
+        name = Path(words.study).stem
+        harness = Harness(study, words.out / name, words.results / name, jobs=words.jobs, retry=words.retry)
         failed = harness.run(learners, range(words.seeds))
         say(f"done: {len(harness.outcomes)} runs in {harness.results}, {failed} failed just now")
         return 1 if failed else 0

@@ -17,10 +17,12 @@ from study_plan import Job
 from study_statistics import Reach, Trace, aggregate, censored, improvement, ratio_of_medians, reach
 
 from turnwise.evals.bootstrap import bootstrap
-from turnwise.evals.curves import read_run
+from turnwise.evals.curves import Run
 from turnwise.evals.statistics import Estimate
 
 METRIC = "eval/return"
+RESULTS = "results.md"
+"""The file that reports are written into, each between its marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Row:
     failed: int
 
 
-def table_rows(study: Study, root: Path, results: Sequence[Mapping[str, Any]]) -> list[Row]:
+def table_rows(study: Study, results: Sequence[Mapping[str, Any]]) -> list[Row]:
     """The reported runs of every learner whose sweep is over, in the study's order."""
     by_job = {Job(one["learner"], one["digest"], one["value"], one["seed"]): one for one in results}
     outcomes = {job: line["return"] for job, line in by_job.items()}
@@ -75,16 +77,16 @@ def table_rows(study: Study, root: Path, results: Sequence[Mapping[str, Any]]) -
         jobs = [job for job in jobs if job.seed < plan.SWEEP_SEED]
         done = [job for job in jobs if outcomes[job] is not None]
         if jobs:
-            runs = [root / job.folder / "run" for job in done]
-            traces, clips = tuple(map(trace_of, runs)), tuple(map(clipping_of, runs))
             lines = tuple(by_job[job] for job in done)
+            traces = tuple([(episodes, value) for episodes, value in line["curve"]] for line in lines)
+            clips = tuple(Clipping(**line["clipped"]) if line["clipped"] else None for line in lines)
             rows.append(Row(learner.name, value, lines, traces, clips, len(jobs) - len(done)))
     return rows
 
 
-def trace_of(run: Path) -> Trace:
-    """The curve in a run's folder."""
-    return [(episodes, value) for episodes, value, _ in read_run(run).series(METRIC).values()]
+def trace_of(run: Run) -> Trace:
+    """The curve of a run."""
+    return [(episodes, value) for episodes, value, _ in run.series(METRIC).values()]
 
 
 def score_table(study: Study, rows: Sequence[Row], dataset: float) -> list[str]:
@@ -168,10 +170,9 @@ def clip_table(rows: Sequence[Row]) -> list[str]:
     return lines if len(lines) > 2 else []
 
 
-def clipping_of(run: Path) -> Clipping | None:
+def clipping_of(run: Run) -> Clipping | None:
     """What a run clipped of its ratios."""
-    found = read_run(run)
-    means = [[value for _, value, _ in found.series(name).values()] for name in ("clip_low", "clip_high", "ratio_p99")]
+    means = [[value for _, value, _ in run.series(name).values()] for name in ("clip_low", "clip_high", "ratio_p99")]
     return Clipping(*map(statistics.fmean, means)) if all(means) else None
 
 
@@ -195,26 +196,34 @@ def sweep_table(study: Study, results: Sequence[Mapping[str, Any]]) -> list[str]
     return lines if len(lines) > 2 else []
 
 
-def write_report(study: Study, root: Path, results: Sequence[Mapping[str, Any]], docs: Path) -> Path:
+def write_report(
+    study: Study, folder: Path, results: Sequence[Mapping[str, Any]], docs: Path
+) -> dict[str, list[float]]:
     """Put the study's section into ``results.md``, between its marks, and its curves into a picture beside it.
 
+    Args:
+        study: that was run.
+        folder: of what came of it; its name is the study's.
+        results: of its runs.
+        docs: where ``results.md`` is.
+
     Returns:
-        the file.
+        by learner, the normalised scores of its seeds.
     """
-    about = json.loads((root / "data.json").read_text(encoding="utf-8"))
+    about = json.loads((folder / "data.json").read_text(encoding="utf-8"))
     current = newest(results)
-    rows = table_rows(study, root, current)
-    name, file = root.name, docs / "results.md"
+    rows = table_rows(study, current)
+    name, dataset = folder.name, float(about["return"])
     budget = study.measure
     lines = [
         f"### {study.title}",
         "",
         f"`python benchmarks/study.py {name}`; `{study.env}`. Scale: {study.scale.min:g} is 0, the offline data's mean "
-        f"return {about['return']:.2f} ({about['episodes']} episodes, {about['success']:.0%} solved) is 50, "
+        f"return {dataset:.2f} ({about['episodes']} episodes, {about['success']:.0%} solved) is 50, "
         f"{study.scale.max:g} is 100. Each run is measured in {budget.attempts} episodes from each of "
         f"{budget.tasks} tasks; intervals are BCa bootstraps over seeds.",
         "",
-        *score_table(study, rows, about["return"]),
+        *score_table(study, rows, dataset),
     ]
     if compared := improvement_line(study, rows):
         lines += ["", compared]
@@ -233,8 +242,8 @@ def write_report(study: Study, root: Path, results: Sequence[Mapping[str, Any]],
         lines += ["", "What was clipped of the importance ratios, means over the steps of a run:", "", *clips]
     if draw(study, rows, docs / f"results-{name}.png"):
         lines += ["", f"![Return against environment episodes, {study.title}](results-{name}.png)"]
-    place(file, name, "\n".join(lines))
-    return file
+    place(docs / RESULTS, name, "\n".join(lines))
+    return {row.name: [study.normalised(one["return"], dataset) for one in row.lines] for row in rows if row.lines}
 
 
 def write_overall(scores: Mapping[str, Mapping[str, Sequence[float]]], docs: Path) -> None:
@@ -260,14 +269,7 @@ def write_overall(scores: Mapping[str, Mapping[str, Sequence[float]]], docs: Pat
     for name, found in whole.items():
         seeds = " + ".join(str(len(found[task])) for task in sorted(tasks))
         lines.append(f"| {name} | {seeds} | {spread(aggregate(found), 1)} |")
-    place(docs / "results.md", "overall", "\n".join(lines))
-
-
-def scores_of(study: Study, root: Path, results: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """The normalised scores of every learner's seeds."""
-    dataset = float(json.loads((root / "data.json").read_text(encoding="utf-8"))["return"])
-    rows = table_rows(study, root, newest(results))
-    return {row.name: [study.normalised(one["return"], dataset) for one in row.lines] for row in rows if row.lines}
+    place(docs / RESULTS, "overall", "\n".join(lines))
 
 
 def newest(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from turnwise.evals.bootstrap import bootstrap
-from turnwise.evals.statistics import Estimate
+from turnwise.evals.statistics import Estimate, Floats
 
 Trace = Sequence[tuple[float, float]]
 """A learning curve: environment episodes so far, and the mean return of an evaluation then."""
@@ -39,42 +38,43 @@ def reach(trace: Trace, threshold: float) -> Reach:
 
 def ratio_of_medians(slow: Sequence[float], fast: Sequence[float]) -> Estimate:
     """How many times the episodes: medians over seeds divided, each side's seeds resampled on their own."""
-    values = np.array([*slow, *fast], dtype=float)
-    sides = ["slow"] * len(slow) + ["fast"] * len(fast)
 
-    def ratio(places: Any) -> float:
-        chosen = places.astype(int)
-        first = chosen < len(slow)
-        below = float(np.median(values[chosen[~first]]))
-        return float(np.median(values[chosen[first]])) / max(below, 1.0)  # nobody needs fewer than one episode
+    def ratio(first: Floats, second: Floats) -> float:
+        return float(np.median(first)) / max(float(np.median(second)), 1.0)  # nobody needs fewer than one episode
 
-    return bootstrap(range(len(values)), ratio, strata=sides, method="percentile")
+    return resampled([slow, fast], ratio)
 
 
 def improvement(slow: Sequence[float], fast: Sequence[float]) -> Estimate:
     """How often a seed of the one has a higher return than a seed of the other (Agarwal et al., arXiv 2108.13264)."""
-    values = np.array([*slow, *fast], dtype=float)
-    sides = ["slow"] * len(slow) + ["fast"] * len(fast)
 
-    def often(places: Any) -> float:
-        chosen = places.astype(int)
-        first, second = values[chosen[chosen < len(slow)]], values[chosen[chosen >= len(slow)]]
+    def often(first: Floats, second: Floats) -> float:
         above, equal = second[:, None] > first[None, :], second[:, None] == first[None, :]
         return float((above + 0.5 * equal).mean())
 
-    return bootstrap(range(len(values)), often, strata=sides, method="percentile")
+    return resampled([slow, fast], often)
 
 
 def aggregate(scores: Mapping[str, Sequence[float]]) -> Estimate:
     """The mean over tasks of the mean over seeds; seeds are resampled within each task (arXiv 2108.13264)."""
-    values = np.array([value for task in scores.values() for value in task], dtype=float)
-    tasks = np.array([name for name, task in scores.items() for _ in task])
+    return resampled(list(scores.values()), lambda *tasks: statistics.fmean(float(seeds.mean()) for seeds in tasks))
 
-    def mean(places: Any) -> float:
+
+def resampled(samples: Sequence[Sequence[float]], statistic: Callable[..., float]) -> Estimate:
+    """A statistic of several samples with its percentile bootstrap, each sample resampled on its own.
+
+    Args:
+        samples: the numbers of each.
+        statistic: takes as many arrays as there are samples, in their order.
+    """
+    values = np.concatenate([np.asarray(sample, dtype=float) for sample in samples])
+    whose = np.repeat(np.arange(len(samples)), [len(sample) for sample in samples])
+
+    def of(places: Floats) -> float:
         chosen = places.astype(int)
-        return statistics.fmean(float(values[chosen[tasks[chosen] == name]].mean()) for name in scores)
+        return statistic(*(values[chosen[whose[chosen] == each]] for each in range(len(samples))))
 
-    return bootstrap(range(len(values)), mean, strata=list(tasks), method="percentile")
+    return bootstrap(range(len(values)), of, strata=whose.tolist(), method="percentile")
 
 
 def censored(column: Sequence[Reach]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from turnwise.agents.models import load_model
-from turnwise.agents.serving.client import ServerClient
+from turnwise.agents.serving.http.client import ServerClient
 from turnwise.agents.serving.served import ServedPolicy
 from turnwise.agents.transformers_policy import TransformersPolicy
 

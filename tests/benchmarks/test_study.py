@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import given
 
 from turnwise.config import load_config
 from turnwise.errors import ConfigError, UsageError
+from turnwise.evals.curves import read_run
 from turnwise.trainers.runs.setup import TrainConfig
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -269,10 +271,10 @@ def test_how_often_one_is_better_counts_pairs_of_seeds(report: Any) -> None:
 def test_what_was_clipped_is_a_mean_over_steps_and_missing_without_ratios(report: Any, tmp_path: Path) -> None:
     clipped = [{"step": n + 1, "clip_low": 0.1 * n, "clip_high": 0.0, "ratio_p99": 1.5} for n in range(3)]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in clipped))
-    found = report.clipping_of(tmp_path)
+    found = report.clipping_of(read_run(tmp_path))
     assert (found.low, found.high, found.p99) == (pytest.approx(0.1), 0.0, 1.5)
     (tmp_path / "metrics.jsonl").write_text(json.dumps({"step": 1, "loss": 0.0}) + "\n")
-    assert report.clipping_of(tmp_path) is None
+    assert report.clipping_of(read_run(tmp_path)) is None
 
 
 def test_a_section_replaces_itself_and_nothing_else(report: Any, tmp_path: Path) -> None:
@@ -298,26 +300,32 @@ def test_results_are_read_to_the_last_whole_line_and_the_last_of_a_run_counts(tm
 @pytest.mark.slow
 def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     study = importlib.import_module("study")
-    out, docs = tmp_path / "out", tmp_path / "docs"
+    out, kept, docs = tmp_path / "out", tmp_path / "kept", tmp_path / "docs"
     docs.mkdir()
-    assert study.main([str(small), "--learners", "bc", "--seeds", "1", "--out", str(out)]) == 0
-    first = (out / "small" / "results.jsonl").read_text()
-    assert study.main([str(small), "--learners", "bc,fast", "--seeds", "1", "--out", str(out)]) == 0
-    results = (out / "small" / "results.jsonl").read_text()
+    small.write_text(SMALL.replace("3e-3], seeds = 2", "3e-3], seeds = 1"))
+    places, file = ["--out", str(out), "--results", str(kept)], kept / "small" / "results.jsonl"
+    assert study.main([str(small), "--learners", "bc", "--seeds", "1", *places]) == 0
+    first = file.read_text()
+    assert study.main([str(small), "--learners", "bc,fast", "--seeds", "1", *places]) == 0
+    results = file.read_text()
     assert results.startswith(first), "what was finished is not run again"
     lines = [json.loads(line) for line in results.splitlines()]
     ran = [(line["learner"], line["value"], line["seed"]) for line in lines]
-    assert len(ran) == len(set(ran)) == 1 + 2 + 4 + 1
+    assert len(ran) == len(set(ran)) == 1 + 1 + 2 + 1
     for line in lines:
         assert line["measured_episodes"] == 6
         assert line["cpu_seconds_training"] > 0
         assert line["episodes"] == (8 if line["learner"] == "fast" else 0), "two steps of two tasks, twice each"
-    assert study.main([str(small), "--learners", "bc,fast", "--seeds", "1", "--out", str(out)]) == 0
-    assert (out / "small" / "results.jsonl").read_text() == results
+        assert line["curve"], "what is reported needs the run no more"
+    assert study.main([str(small), "--learners", "bc,fast", "--seeds", "1", *places]) == 0
+    assert file.read_text() == results
+    shutil.rmtree(out)
+    assert study.main([str(small), "--learners", "bc", "--seeds", "2", *places]) == 0
+    again = [json.loads(line) for line in file.read_text().splitlines()][len(lines) :]
+    assert sorted((line["learner"], line["seed"]) for line in again) == [("bc", 0), ("bc", 1)]
     report = importlib.import_module("study_report")
-    root = out / "small"
-    report.write_report(study.load_study(str(small)), root, study.read_results(root / "results.jsonl"), docs)
+    report.write_report(study.load_study(str(small)), kept / "small", study.read_results(file), docs)
     text = (docs / "results.md").read_text()
-    assert "| bc | – | 1 |" in text
+    assert "| bc | – | 2 |" in text
     assert "| fast | 0.00" in text
     assert (docs / "results-small.png").stat().st_size > 1000
