@@ -1,13 +1,14 @@
 # The same scripts run by hand, here and in CI. `make` alone says what there is.
 .DEFAULT_GOAL := help
-.PHONY: help install install-vllm quickstart stack test test-fast test-vllm lint types docs-check certify smoke clean
+.PHONY: help install install-sandboxes start-docker stop-docker install-vllm quickstart stack
+.PHONY: test test-fast test-vllm lint types docs-check certify smoke clean
 
 VENV ?= .venv
 VENV_VLLM ?= .venv-vllm
 export VENV VENV_VLLM
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 install: ## make .venv with Turnwise and its development tools (PYTHON=python3.12 for another interpreter)
 	@scripts/install
@@ -18,13 +19,22 @@ quickstart: install ## train a nano model on a game, evaluate it, open the repor
 stack: install install-vllm ## policy server, trainer, workers and TensorBoard as plain processes; Ctrl-C stops all
 	@scripts/stack
 
-test: install lint types smoke ## everything that CI runs (VLLM=0 make test: without the real vLLM)
-	@scripts/test
+test: install lint types smoke ## the tests, lint and types; with CI=1 also the long tests (VLLM=0: without the real vLLM)
+	@scripts/with-docker scripts/test
 	@scripts/install-vllm
 	@scripts/test-vllm
 
 test-fast: install ## the tests that take seconds
 	@scripts/test -m "not slow"
+
+install-sandboxes: ## bubblewrap and a Docker engine with apt-get, as root; what confines untrusted code
+	@scripts/install-sandboxes
+
+start-docker: ## a Docker engine of our own, for sandboxes and their tests; as root
+	@scripts/start-docker
+
+stop-docker: ## stop that engine and remove all that it kept
+	@scripts/stop-docker
 
 install-vllm: ## make .venv-vllm with the CPU build of the real vLLM; 2.4 GB, two minutes
 	@scripts/install-vllm

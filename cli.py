@@ -20,6 +20,8 @@ from .commands.evaluate import evaluate
 from .commands.new import new
 from .commands.replay import replay
 from .commands.report import report
+from .commands.sandbox import sandbox
+from .commands.tasks import tasks
 from .commands.terminal import INTERRUPTED, complain
 from .commands.train import train
 from .commands.version import version
@@ -47,7 +49,9 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "report": report,
     "compare": compare,
     "replay": replay,
+    "sandbox": sandbox,
     "bench": bench,
+    "tasks": tasks,
     "version": version,
 }
 

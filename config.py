@@ -56,7 +56,7 @@ def load_config(
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"{path} is not valid TOML: {error}") from None
     for override in overrides:
-        _override(data, override)
+        _override(model, data, override)
     try:
         return model.model_validate(beneath(presets or {}, data))
     except pydantic.ValidationError as error:
@@ -85,7 +85,7 @@ def beneath(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
     return merged
 
 
-def _override(data: dict[str, Any], override: str) -> None:
+def _override(model: type[Config], data: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not re.fullmatch(r"[\w-]+(\.[\w-]+)*", key.strip()):
         raise ConfigError(f"override {override!r} is not of the form key=value or table.key=value")
@@ -95,9 +95,28 @@ def _override(data: dict[str, Any], override: str) -> None:
         if not isinstance(data, dict):
             raise ConfigError(f"override {override!r}: {table!r} is a value, not a table")
     try:
-        data[last] = tomllib.loads(f"value = {text}")["value"]
+        value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        data[last] = text
+        value = text
+    data[last] = text if _is_text(model, (*tables, last), value) else value
+
+
+def _is_text(model: type[Config], location: tuple[str, ...], value: Any) -> bool:
+    """Whether a setting takes text, and not what TOML reads: a program may be called ``true``, a folder ``2026``."""
+    _, holders = _walk(model, location)
+    fields = [holder.model_fields[location[-1]] for holder in holders if location[-1] in holder.model_fields]
+    kinds = {kind for field in fields for kind in _kinds(field.annotation)}
+    if isinstance(value, int) and float in kinds:
+        return False
+    return str in kinds and not {type(value), Any} & kinds and not isinstance(value, list | dict)
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """The plain types of which a type is made."""
+    parts = get_args(annotation)
+    yield from (kind for part in parts for kind in _kinds(part))
+    if not parts:
+        yield annotation
 
 
 def _explain(model: type[Config], problem: Any, path: Path | str | None, source: str, typed: Collection[str]) -> str:

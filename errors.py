@@ -9,6 +9,7 @@
     │   ├── TaskError              a task specification that its family cannot generate
     │   ├── ModelError             a model or tokenizer that cannot be loaded or used
     │   ├── StoreError             an episode store that is missing, damaged or of another kind
+    │   ├── SandboxUnavailableError    a sandbox that this machine cannot make as it was asked for
     │   └── CheckpointError        a checkpoint that is missing, damaged or of another run
     ├── ContractError              an environment, agent or policy broke its contract (its author's fault)
     ├── ToolError                  raised inside a tool: its text becomes an observation
@@ -21,6 +22,7 @@
     ├── InfrastructureError        the machinery failed; the episode is ``infra_failed`` and is retried, never scored
     │   ├── EnvironmentFailedError     the environment raised
     │   ├── EnvironmentTimeoutError    the environment did not answer before the deadline
+    │   ├── SandboxError               a sandbox could not be made this time, or died
     │   └── EnvironmentDiedError       the environment's process is gone
     ├── DivergedError              training reached a loss that is no number; the batch is saved for inspection
     └── UnscoredEpisodeError       somebody asked for the return of an episode that has none
@@ -58,6 +60,10 @@ class ModelError(UsageError):
 
 class StoreError(UsageError):
     """An episode store that is missing, damaged or of another kind."""
+
+
+class SandboxUnavailableError(UsageError):
+    """A sandbox that this machine cannot make as it was asked for; the message says what to install or to relax."""
 
 
 class CheckpointError(UsageError):
@@ -123,6 +129,10 @@ class EnvironmentTimeoutError(InfrastructureError):
 
 class EnvironmentDiedError(InfrastructureError):
     """The process that held the environment is gone."""
+
+
+class SandboxError(InfrastructureError):
+    """A sandbox could not be made this time, or died under what it ran."""
 
 
 class DivergedError(TurnwiseError):

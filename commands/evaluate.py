@@ -13,18 +13,19 @@ import typer
 from ..agents.agent import Agent
 from ..agents.named import agent_from
 from ..config import load_config
+from ..envs.registry import make
 from ..errors import UsageError
 from ..evals.evaluate import EvalConfig
 from ..evals.evaluate import evaluate as run_evaluation
-from ..evals.summary import Summary
+from ..evals.summary import SUMMARY, Summary
 from ..evals.terminal import print_summary
 from ..rollouts.episode import Outcome
 from ..rollouts.store import read_episodes
+from ..sandboxes.named import backend_names
 from .names import environment
 from .stores import EPISODES
 from .terminal import INTERRUPTED, complain, resumable, screen
 
-SUMMARY = "summary.json"
 ONCE_MORE = "What was played is kept: the same command with --resume plays the rest."
 
 
@@ -61,6 +62,10 @@ def evaluate(
     program: Program = None,
     n: Annotated[int | None, typer.Option("-n", help="How many tasks (100 if not said).")] = None,
     split: Annotated[str | None, typer.Option(help="Splits, with commas (the test splits if not said).")] = None,
+    sandbox: Annotated[
+        str | None,
+        typer.Option(help="Where code runs, in environments that run any: bubblewrap, docker, … (what works here)."),
+    ] = None,
     level: Annotated[str | None, typer.Option(help="Levels, with commas (all if not said).")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of the same settings.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where to (runs/eval-ENV-POLICY if not said).")] = None,
@@ -83,11 +88,15 @@ def evaluate(
 
         turnwise eval turnwise/Maze-v0 --policy random --out runs/random --resume
 
+        turnwise eval turnwise/CodeSynthesis-v0 --policy oracle --sandbox docker -n 20
+
         turnwise eval turnwise/Maze-v0 --program "python my_agent.py" --policy runs/loop/model
     """
     options = {"policy": policy, "tokenizer": tokenizer, "program.command": program, "n": n}
-    options |= {"splits": split, "levels": level}
+    options |= {"splits": split, "levels": level, "env_kwargs.sandbox": sandbox}
     settings = read(words or [], options, config)
+    if sandbox is not None:
+        sees_to(settings.env, sandbox)
     folder = out or Path("runs") / f"eval-{slug(settings.env)}-{slug(settings.policy)}"
     agent = who_acts(settings)
     with resumable(ONCE_MORE):
@@ -159,6 +168,21 @@ def read(words: list[str], options: Mapping[str, object], config: Path | None) -
             "who acts? --policy oracle, random, null, mixed:0.35, the folder of a model, or http://host:port"
         )
     return settings.model_copy(update={"env": environment(settings.env)})
+
+
+def sees_to(env: str, sandbox: str) -> None:
+    """See that an environment runs code in sandboxes, and that there is a backend of this name.
+
+    Raises:
+        UsageError: one of them is not so.
+    """
+    if sandbox not in backend_names():
+        raise UsageError(f"there is no sandbox backend {sandbox!r}: there are {', '.join(backend_names())}")
+    make(env).close()
+    try:
+        make(env, sandbox=sandbox).close()
+    except UsageError:
+        raise UsageError(f"{env} runs no code in a sandbox: leave --sandbox out") from None
 
 
 def slug(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from .registry import register
 
 GAMES = "turnwise.envs.games"
+CODE = "turnwise.envs.code"
 
 IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     # Maze: procedural, then LMRL-Gym's fixed layouts.
@@ -36,6 +37,15 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/ChessStockfish-v0", f"{GAMES}.chess_stockfish:ChessStockfishEnv", {}, "chess"),
     # Car Dealer: rule-based buyers.
     ("turnwise/CarDealer-v0", f"{GAMES}.car_dealer:CarDealerEnv", {}, None),
+    # Code, in sandboxes: functions and classes to write, by what they are worth on hidden inputs.
+    ("turnwise/CodeSynthesis-v0", f"{CODE}.synthesis:CodeSynthesisEnv", {}, None),
+    # Modules that somebody broke, and functions that are right and slow.
+    ("turnwise/CodeRepair-v0", f"{CODE}.repair:CodeRepairEnv", {}, None),
+    ("turnwise/CodeEfficiency-v0", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
+    # Files to change, judged by the state of all of them.
+    ("turnwise/CodeShell-v0", f"{CODE}.shell:CodeShellEnv", {}, None),
+    # Databases to ask and to change, judged by rows.
+    ("turnwise/CodeSQL-v0", f"{CODE}.sql:CodeSqlEnv", {}, None),
 )
 """(id, ``module:Class``, constructor arguments, optional extra)."""
 

@@ -43,7 +43,11 @@ class ToolEnv(TurnEnv):
     @property
     def tools(self) -> Sequence[Tool]:
         """The marked methods, bound to this environment."""
-        return tuple(tool.bind(self) for tool in tools_of(type(self)))
+        return tuple(tool.bind(self) for tool in self.offered())
+
+    def offered(self) -> Sequence[Tool]:
+        """The tools that may be called, unbound: all of the class, unless an instance offers fewer."""
+        return tools_of(type(self))
 
     def said(self, text: str) -> Step | ObservationLike | Awaitable[Step | ObservationLike]:
         """Answer a message that calls no tool."""
@@ -56,7 +60,7 @@ class ToolEnv(TurnEnv):
 
     def random_action(self, rng: Rng) -> ActionLike:
         """A random tool with random arguments that fit its schema."""
-        tool = rng.pick(tools_of(type(self)))
+        tool = rng.pick(self.offered())
         return ToolCall(tool.name, random_arguments(tool.parameters, rng))
 
     def act(self, action: Action) -> Step | ObservationLike | Awaitable[Step | ObservationLike]:
@@ -71,7 +75,7 @@ class ToolEnv(TurnEnv):
         return replace(step, score=score, reward=step.reward + self.reward(score))
 
     async def _answer(self, action: Action) -> Step:
-        tools = {tool.name: tool for tool in tools_of(type(self))}
+        tools = {tool.name: tool for tool in self.offered()}
         answers: list[Message] = []
         failed: list[str] = []
         for index, call in enumerate(action.tool_calls):
@@ -106,6 +110,7 @@ class ToolEnv(TurnEnv):
 
 
 def _answered(call: ToolCall, text: str) -> Message:
+    text = text.encode("utf-8", "replace").decode()  # half a surrogate pair, as in a file's odd name, is no text
     return Message("tool", (TextPart(text),), name=clip(str(call.name)), tool_call_id=call.id or None)
 
 

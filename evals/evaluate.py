@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,13 +130,7 @@ def evaluate(
         if not any(episode.scored for episode in there):
             raise
         notes.append(f"interrupted: {len(there)} of {plan.planned} episodes; resume to play the rest")
-    return summarise(
-        load_episodes(store),
-        policy=config.policy or type(agent).__name__,
-        confidence=config.confidence,
-        planned=plan.planned,
-        notes=notes,
-    )
+    return _summary(config, agent, plan, store, notes)
 
 
 async def evaluate_async(
@@ -149,15 +143,20 @@ async def evaluate_async(
     on_episode: OnEpisode | None = None,
     progress: bool = False,
 ) -> Summary:
-    """``evaluate`` inside an event loop. Cancelling it leaves a store that can be resumed."""
+    """``evaluate``, with the same arguments, inside an event loop. Cancelling it leaves a store that can be resumed."""
     plan = _plan(config, env)
     await _play(config, agent, plan, Path(store), env, resume, on_episode, progress)
+    return _summary(config, agent, plan, store, plan.sample.notes)
+
+
+def _summary(config: EvalConfig, agent: Agent, plan: _Plan, store: Path | str, notes: Sequence[str]) -> Summary:
+    """Of all that is in the store."""
     return summarise(
         load_episodes(store),
         policy=config.policy or type(agent).__name__,
         confidence=config.confidence,
         planned=plan.planned,
-        notes=plan.sample.notes,
+        notes=notes,
     )
 
 

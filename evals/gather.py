@@ -15,7 +15,7 @@ from ..rollouts.episode import Episode
 from ..rollouts.store import MANIFEST, load_episodes
 from .compare import Comparison, compare
 from .curves import METRICS, RATES, Curve, Run, curve, read_run
-from .summary import Summary, summarise
+from .summary import SUMMARY, Summary, summarise
 
 CURVES = ("success", "return", "turns")
 """Quantities whose curves a report shows, on training tasks and (with ``eval/`` before them) on held-out ones."""
@@ -30,8 +30,6 @@ DIAGNOSTICS = {
     "cut_actions": "share of actions cut at the token limit",
 }
 """Metrics of a training script that say how the learning went, and what they are called."""
-SUMMARY = "summary.json"
-"""Beside a store: what the evaluation said of itself. Its notes are repeated; its numbers are counted anew."""
 NOT_SEARCHED = frozenset({"checkpoints", "demonstrations", "model", "tensorboard"})
 """Folders of a training run that hold no evaluation."""
 
@@ -154,6 +152,7 @@ def _evaluation(path: Path, name: str, confidence: float) -> Evaluation:
     episodes = tuple(load_episodes(path))
     run = json.loads((path / MANIFEST).read_text(encoding="utf-8"))["run"]
     policy = run.get("policy") if isinstance(run.get("policy"), str) else ""
+    # Of what the evaluation said of itself, the notes are repeated; the numbers are counted anew.
     told = Summary.load(path.parent / SUMMARY) if (path.parent / SUMMARY).is_file() else None
     notes, planned = (told.notes, told.planned) if told else ((), None)
     return Evaluation(

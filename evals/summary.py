@@ -17,6 +17,9 @@ from .bootstrap import bootstrap
 from .failures import error_name, failure_label, unparsed
 from .statistics import Estimate, pass_at_k, pass_hat_k, proportion
 
+SUMMARY = "summary.json"
+"""The summary's file in the folder of an evaluation, beside its store."""
+
 
 @dataclass(frozen=True, slots=True)
 class PassK:

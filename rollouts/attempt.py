@@ -13,7 +13,6 @@ from ..envs.messages import Action, Observation
 from ..errors import (
     ContractError,
     EnvironmentFailedError,
-    EnvironmentTimeoutError,
     InfrastructureError,
     PolicyError,
     PolicyTimeoutError,
@@ -23,7 +22,7 @@ from ..tasks.rng import Rng
 from ..tasks.score import Score
 from ..tasks.spec import TaskSpec
 from .episode import UNSENT, Episode, Fork, Outcome, Turn
-from .hosts import Host
+from .hosts import Host, late
 from .options import RunOptions
 from .place import Lender, Place, Watcher
 
@@ -238,8 +237,10 @@ class Attempt:
         else:
             left = when - loop.time()
             deadline.reschedule(None)
-            await waiting
-            deadline.reschedule(loop.time() + left)
+            try:
+                await waiting
+            finally:  # also where it raises: what is still to be closed may hang
+                deadline.reschedule(loop.time() + left)
 
     async def _decide(self, session: Session, observation: Observation) -> Decision:
         limit = self._options.turn_timeout
@@ -268,7 +269,7 @@ class Attempt:
         except TimeoutError:
             if not deadline.expired():
                 raise
-            raise EnvironmentTimeoutError(f"no answer to {verb} after {limit:g} s (env_timeout)") from None
+            raise late(verb, limit) from None
         except asyncio.CancelledError:
             if _asked_to_stop():
                 raise

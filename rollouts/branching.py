@@ -11,6 +11,7 @@ since the episode that they left never was. What fails every time is ``infra_fai
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeVar
@@ -250,6 +251,22 @@ async def forked(host: Host, options: RunOptions) -> Host:
         if not deadline.expired():
             raise
         raise EnvironmentTimeoutError(f"no answer to fork after {limit:g} s (env_timeout)") from None
+
+
+async def refuse_unforkable(pool: EnvPool, task: TaskSpec, options: RunOptions) -> None:
+    """Fork an environment once where nothing is lost yet; one that fails otherwise is left to whoever plays in it.
+
+    Raises:
+        ContractError: it cannot be forked; says why.
+    """
+    with contextlib.suppress(InfrastructureError, TimeoutError):
+        host = await pool.take()
+        try:
+            async with asyncio.timeout(options.env_timeout):
+                await host.reset(task)
+            await (await forked(host, options)).close()
+        finally:
+            pool.give(host, reusable=False)
 
 
 async def together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

@@ -7,6 +7,7 @@ hosts behind the same verbs.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import queue
 import threading
@@ -18,7 +19,7 @@ from typing import Any, Self, TypeVar, cast
 from ..envs.base import Reset, Stepped, TurnEnv
 from ..envs.messages import Action
 from ..envs.tools import Tool
-from ..errors import ContractError, EnvironmentFailedError, InfrastructureError, UsageError
+from ..errors import ContractError, EnvironmentFailedError, EnvironmentTimeoutError, InfrastructureError, UsageError
 from ..tasks.rng import Rng
 from ..tasks.spec import TaskSpec
 
@@ -27,8 +28,8 @@ Build = Callable[[], TurnEnv]
 CLOSING_GRACE = 5.0
 """Seconds that an environment gets to close itself before it is abandoned."""
 
-
 H = TypeVar("H", bound="Host")
+T = TypeVar("T")
 
 
 class Host(ABC):
@@ -179,6 +180,8 @@ class Worker:
     """A daemon thread that performs calls in order and answers into the event loop that asked."""
 
     def __init__(self) -> None:
+        self.late = False
+        """What was last waited for did not come back in time."""
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         threading.Thread(target=self._work, name="turnwise-env", daemon=True).start()
 
@@ -200,6 +203,26 @@ class Worker:
         self._calls.put(work)
         return future
 
+    def wait(self, function: Callable[[], T], verb: str, seconds: float | None) -> T:
+        """``function()``, performed on the thread, where there is no event loop; what it raises comes as it is.
+
+        Raises:
+            EnvironmentTimeoutError: it did not come back in time; the thread is still at it.
+        """
+        answer: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def work() -> None:
+            try:
+                answer.set_result(function())
+            except BaseException as error:
+                answer.set_exception(error)
+
+        self._calls.put(work)
+        self.late = not concurrent.futures.wait([answer], seconds).done
+        if self.late:
+            raise late(verb, seconds)
+        return answer.result()
+
     def post(self, function: Callable[[], Any]) -> None:
         """Perform ``function`` after what is in hand, and tell nobody how it went."""
 
@@ -217,6 +240,11 @@ class Worker:
         while (work := self._calls.get()) is not None:
             work()
             del work  # or the last call, and with it the environment, would live until the next
+
+
+def late(verb: str, seconds: float | None) -> EnvironmentTimeoutError:
+    """What is said of an environment that did not answer in time."""
+    return EnvironmentTimeoutError(f"no answer to {verb} after {seconds:g} s (env_timeout)")
 
 
 def perform(env: TurnEnv, verb: str, argument: Any) -> Any:

@@ -10,6 +10,8 @@ from ..config import Config
 from ..errors import UsageError
 
 Isolation = Literal["auto", "inline", "thread", "process"]
+ENV_TIMEOUT = 120.0
+"""Seconds that an environment has for one call, unless somebody says otherwise."""
 
 
 class RunOptions(Config):
@@ -21,7 +23,7 @@ class RunOptions(Config):
     """How many episodes per task; they share a ``group_id``."""
     turn_timeout: Annotated[float | None, pydantic.Field(gt=0)] = 300.0
     """Seconds that the agent has for one turn; beyond them the episode is ``policy_failed``."""
-    env_timeout: Annotated[float | None, pydantic.Field(gt=0)] = 120.0
+    env_timeout: Annotated[float | None, pydantic.Field(gt=0)] = ENV_TIMEOUT
     """Seconds that the environment has for one call; beyond them the episode is retried on a fresh one."""
     episode_timeout: Annotated[float | None, pydantic.Field(gt=0)] = None
     """Seconds for one attempt at an episode; beyond them it is ``cancelled``: unscored, not retried, counted."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,12 @@ from ..errors import UsageError
 from .attempt import TYPED, judgement, one_line
 from .columns import plain
 from .episode import Episode, Outcome
+from .hosts import CLOSING_GRACE, Worker, perform
+from .options import ENV_TIMEOUT
 from .pool import EnvSource
 
+Ask = Callable[[str, Any], Any]
+"""Has the environment perform a verb; see ``hosts.perform``."""
 ENDED = (Outcome.COMPLETED, Outcome.TRUNCATED)
 """Outcomes that the environment brought about, and a replay must bring about again."""
 
@@ -66,7 +70,7 @@ class ReplayResult:
         return self.difference is None
 
 
-def replay(episode: Episode, env: EnvSource | None = None) -> ReplayResult:
+def replay(episode: Episode, env: EnvSource | None = None, *, env_timeout: float | None = ENV_TIMEOUT) -> ReplayResult:
     """Execute a record's actions again; compare observations, rewards, flags, state names, info and score.
 
     Episodes that were cut short (policy or machinery failed) are compared as far as they went.
@@ -74,29 +78,47 @@ def replay(episode: Episode, env: EnvSource | None = None) -> ReplayResult:
     Args:
         episode: what was recorded.
         env: what to replay on; by default the recorded id with the recorded constructor arguments.
+        env_timeout: seconds that the environment has for one call, as in a run. It is played on a thread of its own;
+            a call that is not over by then is a difference.
 
     Raises:
         UsageError: the episode names no registered environment and ``env`` is not given.
+        EnvironmentTimeoutError: the environment could not even be made in time.
     """
     found = episode.fingerprints.get("task")
     if found is not None and found != episode.task.digest:
         return ReplayResult(episode.episode_id, 0, Difference(0, "task digest", found, episode.task.digest))
-    made, agreed = _made(episode, env), 0
-    try:
-        for turn, what, recorded, replayed in _comparisons(episode, made):
+    agreed = 0
+    with _played(episode, env, env_timeout) as ask:
+        for turn, what, recorded, replayed in _comparisons(episode, ask):
             if recorded != replayed:
                 return ReplayResult(episode.episode_id, turn, Difference(turn, what, recorded, replayed))
             agreed = turn
-    finally:
-        with contextlib.suppress(Exception):
-            made.close()
     return ReplayResult(episode.episode_id, agreed)
 
 
-def _comparisons(episode: Episode, env: TurnEnv) -> Iterator[tuple[int, str, Any, Any]]:
+@contextlib.contextmanager
+def _played(episode: Episode, source: EnvSource | None, limit: float | None) -> Iterator[Ask]:
+    """Asks an environment that lives on a thread, and waits for it no longer than it may take."""
+    worker = Worker()
+    try:
+        env = worker.wait(lambda: _made(episode, source), "open", limit)
+        try:
+            yield lambda verb, argument: worker.wait(lambda: perform(env, verb, argument), verb, limit)
+        finally:
+            if worker.late:
+                worker.post(env.close)
+            else:
+                with contextlib.suppress(Exception):
+                    worker.wait(env.close, "close", CLOSING_GRACE)
+    finally:
+        worker.stop()
+
+
+def _comparisons(episode: Episode, ask: Ask) -> Iterator[tuple[int, str, Any, Any]]:
     """Everything that must be equal, in order: turn, name, recorded value, value now."""
     try:
-        observation, info = env.reset(options={"task": episode.task})
+        observation, info, _ = ask("reset", episode.task)
     except UsageError:
         raise
     except Exception as error:
@@ -110,7 +132,7 @@ def _comparisons(episode: Episode, env: TurnEnv) -> Iterator[tuple[int, str, Any
         yield number, "observation", turn.observation, observation
         yield number, "obs_key", turn.obs_key, info.get("obs_key")
         try:
-            observation, reward, terminated, truncated, info = env.step(turn.action)
+            observation, reward, terminated, truncated, info = ask("step", turn.action)
         except Exception as error:
             yield number, "step", "an observation", one_line(error)
             return

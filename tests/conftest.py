@@ -34,7 +34,7 @@ for interruption in (signal.SIGINT, signal.SIGHUP):  # ignored where tests run b
         signal.signal(interruption, signal.default_int_handler if interruption is signal.SIGINT else signal.SIG_DFL)
 
 if TYPE_CHECKING:
-    from turnwise.agents.serving.launch import VllmProcess
+    from turnwise.agents.serving.launch.process import VllmProcess
 
 LOCAL = ("127.", "::1", "localhost", "0.0.0.0")
 
@@ -100,7 +100,7 @@ def vllm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmProces
     """
     from turnwise.agents.models import save_model
     from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-    from turnwise.agents.serving.launch import FILES, ServerOptions, VllmProcess
+    from turnwise.agents.serving.launch.process import FILES, ServerOptions, VllmProcess
 
     folder, tokenizer = tmp_path_factory.mktemp("vllm"), build_tokenizer("byte")
     shape = NanoConfig(tokenizer="byte", size="0.1M", context_length=512)

@@ -104,3 +104,28 @@ def test_beneath_merges_tables_and_what_was_set_wins() -> None:
     assert set_to_the_default == {"shape": {"name": "circle", "radius": 1.0}}, "what was set counts, if as the default"
     unset = beneath({"shape": {"radius": 9.0}}, {"shape": Circle()})
     assert unset == {"shape": {"name": "circle", "radius": 9.0}}, "and which kind it is"
+
+
+class Named(Config):
+    """Settings that take text, and some that do not."""
+
+    folder: str | None = None
+    """Text."""
+    words: tuple[str, ...] = ()
+    """Several texts."""
+    size: float | str = 1.0
+    """A number, or a word."""
+    anything: dict[str, object] = pydantic.Field(default_factory=dict)
+    """Whatever it is."""
+
+
+@pytest.mark.parametrize("word", ["true", "2026", "1e3", "2026-01-01", "inf", "0x10"])
+def test_a_setting_that_takes_text_is_given_text_whatever_it_looks_like(word: str) -> None:
+    assert load_config(Named, overrides=[f"folder={word}"]).folder == word
+    assert load_config(Named, overrides=[f'folder="{word}"']).folder == word, "quoted, as in a file, it is the same"
+
+
+def test_a_setting_that_takes_something_else_is_given_that() -> None:
+    read = load_config(Named, overrides=["size=3", "anything.n=3", 'words=["a", "true"]'])
+    assert (read.size, read.anything, read.words) == (3, {"n": 3}, ("a", "true"))
+    assert load_config(Named, overrides=["size=large"]).size == "large"

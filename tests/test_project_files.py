@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from turnwise.agents.serving.launch import FILES, ServerOptions
+from turnwise.agents.serving.launch.process import FILES, ServerOptions
 from turnwise.cli import COMMANDS
 from turnwise.commands.train import configured, located
 
@@ -122,7 +122,10 @@ def test_makefile_targets() -> None:
         assert (ROOT / "scripts" / script).is_file(), f"the Makefile calls scripts/{script}"
 
 
-SCRIPTS = ("install", "install-vllm", "lint", "serve", "smoke", "stack", "test", "test-vllm")
+SCRIPTS = (
+    *("install", "install-sandboxes", "install-vllm", "lint", "serve", "smoke", "stack"),
+    *("start-docker", "stop-docker", "test", "test-vllm", "with-docker"),
+)
 
 
 @pytest.mark.parametrize("path", [*(f"scripts/{name}" for name in SCRIPTS), ".ci/run"])
@@ -138,6 +141,8 @@ def test_ci_calls_what_people_call() -> None:
     assert "VLLM=0" not in ci, "CI runs what needs the real vLLM"
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ntest:")[2].partition("\n\n")[0]
     assert "scripts/test-vllm" in recipe
+    assert "scripts/install-sandboxes" in ci, "what confines untrusted code is there where it can be installed"
+    assert "scripts/with-docker scripts/test" in recipe, "the tests have an engine of their own"
 
 
 def test_changelog_knows_this_version() -> None:

@@ -17,6 +17,7 @@ LAYERS = {
     "errors": 0,
     "config": 1,
     "tasks": 2,
+    "sandboxes": 2,
     "envs": 3,
     "agents": 4,
     "rollouts": 5,

@@ -6,7 +6,9 @@ import gc
 import math
 import os
 import threading
+import time
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 from ..background import THREAD
@@ -22,6 +24,8 @@ TURNS = 3
 STRETCHES = 4
 DOUBTS = 2
 """What seems to leak is measured again: an engine's helpers may have been busy all along."""
+PATIENCE = 30
+"""Tenths of a second in which files and threads may still be let go: a sandbox is ended by another thread."""
 ROUNDS = 10
 """Every tenth episode gets a new instance; the one before is dropped without ``close``."""
 
@@ -49,10 +53,10 @@ def leaks_nothing(lab: Lab) -> None:
     finally:
         if not tracing:
             tracemalloc.stop()
-    if (left := _threads() - threads) > 0:
-        raise Broken(f"{left} threads are left after {episodes} episodes", lab.few[0])
-    if (left := _files() - files) > 0:
-        raise Broken(f"{left} files are left open after {episodes} episodes", lab.few[0])
+    if left := _left(lab, episodes, _threads, threads):
+        raise Broken(f"{left} threads are left after {2 * episodes} episodes", lab.few[0])
+    if left := _left(lab, episodes, _files, files):
+        raise Broken(f"{left} files are left open after {2 * episodes} episodes", lab.few[0])
     if leaks:
         raise Broken(f"memory grows by {grown:.0f} bytes an episode over {episodes} episodes{blame}", lab.few[0])
 
@@ -83,6 +87,25 @@ def _blame(before: tracemalloc.Snapshot) -> str:
     if grown is None or not grown.traceback:
         return ""
     return f"; most of it was allocated at {grown.traceback[0].filename}:{grown.traceback[0].lineno}"
+
+
+def _left(lab: Lab, episodes: int, count: Callable[[], int], before: int) -> int:
+    """How many more there are than before, if as many episodes again add to it; a pool does not grow."""
+    more = _more(count, before)
+    if more <= 0:
+        return 0
+    _episodes(lab, episodes)
+    again = _more(count, before)
+    return again if again > more else 0
+
+
+def _more(count: Callable[[], int], before: int) -> int:
+    """How many more there are than before, once whoever tidies up in the background has had some seconds."""
+    for _ in range(PATIENCE):
+        if count() <= before:
+            break
+        time.sleep(0.1)
+    return count() - before
 
 
 def _threads() -> int:

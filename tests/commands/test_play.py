@@ -92,6 +92,37 @@ def test_replay_catches_a_touched_column_that_queries_read(run: Run, name: str, 
     assert "2 of 3 episodes replay exactly" in ran.out
 
 
+def test_replay_counts_what_is_there_twice_and_what_is_gone(run: Run) -> None:
+    assert run("eval", "guess.py", "-p", "oracle", "-n", "4", "--out", "runs/four", "--no-report").code == 0
+    part = next(Path("runs/four/episodes").glob("part-*.parquet"))
+    table = pq.read_table(part)
+    pq.write_table(table.slice(0, 1), part.with_name("part-000009.parquet"))
+    ran = run("replay", "runs/four")
+    assert ran.code == 1
+    assert "the number of its records was 1 and is now 2" in ran.out
+    assert "3 of 5 episodes replay exactly" in ran.out
+    part.with_name("part-000009.parquet").unlink()
+    pq.write_table(table.slice(1), part)
+    ran = run("replay", "runs/four")
+    assert ran.code == 1
+    assert "3 of 3 episodes replay exactly" in ran.out
+    assert "1 of 4 episodes that the evaluation counted are not in runs/four/episodes" in ran.err
+    one = load_episodes("runs/four/episodes")[0].episode_id
+    assert run("replay", "runs/four", "--episode", one).code == 0, "who names an episode asks for no other"
+
+
+def test_replay_does_not_wait_for_ever(run: Run, tmp_path: Path) -> None:
+    assert run("eval", "guess.py", "-p", "oracle", "-n", "1", "--out", "runs/one", "--no-report").code == 0
+    file = tmp_path / "guess.py"
+    act = "    def act(self, action: tw.Action) -> tw.Step:\n"
+    assert act in file.read_text()
+    hanging = file.read_text().replace(act, f"{act}        import threading; threading.Event().wait()\n")
+    (tmp_path / "hangs.py").write_text(hanging.replace("demo/GuessNumber", "cli/Hangs"))
+    ran = run("replay", "runs/one", "--env", "hangs.py", "--env-timeout", "0.2")
+    assert ran.code == 1
+    assert "no answer to step after 0.2 s" in ran.out
+
+
 def test_compare_says_who_is_better(run: Run) -> None:
     assert run("eval", "guess.py", "-p", "random", "-n", "30", "--out", "runs/a", "--no-report").code == 0
     assert run("eval", "guess.py", "-p", "oracle", "-n", "30", "--out", "runs/b", "--no-report").code == 0

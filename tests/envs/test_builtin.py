@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
 
 import gymnasium
 import pytest
@@ -17,16 +19,24 @@ NEEDED = {"chess": "chess"}
 """The module by which an extra is known to be installed."""
 
 
-def ids() -> list[object]:
+LONG = ("turnwise/Code", "turnwise/ChessStockfish")
+"""Where an episode needs other processes, certification takes minutes."""
+
+
+def ids(*, certified: bool = False) -> list[object]:
+    longs = [pytest.mark.long] if certified else []
     return [
-        pytest.param(
-            id,
-            marks=pytest.mark.skipif(
-                extra is not None and importlib.util.find_spec(NEEDED.get(extra, extra)) is None,
-                reason=f"needs pip install 'turnwise[{extra}]'",
-            ),
-        )
-        for id, _, _, extra in IDS
+        pytest.param(id, marks=marks(id, extra) + (longs if id.startswith(LONG) else [])) for id, _, _, extra in IDS
+    ]
+
+
+def marks(id: str, extra: str | None) -> list[pytest.MarkDecorator]:
+    missing = extra is not None and importlib.util.find_spec(NEEDED.get(extra, extra)) is None
+    places = f"{os.environ['PATH']}:/usr/games"
+    engine = "Stockfish" in id and shutil.which("stockfish", path=places) is None
+    return [
+        pytest.mark.skipif(missing, reason=f"NOT TESTED: pip install 'turnwise[{extra}]'"),
+        pytest.mark.skipif(engine, reason="NOT TESTED: apt-get install stockfish, and have it on the path"),
     ]
 
 
@@ -54,7 +64,7 @@ def test_it_is_listed_with_its_source(id: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # chess against an engine takes minutes on a busy machine
-@pytest.mark.parametrize("id", ids())
+@pytest.mark.parametrize("id", ids(certified=True))
 def test_it_certifies(id: str) -> None:
     certificate = certify(id, quick=True)
     assert certificate.passed, str(certificate)

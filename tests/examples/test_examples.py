@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import turnwise as tw
+from turnwise.envs.code.backends import shared_backend
 from turnwise.envs.registry import find
+from turnwise.errors import SandboxUnavailableError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SMALL = {
@@ -82,3 +87,17 @@ def test_bookshops_refuses_in_words() -> None:
     *_, terminated, _, info = env.step(tw.ToolCall("buy", {"price": 1}))
     assert terminated
     assert not info["success"], "a price that nobody asks buys nothing"
+
+
+@pytest.mark.slow
+def test_a_model_trains_on_code_that_runs_in_sandboxes(tmp_path: Path) -> None:
+    try:
+        shared_backend(None)
+    except SandboxUnavailableError as error:
+        pytest.skip(f"NOT TESTED, for want of a sandbox: {error}")
+    program = [sys.executable, str(EXAMPLES / "code_training.py"), "--short", "--out", str(tmp_path)]
+    subprocess.run(program, check=True, capture_output=True, timeout=280)
+    assert (tmp_path / "loop" / "model" / "config.json").is_file()
+    logged = (tmp_path / "loop" / "metrics.jsonl").read_text(encoding="utf-8")
+    steps = [json.loads(line) for line in logged.splitlines()]
+    assert all(step["unscored"] == 0 for step in steps if "unscored" in step), "a sandbox failed"

@@ -9,8 +9,11 @@ import turnwise as tw
 from turnwise.agents.agent import Decision, EpisodeContext
 from turnwise.envs.messages import Observation
 from turnwise.errors import InfrastructureError, PolicyError
+from turnwise.rollouts.attempt import Attempt, Job
 from turnwise.rollouts.episode import UNSENT
 from turnwise.rollouts.options import RunOptions
+from turnwise.rollouts.place import Place
+from turnwise.rollouts.pool import EnvPool
 from turnwise.rollouts.replay import replay
 from turnwise.rollouts.runner import run_episodes
 
@@ -85,3 +88,39 @@ async def test_a_session_is_closed_when_the_run_is_stopped() -> None:
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
     assert agent.ends == ["closed"]
+
+
+class HangsInClosing:
+    """An agent and its session, whose process does not let go."""
+
+    def start(self, context: EpisodeContext) -> HangsInClosing:
+        return self
+
+    async def act(self, observation: Observation) -> Decision:
+        return Decision(tw.Action("on"))
+
+    async def over(self, observation: Observation) -> tuple[int, ...]:
+        return ()
+
+    async def close(self) -> None:
+        await asyncio.Event().wait()
+
+
+class Refuses:
+    """A watcher that fails at the first place."""
+
+    async def reached(self, place: Place) -> None:
+        raise InfrastructureError("no fork to be had")
+
+    async def decided(self, place: Place, decision: Decision) -> None:
+        raise AssertionError("nobody comes so far")
+
+
+async def test_the_clock_runs_again_for_closing_after_a_watcher_failed() -> None:
+    (task,) = tasks(1)
+    options = OPTIONS.model_copy(update={"episode_timeout": 0.05})
+    attempt = Attempt(Job(task, 0, 0, "e", "g", "Count", {}), 1, HangsInClosing(), options, watcher=Refuses())
+    async with EnvPool.of(Count) as pool:
+        episode = await asyncio.wait_for(attempt.play(pool), 20)
+    assert episode.outcome is tw.Outcome.CANCELLED
+    assert "episode_timeout" in str(episode.error)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import turnwise as tw
 from turnwise.agents.scripted import RandomAgent
-from turnwise.errors import UnknownEnvironmentError, UsageError
+from turnwise.errors import EnvironmentTimeoutError, UnknownEnvironmentError, UsageError
 from turnwise.rollouts.replay import Difference, replay
 from turnwise.rollouts.runner import run
 from turnwise.rollouts.store import EpisodeStore, load_episodes
@@ -153,6 +154,48 @@ def test_an_environment_that_fails_now_is_a_difference() -> None:
         assert result.difference is not None
         assert result.difference.turn == max(0, turn - 1)
         assert "ZeroDivisionError" in result.difference.replayed
+
+
+@pytest.fixture
+def let_go() -> Iterator[threading.Event]:
+    """Set when a test is over, whose threads are then awaited."""
+    before, event = set(threading.enumerate()), threading.Event()
+    yield event
+    event.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("turn", [0, 2])
+def test_an_environment_that_hangs_now_is_a_difference(let_go: threading.Event, turn: int) -> None:
+    def hangs(env: Count) -> None:
+        let_go.wait(60)
+
+    result = replay(record(), faulty({0: [(turn, hangs)]}, base=Count), env_timeout=0.2)
+    assert result.difference is not None
+    assert (result.difference.turn, result.difference.what) == (max(0, turn - 1), "step" if turn else "reset")
+    assert "EnvironmentTimeoutError: no answer to" in result.difference.replayed
+    assert "0.2 s" in result.difference.replayed
+
+
+@pytest.mark.usefixtures("let_go")
+def test_a_replay_closes_its_environment_and_leaves_no_thread() -> None:
+    class Watched(Count):
+        opened: ClassVar[list[Count] | None] = []
+        closed: ClassVar[list[Count] | None] = []
+
+    assert replay(record(), Watched).ok
+    assert Watched.opened == Watched.closed != []
+
+
+def test_an_environment_that_cannot_be_made_in_time_is_said_so(let_go: threading.Event) -> None:
+    def slow(**kwargs: Any) -> Count:
+        let_go.wait(60)
+        return Count(**kwargs)
+
+    with pytest.raises(EnvironmentTimeoutError, match=r"no answer to open after 0\.05 s"):
+        replay(record(), slow, env_timeout=0.05)
 
 
 def test_a_record_of_an_unknown_environment_asks_for_one() -> None:

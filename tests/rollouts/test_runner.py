@@ -7,6 +7,7 @@ import itertools
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any, ClassVar
@@ -560,8 +561,19 @@ def ended(kind: type[Count]) -> bool:
     return kind.opened is not None and kind.closed is not None and len(kind.opened) == len(kind.closed) > 0
 
 
+@pytest.fixture(autouse=True)
+def others() -> Iterator[None]:
+    """Threads that hanging environments of other tests have left to this process."""
+    OTHERS.update(threading.enumerate())
+    yield
+    OTHERS.clear()
+
+
+OTHERS = set[threading.Thread]()
+
+
 def env_threads() -> int:
-    return sum(thread.name == "turnwise-env" for thread in threading.enumerate())
+    return sum(thread.name == "turnwise-env" for thread in set(threading.enumerate()) - OTHERS)
 
 
 async def settled(condition: Any) -> bool:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 from turnwise.trainers import behaviour_cloning, loop
 from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.loop import LoopConfig
+from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.runs.script import INTERRUPTED
 from turnwise.trainers.runs.setup import RunResult
 
 ENV = "turnwise/MazeU-v0"
@@ -56,3 +63,26 @@ def clone(config: CloningConfig) -> RunResult:
 
 def run(config: LoopConfig) -> RunResult:
     return loop.train(config)
+
+
+def interrupted(out: Path, model: Path, *words: str) -> int:
+    """Start an endless LOOP in a process, send it Ctrl-C in the midst of it, and hold it to what is then said.
+
+    Returns:
+        the last step that it logged.
+    """
+    settings = [f"out={out}", "steps=100000", f"env={ENV}", f"model={model}", "tasks=2", "k=2", "agent.context=last:1"]
+    settings += ["agent.max_tokens=4", "episodes.env_kwargs.max_turns=12", "eval.episodes=0", "threads=1"]
+    command = [sys.executable, "-m", "turnwise.trainers.loop", *settings, "tensorboard=false", *words]
+    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    log = out / "metrics.jsonl"
+    while not (log.exists() and log.read_bytes().count(b"\n") >= 2):
+        assert process.poll() is None, process.stderr.read() if process.stderr else ""
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == INTERRUPTED, errors
+    assert "continues with resume=true" in errors
+    assert "Traceback" not in errors
+    return max(int(line["step"]) for line in read_metrics(log))

@@ -60,14 +60,16 @@ SHRUNKEN: dict[str, Any] = {
 def shrunken(config: TrainConfig, out: Path, model: Path | None, *, steps: int = 2) -> TrainConfig:
     """The same algorithm on a handful of short episodes, with a tiny model, for as long as two updates take."""
     asked = config.model_dump(exclude_unset=True)
-    asked.get("episodes", {}).pop("env_kwargs", None)  # rewards for success alone would need luck in so few turns
+    # Rewards for success alone would need luck in so few turns; how one acts is the task itself.
+    given = asked.get("episodes", {}).pop("env_kwargs", {})
+    acting = {name: value for name, value in given.items() if name == "actions"}
     sizes = {name: size for name, size in SHRUNKEN.items() if name in type(config).model_fields}
     if asked.get("k") == 1:
         sizes |= {"tasks": 6, "k": 1}
     changes = sizes | {
         "out": str(out),
         "steps": steps,
-        "episodes": {"env_kwargs": {"max_turns": 8}},
+        "episodes": {"env_kwargs": {**acting, "max_turns": 8}},
         "eval": {"episodes": 0, "every": 0},
         "checkpoint_every": 100,
         "threads": 1,
@@ -97,6 +99,10 @@ def makers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return make
 
 
+SPARSE = {"loop-code"}
+"""Paid for success alone, which so tiny a clone never has: it plays, and there is nothing to learn from."""
+
+
 def contents(model: Path | None) -> dict[str, bytes]:
     return {} if model is None else {file.name: file.read_bytes() for file in model.rglob("*.safetensors")}
 
@@ -113,6 +119,8 @@ def test_a_shipped_configuration_trains_for_two_updates(
     assert result.steps == 2
     lines = read_metrics(result.folder / "metrics.jsonl")
     assert [line["step"] for line in lines] == [1, 2]
+    if path.stem in SPARSE:
+        return
     learnt = [name for name in result.metrics if "loss" in name]
     assert learnt, "every script says what its loss was"
     assert all(line[name] is not None for line in lines for name in learnt if name in line), "and it is finite"

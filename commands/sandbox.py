@@ -1,0 +1,193 @@
+"""``turnwise sandbox``: which sandboxes work here, whether they keep their promises, and what dead ones left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated, TypeVar
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ..errors import UsageError
+from ..sandboxes.backend import Backend, Capabilities, Enforcement, Reaped
+from ..sandboxes.check.check import CASES, check, chosen_cases
+from ..sandboxes.check.lab import held_as
+from ..sandboxes.check.report import Outcome, Report, Verdict
+from ..sandboxes.named import BY_ITSELF, backend_named, backend_names
+from ..sandboxes.spec import Limit
+from .terminal import complain, remark, resumable, screen
+
+T = TypeVar("T")
+ACTIONS = ("check", "list", "reap")
+COLORS: dict[StrEnum, str] = {
+    Outcome.PASSED: "green",
+    Outcome.FAILED: "red",
+    Outcome.NOT_APPLICABLE: "yellow",
+    Enforcement.ENFORCED: "green",
+    Enforcement.BEST_EFFORT: "yellow",
+    Enforcement.ABSENT: "red",
+}
+
+
+def sandbox(
+    action: Annotated[str, typer.Argument(metavar="check|list|reap", help="What to do.")],
+    backend: Annotated[
+        str | None, typer.Argument(metavar="[BACKEND]", help="bubblewrap, docker, or another's.", show_default=False)
+    ] = None,
+    case: Annotated[
+        list[str] | None, typer.Option(help="check: only this case, by number or name; may be repeated.")
+    ] = None,
+    cases: Annotated[bool, typer.Option("--cases", help="check: list the cases, and try none.")] = False,
+    kills: Annotated[int, typer.Option(min=1, help="check: how often owners of sandboxes are killed.")] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+) -> None:
+    """See which sandboxes work here (list), hold one to its promises (check), remove what dead processes left (reap).
+
+    check tries hostile code on this machine, inside the sandbox. Exit code 1 if a case fails.
+
+    Examples:
+
+        turnwise sandbox list
+
+        turnwise sandbox check bubblewrap
+
+        turnwise sandbox check docker --case 12 --case 'fork bomb'
+
+        turnwise sandbox reap
+    """
+    if action not in ACTIONS:
+        raise UsageError(f"turnwise sandbox {action}: there is only {', '.join(ACTIONS)}")
+    if backend is not None and backend not in backend_names():
+        backend_named(backend)
+    if action == "check" and cases:
+        for known in CASES:
+            typer.echo(f"{known.number:>3}  {known.name}: {known.about}")
+    elif action == "check":
+        checked(backend, case or [], kills, as_json)
+    elif action == "list":
+        probed([backend] if backend else backend_names(), as_json)
+    else:
+        reaped([backend] if backend else backend_names(), as_json)
+
+
+def checked(name: str | None, cases: list[str], kills: int, as_json: bool) -> None:
+    """Check backends, by default all that would be chosen here; exit code 1 if a case fails."""
+    chosen_cases(cases)
+    reports = []
+    for each in [name] if name else asyncio.run(available(BY_ITSELF)):
+        with resumable("Nothing is kept of an interrupted check; turnwise sandbox reap removes what is left."):
+            reports.append(asyncio.run(_checked(each, cases, kills, as_json)))
+    if as_json:
+        typer.echo(json.dumps([report.to_json() for report in reports], indent=2))
+    if not all(report.passed for report in reports):
+        raise typer.Exit(1)
+
+
+async def _checked(name: str, cases: list[str], kills: int, quiet: bool) -> Report:
+    def announce(verdict: Verdict) -> None:
+        remark().print(f"{verdict.number:>3} {verdict.name}: {verdict.outcome}", style=COLORS[verdict.outcome])
+
+    made = backend_named(name)
+    try:
+        report = await check(made, cases=cases, kills=kills, on_verdict=None if quiet else announce)
+    finally:
+        await made.close()
+    if not quiet:
+        screen().print(verdicts(report))
+        screen().print(str(report), markup=False, style="green" if report.passed else "red")
+    return report
+
+
+async def available(names: Sequence[str]) -> list[str]:
+    """Those that work here.
+
+    Raises:
+        UsageError: there is none; the message says what each lacks.
+    """
+    found = await _each(names, lambda backend: backend.probe())
+    usable = [name for name, each in found.items() if each.available]
+    if not usable:
+        lacks = "; ".join(f"{name}: {each.why}" for name, each in found.items())
+        raise UsageError(f"no sandbox works here: {lacks}")
+    return usable
+
+
+def verdicts(report: Report) -> Table:
+    """The report as a table: what was tried and what was seen."""
+    table = Table(title=f"{report.capabilities.backend}: {report.capabilities.why}", header_style="bold")
+    table.add_column("case", justify="right")
+    table.add_column("what is tried", ratio=3)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("evidence", ratio=4)
+    table.add_column("s", justify="right")
+    for verdict in report.verdicts:
+        said = Text(verdict.outcome, COLORS[verdict.outcome])
+        row = (str(verdict.number), Text(verdict.about), said, Text(verdict.evidence), f"{verdict.seconds:.1f}")
+        table.add_row(*row)
+    return table
+
+
+def probed(names: Sequence[str], as_json: bool) -> None:
+    """Say what each backend can do here, and how well each limit holds."""
+    found = asyncio.run(_each(names, lambda backend: backend.probe()))
+    if as_json:
+        typer.echo(json.dumps([_plain(each) for each in found.values()], indent=2))
+        return
+    for each in found.values():
+        screen().print(limits(each))
+
+
+def limits(found: Capabilities) -> Table:
+    """What a backend enforces here, and by what means."""
+    state = "works here" if found.available else "does not work here"
+    kind = "" if found.confines else ", confines nothing: for trusted code only"
+    table = Table(title=f"{found.backend}: {state}{kind}", title_justify="left", header_style="bold")
+    table.caption = "\n".join((found.why, *found.notes))
+    table.caption_justify = "left"
+    for name in ("limit", "holds", "how"):
+        table.add_column(name)
+    for limit in Limit if found.available else ():
+        held = held_as(found, limit)
+        how = found.limits[limit].how if limit in found.limits else "not declared"
+        table.add_row(str(limit), Text(held, COLORS[held]), Text(how))
+    return table
+
+
+def reaped(names: Sequence[str], as_json: bool) -> None:
+    """Remove what owners that are gone have left, of every backend that works here."""
+
+    async def sweep(backend: Backend) -> Reaped | None:
+        return await backend.reap() if (await backend.probe()).available else None
+
+    found = asyncio.run(_each(names, sweep))
+    if as_json:
+        typer.echo(json.dumps({name: asdict(each) for name, each in found.items() if each}, indent=2))
+        return
+    for name, each in found.items():
+        if each is None:
+            complain(f"{name} does not work here: nothing was looked for")
+        else:
+            counted = ", ".join(f"{number} {what}" for what, number in asdict(each).items())
+            screen().print(f"{name}: removed {counted}")
+
+
+async def _each(names: Iterable[str], work: Callable[[Backend], Awaitable[T]]) -> dict[str, T]:
+    """What comes of some work with each backend, which is closed afterwards."""
+    found = dict[str, T]()
+    for name in names:
+        backend = backend_named(name)
+        try:
+            found[name] = await work(backend)
+        finally:
+            await backend.close()
+    return found
+
+
+def _plain(found: Capabilities) -> dict[str, object]:
+    held = {str(limit): {"holds": str(each.enforcement), "how": each.how} for limit, each in found.limits.items()}
+    return {**asdict(found), "limits": held}

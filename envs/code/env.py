@@ -1,0 +1,281 @@
+"""``CodeEnv``: work on files through tools, a Python session or plain answers, judged by what the files are worth."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from ...errors import ContractError, ToolError, UsageError
+from ...sandboxes.snapshot import Snapshot
+from ...sandboxes.spec import SandboxSpec
+from ...tasks.code.databases import database
+from ...tasks.code.task import Check, CodeTask
+from ...tasks.rng import Rng, stable_hash
+from ...tasks.score import Score
+from ...tasks.spec import TaskSpec
+from ..background import resolve
+from ..base import NearMiss
+from ..fork import Forks
+from ..messages import Action, ActionLike, ObservationLike, ToolCall, message
+from ..step import Step, running, termination
+from ..tools import Tool, tool, tools_of
+from .answers import SUBMIT, actions_of, attempt_of
+from .backends import spec_for, with_libraries
+from .grading import Graded, collateral, graded
+from .room import Room
+from .words import report
+from .workbench import Workbench
+from .workspace import workspace_of
+
+How = Literal["tools", "python", "text"]
+OFFERED: Mapping[How, tuple[str, ...]] = {
+    "tools": ("read", "list", "search", "write", "patch", "run", "test", "submit"),
+    "python": ("python", "test", "submit"),
+    "text": (),
+}
+"""The tools of each way to act."""
+RULES: Mapping[How, str] = {
+    "tools": "You work on the files of a workspace through tools. What counts is what the files are worth when you "
+    "call submit.",
+    "python": "You work on the files of a workspace in a Python session that keeps its state. What counts is what the "
+    "files are worth when you call submit.",
+    "text": "Your answer is tried. If a visible test fails, you may answer again.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an episode is, for a fork: its files and what was measured of them; a session's state is in no value."""
+
+    work: CodeTask
+    files: Snapshot
+    first: Snapshot
+    progress: Mapping[str, bool]
+    turns: int
+    has_session: bool
+
+
+class CodeEnv(Workbench):
+    """A workspace of files, and an agent that may change them; ``family`` makes a ``CodeTask``.
+
+    Args:
+        sandbox: the backend in which code runs; omitted, the first that works here and confines. Nothing runs
+            unconfined unless ``"unconfined"`` is asked for by name.
+        relaxed: limits that may go unenforced where the backend cannot hold them here.
+        actions: ``"tools"``; ``"python"``, a session that keeps its state; or ``"text"``: a plain answer is written to
+            the task's file and tried, and judged once its visible tests pass (after RLEF, arXiv 2410.02089).
+        partial: pay the weights of the checks that hold instead of success alone.
+        progress: measure the task's points of progress after each action, as ``info["progress"]``.
+        shaping: pay this much times the share of points of progress, as differences of potentials (Ng, Harada and
+            Russell 1999), which is 0 at the end: every return of a task is less by what its beginning is worth.
+        seconds: that a command has.
+        max_turns: actions of an episode; omitted, what the task says.
+        render_mode: of Gymnasium.
+    """
+
+    blocking = False
+    forks = Forks.SNAPSHOT
+    max_turns = 20
+    max_observation_chars = 16_000
+    max_calls: ClassVar[int] = 3
+    max_seconds = 60.0
+
+    work: CodeTask
+    first: Snapshot
+    """The workspace as it was when the episode began."""
+
+    def __init__(
+        self,
+        *,
+        sandbox: str | None = None,
+        relaxed: Sequence[str] = (),
+        actions: How = "tools",
+        partial: bool = False,
+        progress: bool = False,
+        shaping: float = 0.0,
+        seconds: float = 10.0,
+        max_turns: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        if actions not in OFFERED:
+            raise UsageError(f"a code environment has no actions {actions!r}; choose one of {', '.join(OFFERED)}")
+        self.sandbox, self.how, self.partial, self.seconds = sandbox, actions, partial, seconds
+        self.limits = spec_for(sandbox, relaxed)
+        self.shaping, self.measures = shaping, progress or shaping != 0
+        self.progress: Mapping[str, bool] = {}
+        self.troubles = []
+        self._limited = max_turns is not None
+        super().__init__(max_turns=max_turns, render_mode=render_mode)
+
+    def offered(self) -> Sequence[Tool]:
+        """The tools of the way to act that was chosen."""
+        return tuple(tool for tool in tools_of(type(self)) if tool.name in OFFERED[self.how])
+
+    # -- an episode ---------------------------------------------------------------------------------------------
+
+    async def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
+        if hasattr(self, "room"):
+            await self.room.close()
+        self.work = self.tasks().generate(task)
+        if self.work.turns and not self._limited:
+            self.max_turns = self.work.turns
+        files = {**self.work.files, **{path: database(script) for path, script in self.work.databases.items()}}
+        self.room = Room(self.sandbox, self._spec(), files)
+        self.first = await self.room.look()
+        self.progress = await self._points()
+        prompt = f"{self.work.prompt} {self.work.ask}".strip() if self.how == "text" else self.work.prompt
+        return [message("system", RULES[self.how]), message("user", prompt)]
+
+    async def act(self, action: Action) -> Step:
+        self.troubles = []
+        acted = self._answered(action.text) if self.how == "text" else super().act(action)
+        step = await acted if inspect.isawaitable(acted) else acted
+        if not isinstance(step, Step):
+            raise ContractError(f"an action was answered with a {type(step).__name__}, not with a step")
+        await self.room.look()
+        before, self.progress = self._potential(), await self._points()
+        if not step.done:
+            step = replace(step, reward=step.reward + self._potential() - before)
+        else:
+            step = replace(step, reward=step.reward - before)
+            await self.room.close()
+        return replace(step, info={**step.info, **self._told()})
+
+    def _judged(self, step: Step, score: Score) -> Step:
+        step = super()._judged(step, score)
+        self.room.abandon()
+        # What was paid in advance is taken back, also where it is a limit that ends the episode.
+        return replace(step, reward=step.reward - self._potential(), info={**step.info, **self._told()})
+
+    async def judge(self) -> Score:
+        """Grade the files as they are, in a fresh sandbox."""
+        results = await self._graded(self.work.checks)
+        self.troubles += [result.trouble for result in results if result.trouble is not None]
+        extra = collateral(self.work, workspace_of(self.first), workspace_of(self.room.seen))
+        checks = {result.name: result.passed for result in results}
+        return Score(all(checks.values()) and not extra, checks, extra)
+
+    def reward(self, score: Score) -> float:
+        """Success; with ``partial``, the weights of the checks that hold, as long as nothing else was touched."""
+        if score.success or not self.partial or score.collateral:
+            return float(score.success)
+        return sum(self.work.credit[name] for name, holds in score.checks.items() if holds)
+
+    def close(self) -> None:
+        """Let go of the sandbox."""
+        if hasattr(self, "room"):
+            self.room.abandon()
+
+    # -- tools beside those of the workbench --------------------------------------------------------------------
+
+    @tool
+    async def test(self) -> str:
+        """Run the visible tests on the files as they are."""
+        return report(await self._tried())
+
+    @tool(ends=True)
+    async def submit(self) -> str:
+        """Hand the files in; the episode ends."""
+        return "Submitted."
+
+    async def _tried(self) -> tuple[Graded, ...]:
+        """What comes of the visible checks now."""
+        results = await self._graded(self.work.visible)
+        self.troubles += [result.trouble for result in results if result.trouble is not None]
+        return results
+
+    def _spec(self) -> SandboxSpec:
+        return with_libraries(self.limits, self.work.libraries, self.sandbox)
+
+    async def _graded(self, checks: Sequence[Check]) -> tuple[Graded, ...]:
+        workspace = workspace_of(await self.room.look())
+        return await graded(checks, self.work, workspace, self.room.backend, self._spec())
+
+    async def _answered(self, text: str) -> Step:
+        """Do what a plain answer means, and end the episode unless a visible check fails."""
+        if not text.strip():
+            return running(f"Your answer is empty. {self.work.ask}".strip(), self.unparsed_reward, unparsed=True)
+        attempt = attempt_of(self.work, text)
+        try:
+            await (await self.room.sandbox()).write_files(attempt.files)
+            said = [await self.run(command) for command in attempt.commands]
+        except ToolError as error:
+            return running(f"Error: {error}")
+        results = await self._tried()
+        if not all(result.passed for result in results):
+            return running("\n".join([*said, report(results)]))
+        score = await self.judge()
+        return termination("\n".join([*said, "Submitted."]), self.reward(score), score)
+
+    # -- progress -----------------------------------------------------------------------------------------------
+
+    async def _points(self) -> Mapping[str, bool]:
+        """Which points of progress are reached; nothing where they are not measured."""
+        if not self.measures:
+            return {}
+        return {result.name: result.passed for result in await self._graded(self.work.progress)}
+
+    def _potential(self) -> float:
+        reached = self.progress.values()
+        return self.shaping * sum(reached) / len(reached) if reached else 0.0
+
+    def _told(self) -> dict[str, object]:
+        """What info says beside the turn and the score."""
+        told: dict[str, object] = {"progress": dict(self.progress)} if self.measures else {}
+        return {**told, **({"troubles": [str(trouble) for trouble in self.troubles]} if self.troubles else {})}
+
+    # -- for certification, demonstrations and forks ------------------------------------------------------------
+
+    def oracle(self) -> ActionLike:
+        """The first thing that the solution does and that is not yet done."""
+        return next((act for act in actions_of(self.work, self.work.solution, self.how) if not self._done(act)), SUBMIT)
+
+    def _done(self, action: Action) -> bool:
+        call = action.tool_calls[0] if action.tool_calls else None
+        if call is None or call == SUBMIT:
+            return False
+        if call.name == "write":
+            there = workspace_of(self.room.seen).content(call.arguments["path"])
+            return there is not None and there == str(call.arguments["content"]).encode()
+        return any(call == ToolCall(did.name, did.arguments) for past in self._actions for did in past.tool_calls)
+
+    def random_action(self, rng: Rng) -> ActionLike:
+        """A random tool with random arguments; in text, one of the answers that the task could have had."""
+        if self.how != "text":
+            return super().random_action(rng)
+        return rng.pick(self.work.guesses) if self.work.guesses else "pass"
+
+    def near_misses(self) -> Mapping[str, NearMiss]:
+        """The task's cheats, and handing in what was found."""
+        plays = {name: actions_of(self.work, cheat, self.how) for name, cheat in self.work.cheats.items()}
+        found: dict[str, NearMiss] = {name: play for name, play in plays.items() if play}
+        return {**found, "says that it is done": ["done"], **({} if self.how == "text" else {"only submits": [SUBMIT]})}
+
+    def best_return(self) -> float:
+        """Success."""
+        return 1.0
+
+    def state_key(self) -> str:
+        """The content of the workspace; with a session, also everything that was done."""
+        said = [repr(action) for action in self._actions] if self.room.has_session else []
+        return stable_hash(self.room.seen.digest, *said).hex()[:32]
+
+    def snapshot(self) -> Place:
+        return Place(self.work, self.room.seen, self.first, self.progress, self.max_turns, self.room.has_session)
+
+    def restore(self, snapshot: Place) -> None:
+        """Begin with the files of a snapshot. A Python session is in none: what was done in the episode is repeated."""
+        if snapshot.has_session:
+            resolve(self._again())
+            return
+        self.work, self.first, self.progress = snapshot.work, snapshot.first, snapshot.progress
+        self.max_turns = snapshot.turns
+        self.room = Room(self.sandbox, self._spec(), start=snapshot.files)
+
+    async def _again(self) -> None:
+        await self.start(self.task, Rng("env", self.task.digest))
+        for action in self._actions:
+            if not action.problem:
+                await self.act(action)

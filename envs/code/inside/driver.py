@@ -1,0 +1,268 @@
+"""Runs the checks of one grading, inside a fresh sandbox: a copy of this file, beside a copy of ``canonical.py``.
+
+It reads the checks from its standard input and writes one line of JSON, what came of each, to its standard output. Each
+check has a process of its own, forked from one that has imported nothing of what was submitted; what it reports comes
+back over a pipe and counts only behind a word that was drawn for this run. Stand-alone: stdlib, Python 3.8 or newer.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+import canonical  # type: ignore[import-not-found]  # lies beside the copy of this file
+
+HERE, WORK = os.path.dirname(os.path.abspath(__file__)), os.getcwd()
+REPORT = 512 * 1024
+"""Bytes that one check may report."""
+DETAIL = 600
+"""Characters of a traceback's end that are kept."""
+_exit, _write, _dumps = os._exit, os.write, json.dumps
+
+
+class Tampered(Exception):
+    """What does the checking was changed by what is checked."""
+
+
+def main() -> None:
+    """Run every check of the job, one after the other."""
+    job = json.loads(sys.stdin.buffer.read())
+    out = os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):  # what submitted code prints goes nowhere
+        os.dup2(nothing, stream)
+    if any(check["kind"] in ("tests", "suite") for check in job):
+        let_others_look(0)
+    if any(check["kind"] == "tests" for check in job):
+        import unittest  # before anything else can  # noqa: F401
+    if any(check["kind"] == "suite" for check in job):
+        import pytest  # type: ignore[import-not-found,unused-ignore] # noqa: F401
+    out.write(json.dumps([supervised(check, out.fileno()) for check in job]).encode())
+    out.close()
+
+
+def let_others_look(allowed: int) -> None:
+    """Whether processes of the same user may open this one's files and memory: the one that supervises keeps them."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(4, allowed, 0, 0, 0)  # PR_SET_DUMPABLE
+
+
+def supervised(check: dict[str, Any], out: int) -> dict[str, Any]:
+    """What a check's own process, which does not get ``out``, reports; or how it ended without."""
+    word = os.urandom(16).hex().encode()
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(read)
+        os.close(out)
+        perform(check, word, write)
+    os.close(write)
+    heard, status = listen(read, child, word, time.monotonic() + check["seconds"])
+    os.close(read)
+    if status is None:
+        stop(child)
+    if heard is not None:
+        try:
+            return dict(json.loads(heard))
+        except (TypeError, ValueError):
+            return {"error": "forged", "detail": "what it reported cannot be read"}
+    if status is None:
+        return {"error": "timeout", "detail": f"no answer within {check['seconds']:g} seconds"}
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return {"error": "oom" if number == signal.SIGKILL else "crash", "detail": f"ended by signal {number}"}
+    return {"error": "exit", "detail": f"the process ended by itself with code {os.WEXITSTATUS(status)}"}
+
+
+def listen(read: int, child: int, word: bytes, until: float) -> tuple[bytes | None, int | None]:
+    """What stands behind the word, once a whole line of it has come; and how the child ended, if it did."""
+    heard, status = b"", None
+    while True:
+        ready, _, _ = select.select([read], [], [], 0 if status is not None else min(0.05, max(0.0, until - now())))
+        piece = os.read(read, 65536) if ready else b""
+        heard += piece
+        begin = heard.find(word)
+        if begin >= 0 and heard.find(b"\n", begin) >= 0:
+            return heard[begin + len(word) : heard.find(b"\n", begin)], status
+        if len(heard) > REPORT or (status is not None and not piece) or now() >= until:
+            return None, status
+        if not piece:
+            ended, code = os.waitpid(child, os.WNOHANG)
+            status = code if ended else None
+
+
+def now() -> float:
+    """Seconds that only grow."""
+    return time.monotonic()
+
+
+def stop(child: int) -> None:
+    """End a check's process and its group; what left the group ends with the sandbox."""
+    for victim in (-child, child):
+        with suppress(OSError):
+            os.kill(victim, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def perform(check: dict[str, Any], word: bytes, pipe: int) -> None:
+    """Be the process of one check; never returns."""
+    try:
+        os.setsid()
+        spare_the_others()
+        sys.path[:] = [WORK, *(path for path in sys.path if path not in (HERE, "", WORK))]
+        sys.argv[:] = [""]
+        sys.dont_write_bytecode = True
+        report = KINDS[check["kind"]](check)
+    except BaseException as error:
+        report = failed(error)
+    line = word + _dumps(report).encode() + b"\n"
+    while line:
+        line = line[_write(pipe, line) :]
+    _exit(0)
+
+
+def spare_the_others() -> None:
+    """If memory runs out, this process goes first, and not the one that supervises it."""
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+
+
+def failed(error: BaseException) -> dict[str, Any]:
+    """An exception as a report."""
+    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    kept = [line for line in lines if HERE not in line]
+    return {"error": "exception", "type": type(error).__name__, "detail": "".join(kept)[-DETAIL:]}
+
+
+def namespace_of(name: str) -> dict[str, Any]:
+    """The names of a module, freshly imported; none without a name."""
+    if not name:
+        return {"__name__": "check"}
+    __import__(name)
+    return dict(vars(sys.modules[name]))
+
+
+def values(check: dict[str, Any]) -> dict[str, Any]:
+    """The canonical text of each expression's value, or of what it raised."""
+    names = namespace_of(check["module"])
+    return {"values": [worth(source, dict(names)) for source in check["sources"]]}
+
+
+def worth(source: str, names: dict[str, Any]) -> str:
+    """What one expression is worth, as it leaves the sandbox."""
+    try:
+        return str(canonical.shortened(canonical.encode(evaluated(source, names))))
+    except canonical.Unplain as error:
+        return _dumps(["unplain", str(error)])
+    except BaseException as error:
+        return str(canonical.encode_error(error))
+
+
+def evaluated(source: str, names: dict[str, Any]) -> object:
+    """Run statements; the value of the last, which is an expression."""
+    tree = ast.parse(source)
+    last = ast.Expression(tree.body.pop().value)  # type: ignore[attr-defined]
+    exec(compile(tree, "<check>", "exec"), names)
+    return eval(compile(last, "<check>", "eval"), names)
+
+
+def tests(check: dict[str, Any]) -> dict[str, Any]:
+    """Whether each named test passed."""
+    import unittest
+
+    before = dict(vars(unittest.TestCase))
+    passed = []
+    for name in check["tests"]:
+        path, *rest = name.split("::")
+        module = path[: -len(".py")].replace("/", ".")
+        __import__(module)
+        one_test(sys.modules[module], rest)
+        passed.append(name)
+    if any(before.get(name) is not value for name, value in vars(unittest.TestCase).items() if name != "__doc__"):
+        raise Tampered("unittest was changed")
+    return {"passed": passed}
+
+
+def one_test(module: ModuleType, names: list[str]) -> None:
+    """Run a function, or the method of a class; raises what it raises."""
+    import unittest
+
+    found = getattr(module, names[0])
+    if len(names) == 1:
+        found()
+        return
+    if not issubclass(found, unittest.TestCase):
+        getattr(found(), names[1])()
+        return
+    case = found(names[1])
+    found.setUpClass()
+    try:
+        case.setUp()
+        try:
+            getattr(case, names[1])()
+        finally:
+            case.tearDown()
+            case.doCleanups()
+    finally:
+        found.tearDownClass()
+
+
+def work(check: dict[str, Any]) -> dict[str, Any]:
+    """What each expression is worth, and how much work it took; the first is charged with the import."""
+    sys.path.insert(0, os.path.join(HERE, "woven"))
+    import turnwise_work_meter as meter  # type: ignore[import-not-found]  # lies beside the woven files
+
+    counter, counts, found = meter.WORK, [], []
+    names = namespace_of(check["module"])
+    for source in check["sources"]:
+        found.append(worth(source, dict(names)))
+        counts.append(counter[0])
+        counter[0] = 0
+    return {"values": found, "work": counts}
+
+
+def suite(check: dict[str, Any]) -> dict[str, Any]:
+    """How each test of some files ends under pytest."""
+    import pytest
+
+    for path, text in check["write"].items():
+        with open(os.path.join(WORK, path), "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+    recorder = Recorder()
+    options = ["-q", "-p", "no:cacheprovider", "--assert=plain", "-c", os.devnull, "--rootdir", WORK]
+    options += ["--exitfirst"] if check["first"] else []
+    pytest.main([*options, *(os.path.join(WORK, path) for path in check["files"])], plugins=[recorder])
+    return {"outcomes": recorder.outcomes}
+
+
+class Recorder:
+    """A plug-in of pytest that keeps how each test ended."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Keep what a test did, unless it went wrong before or after."""
+        if report.when == "call" or report.outcome != "passed":
+            self.outcomes[report.nodeid] = str(report.outcome)
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """Keep that a file could not be read."""
+        if report.failed:
+            self.outcomes[f"{report.nodeid} (collecting)"] = "failed"
+
+
+KINDS = {"values": values, "tests": tests, "work": work, "suite": suite}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+"""Ask a database, or change it, judged by rows."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ...tasks.code.sql.family import SQL
+from ...tasks.code.task import CodeTask
+from ...tasks.family import TaskFamily
+from .env import CodeEnv
+
+
+class CodeSqlEnv(CodeEnv):
+    """The questions of ``SQL``: queries by their rows on two databases, changes by all rows of all tables."""
+
+    family: ClassVar[TaskFamily[CodeTask] | None] = SQL
+    max_turns = 16

@@ -1,0 +1,16 @@
+"""Write a function or a small class from a description."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ...tasks.code.synthesis.family import SYNTHESIS
+from ...tasks.family import TaskFamily
+from .env import CodeEnv
+
+
+class CodeSynthesisEnv(CodeEnv):
+    """The programs of ``SYNTHESIS``: the file is judged by what it is worth on hidden inputs."""
+
+    family: ClassVar[TaskFamily[Any] | None] = SYNTHESIS
+    max_turns = 12

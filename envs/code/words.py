@@ -1,0 +1,93 @@
+"""What a code environment says: files with line numbers, output clipped in the middle, reports of tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from ...sandboxes.result import ExecResult, FileInfo, Status
+from ...tasks.code.trouble import Trouble, trouble_in
+from .grading import Graded
+
+LONGEST = 4000
+"""Characters of one answer to a call."""
+LISTED = 200
+"""Files of a listing."""
+FOUND = 50
+"""Lines that a search shows."""
+ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
+"""Where an object lies in memory, as its ``repr`` tells: another number in every process."""
+
+
+def clipped(text: str, limit: int = LONGEST) -> str:
+    """The beginning and the end of a text, and how much was left out between them."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+
+
+def numbered(text: str, first: int, count: int) -> str:
+    """Lines of a file with their numbers, and how many there are in all."""
+    lines = text.splitlines()
+    if not lines:
+        return "The file is empty."
+    if first > len(lines):
+        return f"The file has {len(lines)} lines; line {first} is not one of them."
+    chosen = lines[first - 1 : first - 1 + count]
+    shown = "\n".join(f"{number:>5}  {line}" for number, line in enumerate(chosen, first))
+    last = first - 1 + len(chosen)
+    more = f"\n[lines {first} to {last} of {len(lines)}]" if len(chosen) < len(lines) else ""
+    return clipped(shown) + more
+
+
+def listing(files: Sequence[FileInfo]) -> str:
+    """Files with their sizes, directories with a stroke."""
+    lines = [f"{info.path}/" if info.kind == "directory" else _listed(info) for info in files[:LISTED]]
+    if len(files) > LISTED:
+        lines.append(f"[… {len(files) - LISTED} more …]")
+    return "\n".join(lines) or "There are no files."
+
+
+def _listed(info: FileInfo) -> str:
+    return f"{info.path}  {info.size} bytes" if info.kind == "file" else f"{info.path}  ({info.kind})"
+
+
+def matches(found: Iterable[tuple[str, int, str]]) -> str:
+    """Lines in which a text was found, by file and number."""
+    lines = [f"{path}:{number}: {line.strip()[:160]}" for path, number, line in found]
+    more = [f"[… {len(lines) - FOUND} more …]"] if len(lines) > FOUND else []
+    return "\n".join([*lines[:FOUND], *more]) or "It is found nowhere."
+
+
+def outcome(result: ExecResult, seconds: float) -> str:
+    """What a command wrote, and how it ended within the ``seconds`` that it had."""
+    ending = {
+        Status.TIMEOUT: f"Stopped: it did not end within {seconds:g} seconds.",
+        Status.OOM: "Stopped: it needed more memory than there is.",
+        Status.SIGNALED: f"Ended by signal {result.signal}.",
+        Status.EXITED: f"Exit code {result.exit_code}.",
+    }[result.status]
+    parts = [part for part in (result.stdout.text.rstrip("\n"), result.stderr.text.rstrip("\n")) if part]
+    return "\n".join([ADDRESS.sub("0x…", clipped("\n".join(parts))), ending] if parts else [ending])
+
+
+def trouble_with(result: ExecResult) -> Trouble | None:
+    """The class of what went wrong with a command; ``None`` if nothing did."""
+    if result.ok:
+        return None
+    special = {Status.TIMEOUT: Trouble.TIMEOUT, Status.OOM: Trouble.OOM, Status.SIGNALED: Trouble.CRASH}
+    return special.get(result.status) or trouble_in(result.stderr.text) or Trouble.OTHER
+
+
+def report(results: Sequence[Graded]) -> str:
+    """What came of the visible checks."""
+    if not results:
+        return "There are no visible tests."
+    good = sum(result.passed for result in results)
+    lines = [f"{good} of {len(results)} tests pass."]
+    for result in results:
+        if not result.passed:
+            why = f" {clipped(result.detail.strip(), 600)}" if result.detail else ""
+            lines.append(f"{result.name} fails ({result.trouble}).{why}")
+    return clipped("\n".join(lines))

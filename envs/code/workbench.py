@@ -1,0 +1,129 @@
+"""The tools with which an agent works on the files of a sandbox."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pydantic
+
+from ...errors import ToolError
+from ...sandboxes.result import ExecResult
+from ...tasks.code.patch import patched, replaced
+from ...tasks.code.trouble import Trouble
+from ..toolenv import ToolEnv
+from ..tools import tool
+from .room import Room
+from .words import listing, matches, numbered, outcome, trouble_with
+from .workspace import workspace_of
+
+Line = Annotated[int, pydantic.Field(ge=1)]
+READ = 1024 * 1024
+"""Bytes of the largest file that is read or patched."""
+
+
+class Workbench(ToolEnv):
+    """Tools on the files of ``self.room``: reading, searching, writing, patching, and running commands or Python."""
+
+    room: Room
+    seconds: float
+    """That a command has."""
+    troubles: list[Trouble]
+    """What went wrong in the present action."""
+
+    @tool
+    async def read(self, path: str, first_line: Line = 1, lines: Line = 200) -> str:
+        """Read lines of a file; they come with their numbers.
+
+        Args:
+            path: relative to the workspace.
+            first_line: where to begin.
+            lines: how many at most.
+        """
+        return numbered(await self._text_of(path), first_line, lines)
+
+    @tool(name="list")
+    async def list_files(self, path: str = ".") -> str:
+        """List all files below a directory, with their sizes.
+
+        Args:
+            path: relative to the workspace.
+        """
+        return listing(await (await self.room.sandbox()).list_files(path))
+
+    @tool
+    async def search(self, text: str) -> str:
+        """Find the lines of all files that contain a text, exactly as it is given.
+
+        Args:
+            text: what to look for; no pattern.
+        """
+        if not text or "\n" in text:
+            raise ToolError("search for a piece of one line")
+        entries = workspace_of(await self.room.look()).entries
+        return matches(
+            (path, number, line)
+            for path, entry in sorted(entries.items())
+            if entry.kind == "file"
+            for number, line in enumerate(entry.content.decode("utf-8", "replace").splitlines(), 1)
+            if text in line
+        )
+
+    @tool
+    async def write(self, path: str, content: str) -> str:
+        """Write a whole file; one that is there is replaced.
+
+        Args:
+            path: relative to the workspace.
+            content: all of the file.
+        """
+        data = content.encode("utf-8", "replace")
+        await (await self.room.sandbox()).write_files({path: data})
+        return f"Wrote {len(data)} bytes to {path[:200]}."
+
+    @tool
+    async def patch(self, path: str, diff: str = "", old: str = "", new: str = "") -> str:
+        """Change a file: by a unified diff, or by one passage and what shall stand there instead.
+
+        Args:
+            path: relative to the workspace.
+            diff: passages, each after a line such as "@@ -3,7 +3,8 @@", of lines that begin with " ", "-" or "+".
+            old: the passage to replace; it must stand in the file once.
+            new: what shall stand there.
+        """
+        if bool(diff) == bool(old):
+            raise ToolError("give a diff, or else old and new")
+        before = await self._text_of(path)
+        after = patched(before, diff) if diff else replaced(before, old, new)
+        await (await self.room.sandbox()).write_files({path: after.encode("utf-8", "replace")})
+        return f"Changed {path}: it has {len(after.splitlines())} lines now."
+
+    @tool
+    async def run(self, command: str) -> str:
+        """Run a command of the shell in the workspace.
+
+        Args:
+            command: for /bin/sh; nothing that it starts outlives it.
+        """
+        if "\0" in command:
+            raise ToolError("a command cannot hold a NUL character")
+        done = await (await self.room.sandbox()).exec(command, timeout=self.seconds)
+        return self._came_of(done)
+
+    @tool
+    async def python(self, code: str) -> str:
+        """Run Python in a session that keeps its variables; the value of a last expression is shown.
+
+        Args:
+            code: statements.
+        """
+        done = await (await self.room.session()).run(code, timeout=self.seconds)
+        return self._came_of(done)
+
+    async def _text_of(self, path: str) -> str:
+        content = await (await self.room.sandbox()).read_file(path, limit=READ)
+        return content.decode("utf-8", "replace")
+
+    def _came_of(self, done: ExecResult) -> str:
+        trouble = trouble_with(done)
+        self.troubles += [trouble] if trouble is not None else []
+        return outcome(done, self.seconds)

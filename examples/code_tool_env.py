@@ -1,0 +1,28 @@
+"""A tool environment whose agent may compute: ``CodeTool`` adds a Python tool that runs in a sandbox."""
+
+import turnwise as tw
+from turnwise.envs.code.tool import CodeTool
+
+
+class BigProduct(CodeTool):
+    """Multiply two numbers that are too large to multiply in one's head."""
+
+    def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+        self.factors, self.given = (rng.randrange(10**20, 10**21), rng.randrange(10**20, 10**21)), None
+        return f"What is {self.factors[0]} times {self.factors[1]}?"
+
+    @tw.tool(ends=True)
+    def answer(self, digits: str) -> None:
+        """Give the answer; the episode ends."""
+        self.given = digits
+
+    def judge(self) -> tw.Score:
+        return tw.Score(success=self.given == str(self.factors[0] * self.factors[1]))
+
+    def oracle(self) -> tw.ToolCall:
+        if self.room.digest is None:  # nothing has been run
+            return tw.ToolCall("python", {"code": f"print({self.factors[0]} * {self.factors[1]})"})
+        return tw.ToolCall("answer", {"digits": str(self.factors[0] * self.factors[1])})
+
+
+tw.register("demo/BigProduct-v0", BigProduct)

@@ -1,0 +1,42 @@
+"""A model learns to write programs: filtered cloning, then LOOP, every answer run in a sandbox.
+
+    python examples/code_training.py                 a quarter of an hour on two cores
+    python examples/code_training.py --short         two steps of each, to see that it runs
+
+The same as ``turnwise train bc --config bc-code`` and ``turnwise train loop --config loop-code``.
+"""
+
+import argparse
+from pathlib import Path
+
+from turnwise.config import load_config
+from turnwise.trainers.behaviour_cloning import CloningConfig
+from turnwise.trainers.behaviour_cloning import train as clone
+from turnwise.trainers.loop import LoopConfig
+from turnwise.trainers.loop import train as loop
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+SHORT = {
+    "bc": ("steps=2", "demonstrations.count=12", "batch=4"),
+    "loop": ("steps=2", "tasks=2", "k=2", "minibatch=4", "eval.episodes=2", "eval.every=2"),
+}
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("--short", action="store_true", help="a few steps")
+    words.add_argument("--sandbox", help="bubblewrap or docker; what works here, if not said")
+    words.add_argument("--out", default="runs/code", help="where to")
+    said = words.parse_args()
+    more = [f"episodes.env_kwargs.sandbox={said.sandbox}"] if said.sandbox else []
+
+    def settings(word: str) -> list[str]:
+        return [f"out={said.out}/{word}", *more, *(SHORT[word] if said.short else ())]
+
+    clone(load_config(CloningConfig, CONFIGS / "bc-code.toml", settings("bc")))
+    start = f"model={said.out}/bc/model"
+    loop(load_config(LoopConfig, CONFIGS / "loop-code.toml", [start, *settings("loop")]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""``bubblewrap``: sandboxes made of namespaces, a filter of system calls and control groups, in a few milliseconds."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import tempfile
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from ...errors import SandboxError, SandboxUnavailableError
+from ..backend import Capabilities, Reaped
+from ..portal import aside, through
+from ..runner.backend import RunnerBackend
+from ..runner.launch import command
+from ..runner.processes import kill_until_none, this_process
+from ..runner.trees import left_behind, remove_tree
+from ..spec import SandboxSpec
+from . import seccomp
+from .arguments import arguments
+from .berth import Berth, make_berth, remove_berth
+from .cell import BubblewrapCell
+from .cgroups import Cgroups, here
+from .promises import notes, promises, unavailable
+from .rootfs import RUNNER, prepare, root_of
+from .uids import Uids
+
+NUMBERS = count(1)
+SPARE = 2
+"""Berths that are kept ready."""
+
+
+class BubblewrapBackend(RunnerBackend):
+    """Makes sandboxes with the system's ``bwrap``. They share the kernel of this machine, and nothing else of it but
+    its programs, which they can read.
+    """
+
+    name = "bubblewrap"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: Capabilities | None = None
+        self.cgroups = Cgroups(0, {}, "they were not looked for")
+        self._uids, self._probing = Uids(), asyncio.Lock()
+        self._prepared: Path | None = None
+        self._berths: list[asyncio.Task[Berth]] = []
+
+    async def probe(self) -> Capabilities:
+        if self._found is None:
+            return await through(self._probe())
+        return self._found
+
+    async def _probe(self) -> Capabilities:
+        async with self._probing:
+            found = self._found = self._found or await self._try()
+            return found
+
+    async def _try(self) -> Capabilities:
+        """Make one, run something in it, and end it."""
+        missing = [tool for tool in ("bwrap", *(["setpriv"] if os.getuid() == 0 else [])) if not shutil.which(tool)]
+        if missing or platform.machine() not in seccomp.AUDIT:
+            return unavailable(self.name, missing, "")
+        await self._reap()
+        try:
+            made = await self.begun(await self.make_cell(SandboxSpec()), SandboxSpec())
+            try:
+                tried = await made.exec(["/bin/sh", "-c", "echo works"])
+            finally:
+                await made.destroy()
+        except (SandboxError, SandboxUnavailableError, OSError) as error:
+            return unavailable(self.name, [], str(error))
+        if tried.stdout.text != "works\n":
+            return unavailable(self.name, [], f"a trial said {tried.stdout.text!r} {tried.stderr.text!r}")
+        why = f"bwrap in {shutil.which('bwrap')}, {self.cgroups.why}"
+        return Capabilities(self.name, True, True, why, promises(self.cgroups), notes(self.cgroups))
+
+    def _ready(self) -> Path:
+        """The folder of what every sandbox reads."""
+        if self._prepared is None:
+            self._prepared = Path(tempfile.gettempdir()) / f"turnwise-{this_process()}-runner-{next(NUMBERS):06d}"
+            self._prepared.mkdir(mode=0o700)
+            prepare(self._prepared)
+        return self._prepared
+
+    async def make_cell(self, spec: SandboxSpec) -> BubblewrapCell:
+        root = root_of(spec, self._ready())
+        berth = await self._take()
+        try:
+            if berth.group is not None:
+                berth.group.limit(spec.limits)
+            berth.depart(seccomp.program(), arguments(spec, root), command(root.python, RUNNER))
+        except BaseException:
+            await remove_berth(berth, self._uids)
+            raise
+        finally:
+            self._berths += [asyncio.ensure_future(self._berth()) for _ in range(SPARE - len(self._berths))]
+        return BubblewrapCell(berth, self._uids)
+
+    async def _take(self) -> Berth:
+        """A berth that is ready, or about to be."""
+        making = self._berths.pop(0) if self._berths else asyncio.ensure_future(self._berth())
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            self._berths.append(making)  # for the next
+            raise
+
+    async def _berth(self) -> Berth:
+        name = f"turnwise-{this_process()}-{next(NUMBERS):06d}"
+        return await make_berth(name, self.cgroups, self._uids)
+
+    async def reap(self) -> Reaped:
+        return await through(self._reap())
+
+    async def _reap(self) -> Reaped:
+        self.cgroups = here()
+        groups = processes = folders = 0
+        for group in self.cgroups.left():
+            processes += await kill_until_none(group.members)
+            group.remove()
+            groups += 1
+        self._uids.reap()
+        for folder in left_behind(Path(tempfile.gettempdir()), "runner"):
+            await aside(partial(remove_tree, folder))
+            folders += 1
+        return Reaped(groups, processes, folders)
+
+    async def close(self) -> None:
+        await super().close()
+        await through(self._close())
+
+    async def _close(self) -> None:
+        berths, self._berths = self._berths, []
+        for made in await asyncio.gather(*berths, return_exceptions=True):
+            if isinstance(made, Berth):
+                await remove_berth(made, self._uids)
+        prepared, self._prepared, self._found = self._prepared, None, None
+        if prepared is not None:
+            await aside(partial(remove_tree, prepared))

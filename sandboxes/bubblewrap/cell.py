@@ -1,0 +1,61 @@
+"""``BubblewrapCell``: the runner in namespaces of its own, with its limits held by a control group."""
+
+from __future__ import annotations
+
+import time
+from asyncio import StreamReader, StreamWriter
+
+from ..result import Stats
+from ..runner.processes import descendants, kill_until_none
+from ..usage import Usage
+from .berth import Berth, give_back
+from .uids import Uids
+
+
+class BubblewrapCell:
+    """A berth whose shell has become bubblewrap.
+
+    Args:
+        berth: where it is.
+        uids: who gave it its user number.
+    """
+
+    def __init__(self, berth: Berth, uids: Uids) -> None:
+        self.id, self._berth, self._uids = berth.name, berth, uids
+        self._child, self._group = berth.child, berth.group
+        self.reader: StreamReader = berth.child.reader
+        self.writer: StreamWriter = berth.child.writer
+        self._began, self._ended, self._last = time.monotonic(), False, Usage({}).stats(0.0)
+
+    async def kill(self) -> None:
+        """Kill by control group until it is empty: bubblewrap's own death can leave what it has started (#633)."""
+        if self._ended:
+            return
+        self._last, self._ended = self._read(), True
+        self.writer.close()  # should the runner only just be starting, it ends by itself
+        if self._group is None:
+            await kill_until_none(lambda: descendants(self._child.pid))
+        else:
+            await kill_until_none(self._group.members)
+        if self._child.process.poll() is None:
+            self._child.process.kill()
+        await self._child.gone()
+        await give_back(self._group, self._uids, self._berth.uid)
+        self._child.let_go()
+
+    async def stats(self) -> Stats:
+        """What the control group counts."""
+        return self._last if self._ended else self._read()
+
+    def _read(self) -> Stats:
+        usage = self._group.usage() if self._group else Usage({})
+        return usage.stats(time.monotonic() - self._began)
+
+    async def died(self) -> str:
+        """Why the runner has ended, seen from outside."""
+        if self._ended:
+            return "it was destroyed"
+        code, said = await self._child.gone(), self._child.said()
+        if self._read().oom_kills:
+            return "the kernel killed it for memory"
+        return said or f"the runner ended with {code}"

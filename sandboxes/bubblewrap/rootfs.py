@@ -1,0 +1,128 @@
+"""What a sandbox sees as its file system: this machine's own programs, or an image's, read-only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import SandboxUnavailableError
+from ..runner.launch import PROGRAM
+from ..spec import SandboxSpec
+
+RUNNER = "/run/turnwise"
+"""Where the runner lies inside."""
+ETC = Path("/etc")
+MADE_ANEW = ("dev", "proc", "sys", "tmp", "run")
+"""Folders of an image that a sandbox has of its own."""
+OF_THE_SYSTEM = ("ld.so.cache", "localtime")
+"""Settings of this machine that its programs need, in ``/etc``."""
+PYTHONS = ("usr/bin/python3", "usr/local/bin/python3", "bin/python3")
+USER = 1000
+"""The number that the sandbox's user has inside."""
+EMPTY = "empty"
+"""A folder with nothing in it, which covers what shall not be seen."""
+ACCOUNTS = {
+    "passwd": f"root:x:0:0:root:/:/bin/sh\nsandbox:x:{USER}:{USER}:sandbox:/:/bin/sh\n",
+    "group": f"root:x:0:\nsandbox:x:{USER}:\n",
+    "hosts": "127.0.0.1 localhost\n::1 localhost\n",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The file system of a sandbox without what is its own.
+
+    Args:
+        python: the interpreter for the runner, as it is called inside.
+        arguments: of bubblewrap.
+    """
+
+    python: str
+    arguments: tuple[str, ...]
+
+
+def prepare(folder: Path) -> None:
+    """Put what every sandbox reads into a folder: the runner, compiled for this machine's Python, and some settings.
+
+    They are few folders, for each that is shown inside takes its time to be mounted.
+    """
+    runner, settings = folder / RUNNER.strip("/") / PROGRAM.name, folder / "etc"
+    shutil.copytree(PROGRAM, runner, ignore=shutil.ignore_patterns("__pycache__"))
+    settings.mkdir()
+    (folder / EMPTY).mkdir()
+    for name, text in ACCOUNTS.items():
+        (settings / name).write_text(text)
+    for name in OF_THE_SYSTEM:
+        if (ETC / name).is_file():
+            shutil.copyfile(ETC / name, settings / name)
+    if (ETC / "alternatives").is_dir():
+        shutil.copytree(ETC / "alternatives", settings / "alternatives", symlinks=True)
+    compiling = [python_here()[0], "-I", "-S", "-m", "compileall", "-q", str(runner)]
+    subprocess.run(compiling, check=False, capture_output=True)  # without, everything works and starts later
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def python_here() -> tuple[str, tuple[str, ...]]:
+    """This machine's interpreter for the runner, and what must be seen of it beside ``/usr``."""
+    found = next((f"/{path}" for path in PYTHONS if os.path.realpath(f"/{path}").startswith("/usr/")), None)
+    if found is not None:
+        return found, ()
+    return os.path.realpath(sys.executable), (os.path.realpath(sys.base_prefix),)
+
+
+def packages_in(*prefixes: Path) -> list[Path]:
+    """The folders of installed packages below some prefixes: sandboxes have the standard library alone, and not, say,
+    the package whose tests they are to make pass again.
+    """
+    return [path for prefix in prefixes for path in sorted(prefix.glob("lib/python3*/*-packages")) if path.is_dir()]
+
+
+def root_of(spec: SandboxSpec, prepared: Path) -> Root:
+    """The file system that a spec asks for.
+
+    Raises:
+        SandboxUnavailableError: its image is no folder with a Python in it, or one of its mounts is not there.
+    """
+    if spec.image is None:
+        python, shown = python_here()
+        arguments = [*_links_and_binds(Path("/"), ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"))]
+        for path in shown:
+            arguments += ["--ro-bind", path, path]
+        for hidden in packages_in(Path("/usr"), Path("/usr/local"), *map(Path, shown)):
+            arguments += ["--ro-bind", str(prepared / EMPTY), str(hidden)]
+        arguments += ["--ro-bind", str(prepared / "etc"), "/etc"]
+    else:
+        image = Path(spec.image)
+        found = next((path for path in PYTHONS if os.path.lexists(image / path)), None)
+        if not image.is_absolute() or found is None:
+            raise SandboxUnavailableError(
+                f"image {spec.image!r} must be the absolute path of a folder that holds the root of a file system "
+                "with python3 in its /usr/bin: the runner needs it"
+            )
+        own = (*MADE_ANEW, spec.workdir.strip("/"))
+        arguments = _links_and_binds(image, tuple(sorted(name for name in os.listdir(image) if name not in own)))
+        python = f"/{found}"
+    for mount in spec.mounts:
+        if not mount.source.exists():
+            raise SandboxUnavailableError(f"there is no {mount.source} to mount at {mount.target}")
+        arguments += ["--ro-bind", str(mount.source), str(mount.target)]
+    arguments += ["--ro-bind", str(prepared / "run"), "/run"]
+    return Root(python, tuple(arguments))
+
+
+def _links_and_binds(root: Path, names: tuple[str, ...]) -> list[str]:
+    """Entries of a root as they are there: links as links, and all else to be read."""
+    arguments = list[str]()
+    for name in names:
+        path = root / name
+        if path.is_symlink():
+            arguments += ["--symlink", str(path.readlink()), f"/{name}"]
+        elif path.exists():
+            arguments += ["--ro-bind", str(path), f"/{name}"]
+    return arguments

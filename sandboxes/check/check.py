@@ -1,0 +1,176 @@
+"""The check suite: every case tried on one backend, each with a verdict and the evidence for it.
+
+>>> import asyncio
+>>> from turnwise.sandboxes.check.check import check
+>>> from turnwise.sandboxes.named import backend_named
+>>> print(asyncio.run(check(backend_named("bubblewrap"))))   # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import time
+import traceback
+from collections.abc import Callable, Collection
+
+from ...errors import SandboxUnavailableError, UsageError
+from ..backend import Backend, Enforcement
+from .case import Case
+from .contract.commands import COMMAND_CASES
+from .contract.files import FILE_CASES
+from .contract.life import LIFE_CASES
+from .contract.outputs import OUTPUT_CASES
+from .contract.sessions import SESSION_CASES
+from .contract.snapshots import SNAPSHOT_CASES
+from .findings import Failed, NotApplicable
+from .host import Host
+from .hostile.files import HOSTILE_FILE_CASES
+from .hostile.grading import GRADING_CASES
+from .hostile.kernel import KERNEL_CASES
+from .hostile.neighbours import NEIGHBOUR_CASES
+from .hostile.network import NETWORK_CASES
+from .hostile.outputs import HOSTILE_OUTPUT_CASES
+from .hostile.owners import OWNER_CASES
+from .hostile.processes import PROCESS_CASES
+from .hostile.resources import RESOURCE_CASES
+from .hostile.secrets import SECRET_CASES
+from .lab import Lab, held_as, works
+from .report import Outcome, Report, Verdict
+
+CASES: tuple[Case, ...] = tuple(
+    sorted(
+        (
+            *RESOURCE_CASES,
+            *PROCESS_CASES,
+            *HOSTILE_OUTPUT_CASES,
+            *HOSTILE_FILE_CASES,
+            *SECRET_CASES,
+            *NETWORK_CASES,
+            *KERNEL_CASES,
+            *GRADING_CASES,
+            *NEIGHBOUR_CASES,
+            *OWNER_CASES,
+            *COMMAND_CASES,
+            *OUTPUT_CASES,
+            *FILE_CASES,
+            *SESSION_CASES,
+            *SNAPSHOT_CASES,
+            *LIFE_CASES,
+        ),
+        key=lambda case: case.number,
+    )
+)
+"""Every case. Numbers up to 46 are hostile code; from 101 on, what the contract says."""
+
+
+async def check(
+    backend: Backend,
+    *,
+    cases: Collection[int | str] = (),
+    kills: int = 5,
+    on_verdict: Callable[[Verdict], None] | None = None,
+) -> Report:
+    """Try every case on a backend. After each, the host must be as it was, and the next sandbox must work.
+
+    The contract's cases come first: where commands do not run as they should, nothing else can be told. What shares the
+    host's processes or mounts fails the hostile cases without their being tried: some of them kill all they can reach.
+
+    Args:
+        backend: what is checked; it is not closed.
+        cases: only these, by number or name.
+        kills: how often the cases that kill the owner of sandboxes do so.
+        on_verdict: called after each case, for a progress display.
+
+    Raises:
+        UsageError: there is no such case.
+        SandboxUnavailableError: the backend does not work on this machine.
+    """
+    chosen = chosen_cases(cases)
+    host = Host()
+    try:
+        found = await backend.probe()
+        if not found.available:
+            raise SandboxUnavailableError(f"{found.backend} cannot be checked here: {found.why}")
+        lab = Lab(backend, found, host, kills)
+        verdicts = []
+        for case in sorted(chosen, key=lambda case: case.confines):
+            verdicts.append(await tried(case, lab))
+            if on_verdict is not None:
+                on_verdict(verdicts[-1])
+        return Report(found, tuple(verdicts))
+    finally:
+        host.close()
+
+
+def chosen_cases(wanted: Collection[int | str]) -> tuple[Case, ...]:
+    """The cases of these numbers or names; all if there are none.
+
+    Raises:
+        UsageError: there is no such case.
+    """
+    by_word = {word: case for case in CASES for word in (str(case.number), case.name)}
+    for word in map(str, wanted):
+        if word not in by_word:
+            near = difflib.get_close_matches(word, by_word, n=1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise UsageError(f"there is no case {word!r}: cases are 1 to 46 and from 101 on, or names{meant}")
+    return tuple(dict.fromkeys(by_word[str(word)] for word in wanted)) if wanted else CASES
+
+
+async def tried(case: Case, lab: Lab) -> Verdict:
+    """The verdict on one case."""
+    began = time.perf_counter()
+    outcome, evidence = await _outcome(case, lab)
+    return Verdict(case.number, case.name, case.about, outcome, evidence, time.perf_counter() - began)
+
+
+async def _outcome(case: Case, lab: Lab) -> tuple[Outcome, str]:
+    if case.confines and not lab.found.confines:
+        return Outcome.NOT_APPLICABLE, f"not promised: {lab.found.backend} confines nothing"
+    for limit in case.needs:
+        if limit in lab.absent:
+            return Outcome.NOT_APPLICABLE, f"declared absent: {limit}: {lab.absent[limit]}"
+    outcome, evidence = await _attempted(case, lab)
+    found = [*await _cleared(lab), *lab.host.harmed()]
+    try:
+        await works(await lab.create())
+    except Exception as error:
+        found.append(f"the next sandbox does not work: {_words(error)}")
+    found += await _cleared(lab)
+    if not found:
+        return outcome, evidence
+    afterwards = f"afterwards {'; '.join(found[:4])}" + (f" and {len(found) - 4} more" if len(found) > 4 else "")
+    return Outcome.FAILED, afterwards if outcome is Outcome.PASSED else f"{evidence}; {afterwards}"
+
+
+async def _attempted(case: Case, lab: Lab) -> tuple[Outcome, str]:
+    try:
+        if case.confines and (shared := await lab.outside()):
+            return Outcome.FAILED, shared
+        return Outcome.PASSED, await asyncio.wait_for(case.attempt(lab), case.seconds)
+    except NotApplicable as error:
+        return Outcome.NOT_APPLICABLE, str(error)
+    except TimeoutError:
+        return Outcome.FAILED, f"it has not ended within {case.seconds:g} s"
+    except Exception as error:
+        best = [limit for limit in case.needs if held_as(lab.found, limit) is Enforcement.BEST_EFFORT]
+        if best and isinstance(error, Failed):
+            held = lab.found.limits[best[0]]
+            return Outcome.NOT_APPLICABLE, f"declared best effort: {best[0]}: {held.how}; here: {error}"
+        return Outcome.FAILED, _words(error)
+
+
+async def _cleared(lab: Lab) -> list[str]:
+    try:
+        return [f"left over: {each}" for each in await asyncio.wait_for(lab.clear(), 30.0)]
+    except Exception as error:
+        lab.made.clear()
+        return [f"sandboxes could not be destroyed: {_words(error)}"]
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, Failed):
+        return str(error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} (at {last.filename}:{last.lineno} in {last.name})"

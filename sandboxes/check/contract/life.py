@@ -1,0 +1,171 @@
+"""What making, keeping and destroying sandboxes promises."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+
+from ....errors import SandboxError
+from ...spec import Limit
+from ..case import Case
+from ..findings import Failed, expect
+from ..lab import Lab, refused, soon, works
+
+
+async def every_sandbox_is_new(lab: Lab) -> str:
+    """A sandbox begins with the files that were given and no others, under a name of its own."""
+    names = set()
+    for _ in range(3):
+        async with lab.sandbox(files={"given": b"1"}) as sandbox:
+            found = [entry.path for entry in await sandbox.list_files()]
+            expect(found == ["given"], f"a new sandbox holds {found}")
+            await sandbox.exec("echo used > given; echo used > new")
+            names.add(sandbox.id)
+    expect(len(names) == 3, "two sandboxes have the same name")
+    return "three, one after the other: none saw what the one before had written"
+
+
+async def destroying_ends_everything(lab: Lab) -> str:
+    """Destroying ends what runs, can be done twice, and then nothing can be done; who waits is told of the sandbox."""
+    sandbox = await lab.create()
+    shell = await sandbox.session()
+    running = asyncio.create_task(sandbox.exec("sleep 68", timeout=60.0))
+    await asyncio.sleep(0.3)
+    expect(sandbox.alive, "a sandbox that runs something is not alive")
+    _, seconds = await soon(sandbox.destroy(), "destroying a sandbox")
+    await soon(sandbox.destroy(), "destroying it once more")
+    expect(not sandbox.alive, "a destroyed sandbox is alive")
+    await is_sandbox_error(running, "a command during which the sandbox was destroyed")
+    await is_sandbox_error(sandbox.exec("true"), "a command in a destroyed sandbox")
+    await is_sandbox_error(sandbox.read_file("x"), "reading a file of a destroyed sandbox")
+    await is_sandbox_error(sandbox.snapshot(), "a snapshot of a destroyed sandbox")
+    expect(not shell.alive, "a session of a destroyed sandbox is alive")
+    return f"{1000 * seconds:.0f} ms with a command and a session in it; the command and what came later are refused"
+
+
+async def is_sandbox_error(work: object, what: str) -> None:
+    """See that something fails as a sandbox does, in time.
+
+    Raises:
+        Failed: it does not.
+    """
+    try:
+        result, _ = await soon(work, what)
+    except SandboxError:
+        return
+    except Failed:
+        raise
+    except Exception as error:
+        raise Failed(f"{what} is {type(error).__name__}, not SandboxError: {error}") from error
+    raise Failed(f"{what} gave {str(result)[:100]}, and should be SandboxError")
+
+
+async def sandboxes_are_used_from_any_loop(lab: Lab) -> str:
+    """A sandbox made on one event loop is used and destroyed on others, also when its first loop is gone."""
+    sandbox = await asyncio.to_thread(lambda: asyncio.run(lab.create()))
+    await works(sandbox)
+
+    async def elsewhere() -> str:
+        shell = await sandbox.session()
+        return (await shell.run("echo there")).stdout.text
+
+    expect(await asyncio.to_thread(lambda: asyncio.run(elsewhere())) == "there\n", "a session fails on another loop")
+    await asyncio.to_thread(lambda: asyncio.run(sandbox.destroy()))
+    expect(not sandbox.alive, "it was not destroyed from another loop")
+    return "made, used and destroyed on three loops in three threads"
+
+
+async def lifetimes_end(lab: Lab) -> str:
+    """A sandbox is destroyed when its lifetime is over, whoever still holds it."""
+    sandbox = await lab.create(lab.spec(lifetime=1.0))
+    await works(sandbox)
+    await is_sandbox_error(sandbox.exec("sleep 4", timeout=15.0), "a command that outlives the sandbox")
+    expect(not sandbox.alive, "it is alive after its lifetime")
+    left = lab.host.remains([sandbox.id])
+    expect(not left, f"after its lifetime there is {'; '.join(left)}")
+    return "with a lifetime of 1 s a command of 4 s met its end, and nothing was left"
+
+
+async def use_is_measured(lab: Lab) -> str:
+    """Statistics are those of the sandbox: they grow with what it uses, and are known where they are limited."""
+    async with lab.sandbox() as sandbox:
+        before = await sandbox.stats()
+        await sandbox.exec("i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
+        shell = await sandbox.session()
+        await shell.run("sleep 69 & sleep 69 & sleep 69 & true")
+        after = await sandbox.stats()
+        expect(after.seconds > before.seconds, "its age does not grow")
+        for name in ("memory", "pids", "cpu_seconds", "oom_kills"):
+            first, second = getattr(before, name), getattr(after, name)
+            if name in ("memory", "pids") and Limit(name) not in lab.absent:
+                expect(second is not None, f"{name} is limited, but not known")
+            expect(second is None or second >= 0, f"{name} is {second}")
+            if name in ("pids", "cpu_seconds") and first is not None:
+                expect(second > first, f"{name} was {first}, and after more use is {second}")
+        grown = None if after.pids is None or before.pids is None else after.pids - before.pids
+        expect(grown is None or grown >= 3, f"three more processes are {grown} more")
+    memory = "unknown" if after.memory is None else f"{after.memory / 1e6:.1f} MB"
+    return f"{memory} of memory, {after.pids} processes, {after.cpu_seconds} processor seconds, {after.oom_kills} kills"
+
+
+async def many_are_made_at_once(lab: Lab) -> str:
+    """Sixteen sandboxes are made, used and destroyed at the same time, and this process keeps no file open for them."""
+
+    async def life(i: int) -> float:
+        began = time.perf_counter()
+        sandbox = await lab.create()
+        seconds = time.perf_counter() - began
+        got = (await sandbox.exec(f"echo {i}", timeout=60.0)).stdout.text
+        expect(got == f"{i}\n", f"sandbox {i} of 16 said {got!r}")
+        await sandbox.destroy()
+        return seconds
+
+    await life(0)
+    open_before = len(os.listdir("/proc/self/fd"))
+    seconds = await asyncio.gather(*map(life, range(16)))
+    open_after = await _least(open_before)
+    expect(open_after <= open_before + 8, f"{open_before} open files before, {open_after} after 16 sandboxes")
+    return f"slowest creation {1000 * max(seconds):.0f} ms; {open_before} open files before and {open_after} after"
+
+
+async def _least(wanted: int) -> int:
+    """Open files of this process, once no more than wanted or after some seconds."""
+    for _ in range(60):
+        if (count := len(os.listdir("/proc/self/fd"))) <= wanted:
+            break
+        await asyncio.sleep(0.05)
+    return count
+
+
+async def a_full_working_directory_is_refused(lab: Lab) -> str:
+    """Files that do not fit are refused at creation and later, and nothing is left of the failed sandbox."""
+    large = {"large": b"x" * (2 * lab.spec().limits.disk)}
+    await refused(lab.create(files=large), "files of twice the disk limit")
+    async with lab.sandbox() as sandbox:
+        await refused(sandbox.write_files(large), "writing twice the disk limit")
+        await works(sandbox)
+    return "twice the disk limit is refused as a file to begin with, and later"
+
+
+async def the_living_are_not_reaped(lab: Lab) -> str:
+    """Reaping removes nothing whose owner lives, and can be done at any time."""
+    async with lab.sandbox() as sandbox:
+        await lab.backend.reap()
+        await works(sandbox)
+        again = await lab.backend.reap()
+        expect(again.sandboxes == 0, f"reaping once more found {again.sandboxes} sandboxes: the first left them")
+    return "a sandbox in use went on working"
+
+
+LIFE_CASES = (
+    Case(161, every_sandbox_is_new),
+    Case(162, destroying_ends_everything),
+    Case(163, sandboxes_are_used_from_any_loop),
+    Case(164, lifetimes_end, needs=(Limit.LIFETIME,)),
+    Case(165, use_is_measured),
+    Case(166, many_are_made_at_once, seconds=120),
+    Case(167, a_full_working_directory_is_refused, needs=(Limit.DISK,)),
+    Case(168, the_living_are_not_reaped),
+)
+"""Cases about the life of sandboxes."""

@@ -1,0 +1,152 @@
+"""The process that owns sandboxes: killed, cancelled, its threads gone; and the one that asks for too much."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import secrets
+import signal
+import sys
+import threading
+from collections import Counter
+from typing import Any
+
+from ....errors import SandboxError, SandboxUnavailableError
+from ...backend import Reaped
+from ...sandbox import Sandbox
+from ...spec import Limit
+from ..address import address_of
+from ..case import Case, hostile
+from ..findings import Failed, expect
+from ..lab import Lab, held_as, soon, works
+
+
+async def owner_killed_at_the_start(lab: Lab) -> str:
+    """An owner that is killed while a sandbox starts leaves nothing that reaping does not remove."""
+    return await _killed(lab, "start", most=0.06)
+
+
+async def owner_killed_at_work(lab: Lab) -> str:
+    """An owner that is killed while it uses sandboxes leaves nothing that reaping does not remove."""
+    return await _killed(lab, "work", most=1.5)
+
+
+async def _killed(lab: Lab, does: str, most: float) -> str:
+    address, removed = address_of(lab.backend), Counter[str]()
+    for _ in range(lab.kills):
+        mark = f"mark-{secrets.token_hex(12)}"
+        spec = lab.spec(mark=mark, env={}).model_dump(mode="json")
+        names = await _owner({"backend": address, "spec": spec, "does": does}, random.uniform(0, most))
+        reaped: Reaped = (await soon(lab.backend.reap(), "reaping", 60.0))[0]
+        removed.update(sandboxes=reaped.sandboxes, processes=reaped.processes, directories=reaped.directories)
+        left = lab.host.remains([mark, *names])
+        expect(not left, f"after reaping there is left: {'; '.join(left[:5])}")
+    again = await lab.backend.reap()
+    expect(not any((again.sandboxes, again.directories)), f"reaping again still finds something: {again}")
+    told = ", ".join(f"{number} {what}" for what, number in removed.items())
+    return f"{lab.kills} kills at random moments; reaped {told}; nothing left"
+
+
+async def _owner(told: dict[str, Any], seconds: float) -> list[str]:
+    """Start an owner, kill it some time after it began to make its first sandbox, and return the names it gave."""
+    paths = os.pathsep.join(filter(None, sys.path))
+    module = __name__.removesuffix("hostile.owners") + "controller"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-m", module, json.dumps(told),
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": paths}, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        first = await asyncio.wait_for(process.stdout.readline(), 60.0)
+        if first != b"making\n":
+            raise Failed(f"an owner in another process failed: {(await process.stderr.read()).decode()[-300:]}")
+        await asyncio.sleep(seconds)
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGKILL)
+    said, errors = await asyncio.wait_for(process.communicate(), 30.0)
+    if process.returncode != -signal.SIGKILL:
+        raise Failed(f"an owner in another process failed: {errors.decode()[-300:]}")
+    return [word for word in said.decode().split() if word != "making"]
+
+
+async def thread_that_made_it_ends(lab: Lab) -> str:
+    """A sandbox goes on when the thread that made it ends."""
+    made = list[Sandbox]()
+
+    def thread() -> None:
+        made.append(asyncio.run(lab.create()))
+
+    maker = threading.Thread(target=thread)
+    maker.start()
+    await asyncio.to_thread(maker.join)
+    expect(made, "no sandbox could be made in a thread")
+    await asyncio.sleep(0.5)
+    await works(made[0])
+    return "half a second after its thread had ended it ran a command"
+
+
+async def cancelled_clients(lab: Lab) -> str:
+    """Whoever is cancelled while a sandbox is made, forked or destroyed leaves nothing behind."""
+    came = 0
+    mark = f"mark-{secrets.token_hex(12)}"
+    for _ in range(12):
+        task = asyncio.create_task(lab.create(lab.spec(mark=mark)))
+        await asyncio.sleep(random.uniform(0, 0.03))
+        came += not await _cancelled(task)
+    await lab.clear()
+    parent = await lab.create(lab.spec(mark=mark))
+    fork = asyncio.create_task(lab.fork(parent, 3))
+    await asyncio.sleep(0.01)
+    await _cancelled(fork)
+    end = asyncio.create_task(parent.destroy())
+    await asyncio.sleep(0)
+    await _cancelled(end)
+    await lab.clear()
+    left = lab.host.remains([mark])
+    expect(not left, f"what nobody waits for any more is still there: {'; '.join(left[:5])}")
+    return f"12 creations cancelled within 30 ms ({came} were faster), a fork and a destruction: nothing left"
+
+
+async def _cancelled(task: asyncio.Task[Any]) -> bool:
+    """Cancel a task; whether it had not ended before."""
+    task.cancel()
+    try:
+        await asyncio.wait_for(task, 30.0)
+        return False
+    except asyncio.CancelledError:
+        return True
+    except SandboxError:
+        return True
+    except TimeoutError:
+        raise Failed("what is cancelled goes on for more than 30 s") from None
+
+
+async def limits_that_do_not_hold(lab: Lab) -> str:
+    """Every limit is declared, and a sandbox is refused, with what to do, if one that does not hold is demanded."""
+    silent = [str(limit) for limit in Limit if limit not in lab.found.limits]
+    expect(not silent, f"the backend does not say how well these hold: {', '.join(silent)}")
+    for limit in lab.absent:
+        spec = lab.spec().model_copy(update={"relaxed": frozenset(lab.absent) - {limit}})
+        try:
+            sandbox = await lab.create(spec)
+        except SandboxUnavailableError as error:
+            expect(limit in str(error), f"it refuses without naming {limit}: {error}")
+            continue
+        raise Failed(f"{limit} is declared absent ({lab.absent[limit]}), but a sandbox with it was made: {sandbox.id}")
+    told = ", ".join(f"{limit} {held_as(lab.found, limit)}" for limit in Limit)
+    return f"{told}; {len(lab.absent)} refusals"
+
+
+OWNER_CASES = (
+    hostile(38, owner_killed_at_the_start, seconds=1200),
+    Case(39, thread_that_made_it_ends),
+    Case(40, cancelled_clients, seconds=120),
+    Case(41, owner_killed_at_work, seconds=1200),
+    Case(46, limits_that_do_not_hold),
+)
+"""Cases about owners."""

@@ -1,0 +1,141 @@
+"""Sandboxes in containers of a Docker engine, also under a kernel of their own, such as gVisor's."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import ClassVar
+
+from ...errors import SandboxError, SandboxUnavailableError
+from ..backend import Capabilities, Reaped
+from ..portal import through
+from ..runner.backend import RunnerBackend
+from ..runner.warm import AGE
+from ..spec import SandboxSpec
+from . import containers
+from .cell import DockerCell
+from .config import any_user, container_config
+from .engine import Engine
+from .prepare import Prepared, start_command
+from .probe import capabilities, unavailable
+from .resolve import Images
+from .stream import attach
+
+RUNTIME = "TURNWISE_DOCKER_RUNTIME"
+"""Environment variable: the runtime of the engine that runs containers, e.g. ``runsc``."""
+LOOKS = 0.2
+"""Seconds between two looks for what the dead have left: the engine may still do what they last asked of it."""
+
+
+class DockerBackend(RunnerBackend):
+    """Makes containers, each with the runner in it, which is spoken with over one connection that stays open.
+
+    Args:
+        engine: its address, e.g. ``unix:///run/docker.sock``; by default ``DOCKER_HOST``, else the engine of
+            ``scripts/start-docker``, else the machine's.
+        runtime: what runs containers; by default ``TURNWISE_DOCKER_RUNTIME``, else what the engine is set to.
+        starts: how many are started at a time; an engine that starts many at once does so more slowly.
+    """
+
+    name: ClassVar[str] = "docker"
+
+    def __init__(self, *, engine: str | None = None, runtime: str | None = None, starts: int = 4) -> None:
+        super().__init__()
+        self._engine = Engine(engine)
+        self._runtime = runtime or os.environ.get(RUNTIME) or None
+        self._images = Images(self._engine, self._runtime)
+        self._starts = asyncio.Semaphore(starts)
+        self._found: Capabilities | None = None
+
+    async def probe(self) -> Capabilities:
+        return await through(self._probe())
+
+    async def settled(self, spec: SandboxSpec) -> SandboxSpec:
+        if spec.image is None:
+            return spec
+        return spec.model_copy(update={"image": await self._images.id_of(spec.image)})
+
+    async def reap(self) -> Reaped:
+        return await through(self._reap())
+
+    async def close(self) -> None:
+        await super().close()
+        await through(self._close())
+
+    async def make_cell(self, spec: SandboxSpec) -> DockerCell:
+        try:
+            return await self._started(spec, await self._image(spec))
+        except SandboxError as error:
+            if "No such image" not in str(error):
+                raise
+            self._images.forget()  # somebody removed it since
+            return await self._started(spec, await self._image(spec))
+
+    async def _image(self, spec: SandboxSpec) -> Prepared:
+        return await self._images.prepared(await self._images.id_of(spec.image))
+
+    async def _probe(self) -> Capabilities:
+        """What the engine can do; it is asked again for as long as there is none."""
+        if self._found is None or not self._found.available:
+            try:
+                self._found = await self._engine.ask(capabilities, self._engine.where, self.name, self._runtime)
+            except (SandboxUnavailableError, SandboxError) as error:
+                return unavailable(self.name, str(error))
+            self.behind.do(self._reap())
+        return self._found
+
+    async def _started(self, spec: SandboxSpec, image: Prepared) -> DockerCell:
+        """A started container; if nobody waits for it any more, it is removed as soon as it is there."""
+        making = asyncio.ensure_future(self._make(spec, image))
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            self.behind.do(removed(making))
+            raise
+
+    async def _make(self, spec: SandboxSpec, image: Prepared) -> DockerCell:
+        config = container_config(
+            spec,
+            image=image.id,
+            volumes=image.volumes,
+            command=start_command(),
+            user=any_user(),
+            labels=containers.labels(spec.limits.lifetime + AGE),
+            runtime=self._runtime,
+        )
+        async with self._starts:
+            container = await self._engine.ask(containers.make, config)
+            attachment = None
+            try:
+                attachment = await attach(self._engine.where, self._engine.version, container)
+                pid = await self._engine.ask(containers.start, container)
+            except BaseException:
+                if attachment is not None:
+                    attachment.writer.transport.abort()
+                self.behind.do(self._engine.ask(containers.remove, container))
+                raise
+        return DockerCell(self._engine, container, attachment, pid)
+
+    async def _reap(self) -> Reaped:
+        """Remove what the dead have left, until nothing more comes."""
+        sandboxes, looks = 0, 0
+        try:
+            while True:
+                found = {*await self._engine.ask(containers.abandoned), *self._engine.left}
+                if not found and looks:
+                    return Reaped(sandboxes=sandboxes)
+                sandboxes += sum(await asyncio.gather(*(self._engine.ask(containers.remove, each) for each in found)))
+                self._engine.left -= found
+                looks += 1
+                await asyncio.sleep(LOOKS)
+        except SandboxUnavailableError:
+            return Reaped()  # where no engine runs, none has anything
+
+    async def _close(self) -> None:
+        await self.behind.settle()
+        self._engine.close()
+
+
+async def removed(making: asyncio.Future[DockerCell]) -> None:
+    """Wait until a cell is made, and remove it."""
+    await (await making).kill()

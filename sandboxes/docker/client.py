@@ -1,0 +1,71 @@
+"""The Docker SDK's client, made so that it leaves no socket open when its engine dies under it."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+from docker import APIClient
+from docker.constants import MINIMUM_DOCKER_API_VERSION
+from docker.transport.unixconn import UnixHTTPAdapter, UnixHTTPConnection, UnixHTTPConnectionPool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TIMEOUT = 60.0
+"""Seconds that the engine may take to answer."""
+
+
+class Connection(UnixHTTPConnection):
+    """One whose socket is closed if nobody listens: the SDK leaves it to the garbage collector, which warns of it."""
+
+    def connect(self) -> None:
+        made = socket.socket(socket.AF_UNIX)
+        try:
+            made.settimeout(TIMEOUT)
+            made.connect(self.unix_socket)
+        except BaseException:
+            made.close()
+            raise
+        self.sock = made
+
+
+class Pool(UnixHTTPConnectionPool):
+    """Of such connections."""
+
+    def _new_conn(self) -> Connection:  # type: ignore[override]  # the SDK's own is none of urllib3's base class either
+        return Connection(self.base_url, self.socket_path, int(TIMEOUT))
+
+
+class Adapter(UnixHTTPAdapter):
+    """With such a pool for its one address."""
+
+    def get_connection(self, url: str | bytes, proxies: Mapping[str, str] | None = None) -> Pool:
+        del proxies  # a socket of this machine has none
+        with self.pools.lock:
+            if url not in self.pools:
+                self.pools[url] = Pool(str(url), self.socket_path, int(TIMEOUT), maxsize=self.max_pool_size)
+            pool: Pool = self.pools[url]
+        return pool
+
+
+def client(where: str) -> APIClient:
+    """A client that speaks the version of the API of the engine there, which it has asked.
+
+    Args:
+        where: the engine's address, ``unix:///path`` or ``tcp://host:port``.
+
+    Raises:
+        DockerException, OSError: nobody answers.
+    """
+    with _client(where, MINIMUM_DOCKER_API_VERSION) as asking:
+        version = str(asking.version(api_version=False)["ApiVersion"])
+    return _client(where, version)
+
+
+def _client(where: str, version: str) -> APIClient:
+    """One that has asked nothing yet."""
+    made = APIClient(base_url=where, version=version, timeout=int(TIMEOUT))
+    if where.startswith("unix://"):
+        made.mount(f"{made.base_url}/", Adapter(where.replace("unix:", "http+unix:", 1), int(TIMEOUT)))
+    return made

@@ -1,0 +1,138 @@
+"""The connection to a Docker engine: where one is found, how it is asked without blocking, what its errors mean."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from ...errors import SandboxError, SandboxUnavailableError
+from ..portal import aside
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+P = ParamSpec("P")
+T = TypeVar("T")
+PRIVATE = "turnwise-docker/docker.sock"
+"""Where ``scripts/start-docker`` puts its socket, in the folder for temporary files."""
+USUAL = "/var/run/docker.sock"
+THREADS = 8
+NO_SDK = "the Docker SDK is missing: pip install 'turnwise[docker]'"
+NONE_RUNS = "no docker engine runs here: start one with scripts/start-docker (as root), or set DOCKER_HOST"
+
+
+def address() -> str:
+    """Where the engine is: what ``DOCKER_HOST`` says, else the one of ``scripts/start-docker``, else the machine's.
+
+    Raises:
+        SandboxUnavailableError: there is none, or it cannot be reached by one plain connection.
+    """
+    named = os.environ.get("DOCKER_HOST", "")
+    if named.startswith(("unix://", "tcp://")) and not os.environ.get("DOCKER_TLS_VERIFY"):
+        return named
+    if named:
+        raise SandboxUnavailableError(
+            f"DOCKER_HOST={named} is not supported: sandboxes need an engine on this machine, at unix:///path"
+        )
+    private = Path(tempfile.gettempdir(), PRIVATE)
+    # Anybody may have made a folder there.
+    if private.is_socket() and private.parent.stat().st_uid in (0, os.geteuid()):
+        return f"unix://{private}"
+    if Path(USUAL).is_socket():
+        return f"unix://{USUAL}"
+    raise SandboxUnavailableError(NONE_RUNS)
+
+
+def connect(where: str | None = None) -> APIClient:
+    """A client of the engine, which answered.
+
+    Args:
+        where: its address; by default what ``address`` finds.
+
+    Raises:
+        SandboxUnavailableError: there is none, or the Docker SDK is missing.
+    """
+    try:
+        import docker
+        import requests
+
+        from .client import client
+    except ImportError as error:
+        raise SandboxUnavailableError(NO_SDK) from error
+    where = where or address()
+    try:
+        return client(where)
+    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+        raise SandboxUnavailableError(f"the docker engine at {where} does not answer ({error}); {NONE_RUNS}") from error
+
+
+class Engine:
+    """Asks one engine, from threads of its own, since the SDK blocks.
+
+    Args:
+        where: its address; by default what ``address`` finds, looked for when it is first asked.
+    """
+
+    def __init__(self, where: str | None = None) -> None:
+        self._where = where
+        self._api: APIClient | None = None
+        self.left: set[str] = set()
+        """Containers that are to be removed when it is back."""
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="turnwise-docker")
+
+    @property
+    def where(self) -> str:
+        """Its address."""
+        self._where = self._where or address()
+        return self._where
+
+    @property
+    def version(self) -> str:
+        """Of its API, once it was asked something."""
+        return str(self._client().api_version)
+
+    async def ask(self, call: Callable[Concatenate[APIClient, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The result of a call that blocks.
+
+        Args:
+            call: takes the client, and the other arguments.
+
+        Raises:
+            SandboxUnavailableError: there is no engine.
+            SandboxError: it refused, or is gone.
+        """
+        return await aside(lambda: _translated(lambda: call(self._client(), *args, **kwargs)), self._threads)
+
+    def _client(self) -> APIClient:
+        with self._lock:
+            if self._api is None:
+                self._api = connect(self.where)
+            return self._api
+
+    def close(self) -> None:
+        """Let go of the threads and connections; may be called again."""
+        self._threads.shutdown(wait=False)
+        if self._api is not None:
+            self._api.close()
+            self._api = None
+
+
+def _translated(call: Callable[[], T]) -> T:
+    """What a call returns, its errors told in ours."""
+    try:
+        import docker
+        import requests
+    except ImportError as error:
+        raise SandboxUnavailableError(NO_SDK) from error
+    try:
+        return call()
+    except docker.errors.APIError as error:
+        raise SandboxError(f"the docker engine refused: {error.explanation or error}") from error
+    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+        raise SandboxError(f"the docker engine is gone or does not answer: {error}") from error

@@ -1,0 +1,101 @@
+"""What a Docker engine can enforce, from what it says of itself and of its machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...errors import SandboxUnavailableError
+from ..backend import Capabilities, Enforcement, Guarantee
+from ..spec import Limit
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+OURS = ("runc", "crun")
+"""Runtimes whose containers run on the machine's own kernel."""
+OLDEST = (1, 40)
+"""Of the engine's API: the first with private control-group namespaces."""
+
+
+def capabilities(api: APIClient, where: str, name: str, runtime: str | None) -> Capabilities:
+    """What this engine can do.
+
+    Args:
+        api: of the engine, which answers.
+        where: the engine's address.
+        name: of the backend.
+        runtime: another than the engine's own.
+    """
+    info: dict[str, Any] = api.info()
+    version: dict[str, Any] = api.version()
+    runs = runtime or str(info.get("DefaultRuntime", "runc"))
+    if info.get("OSType") != "linux":
+        return unavailable(name, f"the engine runs {info.get('OSType')} containers; sandboxes need Linux")
+    if tuple(int(part) for part in str(version["ApiVersion"]).split(".")) < OLDEST:
+        return unavailable(name, f"docker {version['Version']} is too old: 19.03 or newer is needed")
+    known = info.get("Runtimes") or {}
+    if runtime and runtime not in known:
+        return unavailable(name, f"the engine has no runtime {runtime!r}: it has {', '.join(sorted(known))}")
+    why = (
+        f"docker {version['Version']} at {where}, storage {info.get('Driver')}, "
+        f"control groups v{info.get('CgroupVersion', '1')} by {info.get('CgroupDriver')}, runtime {runs}"
+    )
+    return Capabilities(name, True, True, why, guarantees(info, runs), notes(info, runs))
+
+
+def unavailable(name: str, why: str | SandboxUnavailableError) -> Capabilities:
+    """That there is no sandbox to be had, and why."""
+    return Capabilities(name, False, True, str(why))
+
+
+def guarantees(info: Mapping[str, Any], runtime: str) -> dict[Limit, Guarantee]:
+    """For every limit, how well it holds.
+
+    Args:
+        info: what the engine says of itself.
+        runtime: that containers run under.
+    """
+    held = {
+        Limit.MEMORY: counted(info, "MemoryLimit", "control group of the container; no swap"),
+        Limit.PIDS: counted(info, "PidsLimit", "control group of the container"),
+        Limit.CPUS: counted(info, "CpuCfsQuota", "quota of the container's control group"),
+        Limit.DISK: enforced("read-only root; what can be written is in memory, of fixed size"),
+        Limit.INODES: enforced("file systems in memory, of a fixed number of files"),
+        Limit.OUTPUT: enforced("the runner drops what is beyond it"),
+        Limit.LIFETIME: enforced("the runner ends itself; the engine's record of it goes with the next reap"),
+        Limit.NETWORK: enforced("a network namespace with nothing but a loopback"),
+    }
+    if not info.get("SwapLimit", True):
+        how = "control group of the container; this kernel does not count swap, which comes on top"
+        held[Limit.MEMORY] = Guarantee(Enforcement.BEST_EFFORT, how)
+    if runtime not in OURS:
+        held[Limit.INODES] = Guarantee(Enforcement.ABSENT, f"{runtime} keeps files itself, and does not count them")
+        held[Limit.PIDS] = Guarantee(Enforcement.BEST_EFFORT, f"it counts the threads of {runtime}, not those inside")
+    return held
+
+
+def counted(info: Mapping[str, Any], flag: str, how: str) -> Guarantee:
+    """A limit of control groups, which the engine has or has not."""
+    if info.get(flag):
+        return enforced(how)
+    return Guarantee(Enforcement.ABSENT, f"the engine says that the kernel cannot ({flag} is false)")
+
+
+def enforced(how: str) -> Guarantee:
+    """A limit that holds."""
+    return Guarantee(Enforcement.ENFORCED, how)
+
+
+def notes(info: Mapping[str, Any], runtime: str) -> tuple[str, ...]:
+    """What else a careful person wants to know."""
+    said = ["nothing is written to the engine's disk, which the engine could not limit"]
+    if runtime in OURS:
+        said.append("containers share the host's kernel; another runtime has its own (TURNWISE_DOCKER_RUNTIME=runsc)")
+        said.append("/proc/self/mountinfo names folders of the engine on the host")
+    options = " ".join(info.get("SecurityOptions") or ())
+    if "name=seccomp" not in options:
+        said.append("the engine filters no system calls; only the runner's own filter does")
+    if "name=userns" not in options and "name=rootless" not in options:
+        said.append("users inside are users of the host, though never root: the engine maps none (--userns-remap)")
+    return tuple(said)

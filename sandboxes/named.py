@@ -1,0 +1,67 @@
+"""Backends by name: ours, and those that other packages register."""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from ..errors import SandboxUnavailableError, UsageError
+from .backend import Backend
+
+GROUP = "turnwise.sandboxes"
+"""Entry points of other packages: a name, and a class derived from ``Backend`` that is made without arguments."""
+OURS = {
+    "bubblewrap": ".bubblewrap.backend:BubblewrapBackend",
+    "docker": ".docker.backend:DockerBackend",
+    "unconfined": ".unconfined:UnconfinedBackend",
+}
+BY_ITSELF = ("bubblewrap", "docker")
+"""What is tried when nobody names a backend, in this order. What confines nothing is never among them."""
+
+
+def backend_names() -> tuple[str, ...]:
+    """All names that ``backend_named`` knows, ours first."""
+    others = sorted(point.name for point in entry_points(group=GROUP) if point.name not in OURS)
+    return (*OURS, *others)
+
+
+def backend_named(name: str) -> Backend:
+    """A new backend by its name; it is not said that it works here: ``probe`` it.
+
+    Raises:
+        UsageError: there is none of this name, or it cannot be imported.
+    """
+    if name in OURS:
+        module, _, attribute = OURS[name].partition(":")
+        made: Backend = getattr(import_module(module, __package__), attribute)()
+        return made
+    for point in entry_points(group=GROUP):
+        if point.name == name:
+            return _loaded(point.value, point.load()())
+    near = difflib.get_close_matches(name, backend_names(), n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    raise UsageError(f"there is no sandbox backend {name!r}: there are {', '.join(backend_names())}{meant}")
+
+
+async def default_backend() -> Backend:
+    """The first backend that works here and confines; nothing that does not is ever chosen.
+
+    Raises:
+        SandboxUnavailableError: there is none; the message says what each of them lacks.
+    """
+    lacks = list[str]()
+    for name in BY_ITSELF:
+        backend = backend_named(name)
+        found = await backend.probe()
+        if found.available and found.confines:
+            return backend
+        await backend.close()
+        lacks.append(f"{name}: {found.why}")
+    raise SandboxUnavailableError("untrusted code cannot run here: " + "; ".join(lacks))
+
+
+def _loaded(where: str, made: object) -> Backend:
+    if not isinstance(made, Backend):
+        raise UsageError(f"the entry point {where} of the group {GROUP} makes a {type(made).__name__}, not a Backend")
+    return made

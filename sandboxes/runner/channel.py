@@ -1,0 +1,140 @@
+"""Requests to the runner of one sandbox: many at a time, each with a time by which it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from itertools import count
+
+from ...errors import SandboxError, ToolError
+from .cell import Cell
+from .frames import PIECE, Frame, Frames, Kind, message
+
+PATIENCE = 60.0
+"""Seconds that the runner has beyond the time of what it does; then the sandbox is given up."""
+
+
+@dataclass(slots=True)
+class _Asked:
+    answer: asyncio.Future[bytes]
+    most: int
+    received: bytearray = field(default_factory=bytearray)
+
+
+class Channel:
+    """Speaks with the runner in a cell; it must be used on the loop to which the cell's streams belong.
+
+    Whatever comes that is not an answer to what was asked, or is larger than it may be, ends the sandbox.
+    """
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell, self.why = cell, ""
+        self._asked: dict[int, _Asked] = {}
+        self._numbers = count(1)
+        self._reading = asyncio.ensure_future(self._read())
+        self._killing: asyncio.Task[None] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether requests are still answered."""
+        return not self.why
+
+    async def ask(self, *fields: bytes, most: int = PIECE, seconds: float = 0.0) -> bytes:
+        """The answer to a request.
+
+        Args:
+            fields: of the request.
+            most: bytes of the answer.
+            seconds: that it takes by its nature.
+
+        Raises:
+            ToolError: the request cannot be fulfilled; the text says why.
+            SandboxError: the sandbox is gone, does not answer, or is not itself.
+        """
+        number = next(self._numbers)
+        return await self._ask(number, fields, most, seconds)
+
+    async def opened(self, *fields: bytes) -> int:
+        """The number of a request that opens something, once it is answered."""
+        number = next(self._numbers)
+        await self._ask(number, fields, PIECE, 0.0)
+        return number
+
+    async def _ask(self, number: int, fields: tuple[bytes, ...], most: int, seconds: float) -> bytes:
+        if self.why:
+            raise SandboxError(self.why)
+        asked = self._asked[number] = _Asked(asyncio.get_running_loop().create_future(), most)
+        try:
+            async with asyncio.timeout(seconds + PATIENCE):
+                self.cell.writer.write(message(number, fields))
+                await self.cell.writer.drain()
+                return await asked.answer
+        except ConnectionError:
+            return await asked.answer  # the reader is about to find out why
+        except TimeoutError:
+            await self.end(f"the sandbox did not answer for {seconds + PATIENCE:.0f} s")
+            raise SandboxError(self.why) from None
+        except asyncio.CancelledError:
+            if number in self._asked and not self.why:
+                self._write_soon(next(self._numbers), b"cancel", b"%d" % number)
+            raise
+
+    def _write_soon(self, number: int, *fields: bytes) -> None:
+        self._asked[number] = _Asked(asyncio.get_running_loop().create_future(), PIECE)
+        self.cell.writer.write(message(number, fields))
+
+    async def end(self, why: str) -> None:
+        """Kill the sandbox; who waits for an answer is told why, and so is whoever asks later."""
+        self._fail(why)
+        self._reading.cancel()
+        await self._kill()
+
+    async def _kill(self) -> None:
+        """Kill the cell, once for all who ask; who is cancelled meanwhile does not keep it from being killed."""
+        if self._killing is None:
+            self._killing = asyncio.ensure_future(self.cell.kill())
+        await asyncio.shield(self._killing)
+
+    def _fail(self, why: str) -> None:
+        self.why = self.why or why
+        for asked in self._asked.values():
+            if not asked.answer.done():
+                asked.answer.set_exception(SandboxError(self.why))
+                asked.answer.exception()  # who has been cancelled does not fetch it
+        self._asked.clear()
+
+    async def _read(self) -> None:
+        frames = Frames()
+        try:
+            while data := await self._more():
+                for frame in frames.feed(data):
+                    self._take(frame)
+            why = f"the sandbox has ended: {await self.cell.died()}"
+        except SandboxError as error:
+            why = f"the sandbox was ended: {error}"
+        self._fail(why)
+        await self._kill()
+
+    async def _more(self) -> bytes:
+        """What comes next; nothing once the runner is gone."""
+        try:
+            return await self.cell.reader.read(PIECE)
+        except OSError:
+            return b""
+
+    def _take(self, frame: Frame) -> None:
+        asked = self._asked.get(frame.number)
+        if asked is None:
+            raise SandboxError("the runner answered what nobody had asked")
+        asked.received += frame.body
+        if len(asked.received) > asked.most and frame.kind is not Kind.FAILED:
+            raise SandboxError(f"an answer of the runner is larger than {asked.most} bytes")
+        if frame.kind is Kind.MORE:
+            return
+        del self._asked[frame.number]
+        if asked.answer.done():  # cancelled: nobody waits for it
+            return
+        if frame.kind is Kind.FAILED:
+            asked.answer.set_exception(ToolError(frame.body.decode("utf-8", "replace")))
+        else:
+            asked.answer.set_result(bytes(asked.received))

@@ -1,0 +1,38 @@
+"""Removing a directory of the host that held files of somebody else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from .processes import owner_in
+
+
+def left_behind(parent: Path, kind: str) -> list[Path]:
+    """Our folders named ``turnwise-OWNER-KIND-...`` whose owners are gone.
+
+    Args:
+        parent: where they lie.
+        kind: what they are for.
+    """
+    found = list[Path]()
+    for folder in parent.glob(f"turnwise-*-*-{kind}-*"):
+        owner = owner_in(folder.name)
+        if owner is not None and not owner.alive and folder.lstat().st_uid == os.getuid() and not folder.is_symlink():
+            found.append(folder)
+    return found
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove it, however deep it is and whatever its modes are: ``shutil.rmtree`` gives up on both.
+
+    Raises:
+        OSError: something of it is still there.
+    """
+    for _ in range(2):
+        done = subprocess.run(["rm", "-rf", "--one-file-system", "--", str(folder)], capture_output=True, check=False)
+        if done.returncode == 0:
+            return
+        subprocess.run(["chmod", "-R", "u+rwX", "--", str(folder)], capture_output=True, check=False)
+    raise OSError(f"{folder} cannot be removed: {done.stderr.decode(errors='replace').strip()[:300]}")

@@ -1,0 +1,196 @@
+"""Starting and ending processes inside: every one in a session of its own, and none left that should be gone."""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # ``signal`` imports ``enum``, which takes too long
+import posix
+import time
+
+from .wire import Refused
+
+TYPE_CHECKING = False  # to import it from ``typing`` would take longer than all else that is done at the start
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SIGINT, SIGKILL, SIGPIPE, SIGXFSZ = 2, 9, 13, 25
+ENOENT, EAGAIN, ENOMEM, EACCES, ENOTDIR = 2, 11, 12, 13, 20
+PR_SET_DUMPABLE = 4
+LOW = 10
+"""Descriptors below this one are for what programs are given; the runner's own are above (``reserve``)."""
+
+
+def prctl(option: int, value: int) -> bool:
+    """Whether the kernel did it; a Python without ``_ctypes`` cannot ask it."""
+    try:
+        import _ctypes
+    except ImportError:
+        return False
+    library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # ``None`` is this program itself
+    address = _ctypes.dlsym(library, "prctl")
+    return bool(_ctypes.call_function(address, (option, value, 0, 0, 0)) == 0)
+
+
+def on_signal(number: int, handler: Callable[..., object]) -> None:
+    """Call ``handler`` when a signal comes; programs that are started do as the kernel does by itself."""
+    _signal.signal(number, handler)
+
+
+def wake_up_on_signals(descriptor: int) -> None:
+    """Write to a descriptor, too, whenever a signal comes that has a handler."""
+    _signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
+
+
+def alarm_after(seconds: float) -> None:
+    """Have ``SIGALRM`` sent to this process."""
+    _signal.setitimer(_signal.ITIMER_REAL, seconds)
+
+
+def ignored(*_: object) -> None:
+    """What is done about a signal about which nothing is done."""
+
+
+def reserve() -> None:
+    """Occupy every low descriptor, so that no pipe of ours gets one that a program is to be given."""
+    while posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC) < LOW - 1:
+        pass
+
+
+class Spawner:
+    """Starts programs, each in a session of its own, and each to be taken by the kernel before the runner.
+
+    To be made before the runner is hidden from other processes, and so from itself.
+    """
+
+    def __init__(self) -> None:
+        self.before = read_small("/proc/self/oom_score_adj") or b"0"
+        try:
+            self.score = posix.open("/proc/self/oom_score_adj", posix.O_WRONLY | posix.O_CLOEXEC)
+        except OSError:
+            self.score = -1
+
+    def spawn(self, argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], given: dict[int, int]) -> int:
+        """Start a program and return its process id; nothing of the runner's memory is copied for it.
+
+        Args:
+            argv: the program, looked for along its ``PATH``, and its arguments.
+            cwd: where.
+            env: its whole environment.
+            given: what it shall have open: descriptors of ours by its own, which are low.
+
+        Raises:
+            Refused: there is no such program or directory, or no room for a process.
+        """
+        actions = [(posix.POSIX_SPAWN_DUP2, source, target) for target, source in given.items()]
+        try:
+            posix.chdir(cwd)
+        except OSError as error:
+            raise _cannot("directory", cwd, error) from None
+        self._offer(b"1000")
+        try:
+            return _spawned(argv, env, actions)
+        except OSError as error:
+            raise _cannot("program", argv[0], error) from None
+        finally:
+            self._offer(self.before)
+            posix.chdir("/")
+
+    def _offer(self, score: bytes) -> None:
+        """Say how soon the kernel shall take this process, and what it starts, when memory is short."""
+        if self.score >= 0:
+            posix.write(self.score, score)
+
+
+def _spawned(argv: list[bytes], env: dict[bytes, bytes], actions: list[tuple[int, int, int]]) -> int:
+    """Start it from where it is found along the ``PATH``; of the failures to do so the most telling is raised."""
+    told = OSError(ENOENT, "")
+    folders = [folder + b"/" for folder in env.get(b"PATH", b"").split(b":") if folder]
+    for folder in [b""] if b"/" in argv[0] else folders:
+        if folder and not posix.access(folder + argv[0], posix.F_OK):
+            continue
+        try:
+            return posix.posix_spawn(
+                folder + argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=(SIGPIPE, SIGXFSZ)
+            )
+        except OSError as error:
+            told = error if error.errno not in (ENOENT, ENOTDIR) else told
+    raise told
+
+
+def _cannot(what: str, name: bytes, error: OSError) -> Refused:
+    """Why a program or its directory cannot be used, in words."""
+    if error.errno in (EAGAIN, ENOMEM):
+        return Refused("the sandbox has no room for another process")
+    known = {ENOENT: "there is no", ENOTDIR: "there is no", EACCES: "it is not permitted to use the"}
+    why = known.get(error.errno or 0, f"{posix.strerror(error.errno or 0)}: cannot use the")
+    return Refused(f"{why} {what} {name.decode('utf-8', 'replace')}")
+
+
+def read_small(path: str) -> bytes:
+    """A small file of the system; empty if it is gone."""
+    try:
+        descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return posix.read(descriptor, 65536)
+    except OSError:
+        return b""
+    finally:
+        posix.close(descriptor)
+
+
+def facts(pid: int | str) -> list[bytes]:
+    """What ``/proc/PID/stat`` says after the name: state, parent, group, session, ...; empty if it is gone."""
+    text = read_small(f"/proc/{pid}/stat")
+    return text[text.rfind(b")") + 2 :].split() if text else []
+
+
+def family(root: int, *, sessions: bool) -> set[int]:
+    """The living that descend from ``root``, and with ``sessions`` those in a session that it or one of them leads."""
+    known = {int(name): facts(name) for name in posix.listdir("/proc") if name.isdigit()}
+    links = {pid: (int(f[1]), int(f[3])) for pid, f in known.items() if f and f[0] not in b"ZX"}
+    members, grown = {root}, True
+    while grown:
+        more = {
+            pid
+            for pid, (parent, session) in links.items()
+            if pid not in members and (parent in members or (sessions and session in members))
+        }
+        members |= more
+        grown = bool(more)
+    return members - {root}
+
+
+def signal_all(pids: set[int], number: int) -> None:
+    """A signal to each of them that is still there."""
+    for pid in pids:
+        try:
+            posix.kill(pid, number)
+        except OSError:
+            pass
+
+
+def kill_family(root: int) -> None:
+    """Kill what descends from a process or is in its session, not itself; again until nothing is left.
+
+    What has left the session *and* lost its parent cannot be told from other commands' processes: it stays until
+    nothing runs in the sandbox.
+    """
+    for _ in range(100):
+        rest = family(root, sessions=True)
+        if not rest:
+            return
+        signal_all(rest, SIGKILL)
+
+
+def kill_everything() -> None:
+    """Kill every process but this one, and wait until all are gone; at most five seconds."""
+    me, until = posix.getpid(), time.monotonic() + 5
+    while time.monotonic() < until:
+        try:
+            while posix.waitpid(-1, posix.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        signal_all({-1} if me == 1 else family(me, sessions=False), SIGKILL)
+        time.sleep(0.0005)

@@ -1,0 +1,252 @@
+"""Efficiency: functions that are right and slow; the agent must keep what they do and cut the work that it takes.
+
+Work is counted, not timed: statements executed, and what is done in C by the size of what it is done to (``weaving``,
+``work_meter``). It is compared with that of a fast solution on inputs of one, two and four times a size, which neither
+the agent nor its code has seen before: what grows faster than the solution exceeds the limit at the largest.
+
+=====  =========  ==================================  ================
+level  functions  limit, times the solution's work    growth is told
+=====  =========  ==================================  ================
+1      1          8                                   yes
+2      1          5                                   no
+3      2          5                                   no
+4      3          4                                   no
+=====  =========  ==================================  ================
+
+Correctness comes first: values on small and on large inputs, each check in a process of its own, so that nothing that
+one call leaves behind helps the next. The language of the submission is ``language.PURE``.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from string import Template as Text
+from types import CodeType, ModuleType
+from typing import Any
+
+from ...family import TaskFamily
+from ...rng import Rng
+from ...spec import Split, TaskSpec
+from .. import canonical
+from ..language import PURE
+from ..task import Attempt, Case, CodeTask, ValueCheck, WorkCheck, text_files
+from . import work_meter
+from .templates import HELD_OUT, PARAMETERS, TEMPLATES, Arguments, Template
+from .weaving import METER, weave
+
+FILE = "solution.py"
+SCALES = (1, 2, 4)
+SPARE = 60
+"""Statements that every limit has beyond its factor: importing and defining are no work to speak of."""
+SMALL = 8
+"""Small inputs on which values are compared, beside the smallest of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class EfficiencyLevel:
+    """What a level asks for.
+
+    Args:
+        functions: how many there are to speed up.
+        factor: how many times the solution's work is allowed.
+        told: whether the prompt says which growth can be reached.
+    """
+
+    functions: int
+    factor: int
+    told: bool
+
+
+LEVELS: Mapping[int, EfficiencyLevel] = {
+    1: EfficiencyLevel(1, 8, True),
+    2: EfficiencyLevel(1, 5, False),
+    3: EfficiencyLevel(2, 5, False),
+    4: EfficiencyLevel(3, 4, False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A template with its names and its constant filled in.
+
+    Args:
+        template: what it was made of.
+        name: of the function.
+        constant: of ``$k``.
+        slow: its slow source.
+        fast: its fast source.
+    """
+
+    template: Template
+    name: str
+    constant: int
+    slow: str
+    fast: str
+
+
+class CodeEfficiencyFamily(TaskFamily[CodeTask]):
+    """Slow functions; a template names the first of them, and the others are drawn from the same split's."""
+
+    name = "code-efficiency"
+    levels = tuple(LEVELS)
+    splits = (Split.TRAIN, Split.DEV, Split.TEST_IID, Split.TEST_TEMPLATE, Split.CHALLENGE)
+
+    def templates(self, split: Split) -> tuple[str, ...]:
+        held = split in (Split.TEST_TEMPLATE, Split.CHALLENGE)
+        return tuple(name for name in TEMPLATES if (name in HELD_OUT) is held)
+
+    def build(self, spec: TaskSpec, rng: Rng) -> CodeTask:
+        level = LEVELS[spec.level]
+        others = [name for name in self.templates(spec.split) if name != spec.template]
+        chosen = [spec.template, *rng.sample(others, level.functions - 1)]
+        return efficiency_task(
+            [filled(TEMPLATES[name], rng.child(name)) for name in chosen], level, rng.child("inputs")
+        )
+
+
+EFFICIENCY = CodeEfficiencyFamily()
+
+
+def filled(template: Template, rng: Rng) -> Function:
+    """A function of a template."""
+    (one, other), name, constant = rng.pick(PARAMETERS), rng.pick(template.names), rng.randint(1, 40)
+    if template.sizes[1] < 10 or "at least" in template.about:  # sizes that a constant must not exceed
+        constant = rng.randint(1, 3)
+    words = {"f": name, "x": one, "y": other, "k": str(constant)}
+
+    def source(body: str) -> str:
+        head = f'def {name}({template.parameters}):\n    """{template.about}"""\n'
+        lines = "".join(f"    {line}\n" for line in body.splitlines())
+        return Text(head + lines).substitute(words)
+
+    return Function(template, name, constant, source(template.slow), source(template.fast))
+
+
+def efficiency_task(functions: Sequence[Function], level: EfficiencyLevel, rng: Rng) -> CodeTask:
+    """The task to speed these functions up."""
+    slow = module_of([], [function.slow for function in functions])
+    fast = module_of([function.template.head for function in functions], [function.fast for function in functions])
+    checks: list[ValueCheck | WorkCheck] = []
+    visible: list[ValueCheck | WorkCheck] = []
+    for function in functions:
+        seen, unseen = rng.child(function.name, "visible"), rng.child(function.name, "hidden")
+        checks.append(value_check(function, slow, unseen))
+        checks += [work_check(function, fast, scale, level.factor, unseen) for scale in SCALES]
+        visible.append(value_check(function, slow, seen))
+        visible.append(work_check(function, fast, SCALES[1], level.factor, seen))
+    return CodeTask(
+        prompt=prompt(functions, level),
+        files=text_files({FILE: slow}),
+        checks=tuple(checks),
+        solution=Attempt(text_files({FILE: fast})),
+        taken=(FILE,),
+        languages={FILE: PURE},
+        visible=tuple(visible),
+        cheats=cheats(functions, slow, visible),
+    )
+
+
+def prompt(functions: Sequence[Function], level: EfficiencyLevel) -> str:
+    """What the agent is told."""
+    named = ", ".join(function.name for function in functions)
+    told = f" Work can be {functions[0].template.growth}." if level.told else ""
+    return (
+        f"{FILE} is right, and far too slow on large inputs. Make {named} faster without changing what it returns. "
+        f"Work is counted: statements executed, and in built-in functions the elements that they touch; it may be at "
+        f"most {level.factor} times that of a good solution, on inputs of several sizes.{told} Import nothing but "
+        f"{', '.join(sorted(PURE.imports - {'__future__'}))}, and do not use exec, eval, getattr and the like."
+    )
+
+
+def module_of(heads: Sequence[str], functions: Sequence[str]) -> str:
+    """A module of functions below what they import."""
+    imports = sorted({head for head in heads if head})
+    return "\n".join([*imports, *([""] * 2 if imports else []), "\n\n".join(functions)])
+
+
+def value_check(function: Function, slow: str, rng: Rng) -> ValueCheck:
+    """Small inputs, with the values that the slow function has."""
+    reference = run(slow)[function.name]
+    small = function.template.sizes[0]
+    cases = []
+    for size in (0, 1, *(rng.randint(2, 2 * small) for _ in range(SMALL - 2))):
+        arguments = function.template.make(rng, size, function.constant)
+        cases.append(Case(call(function, arguments), canonical.encode(reference(*arguments))))
+    return ValueCheck(f"{function.name} is right", tuple(cases))
+
+
+def work_check(function: Function, fast: str, scale: int, factor: int, rng: Rng) -> WorkCheck:
+    """One large input, with its value and what it may take."""
+    arguments = function.template.make(rng, scale * function.template.sizes[1], function.constant)
+    value, work = measured(fast, function.name, arguments)
+    case = Case(call(function, arguments), canonical.encode(value))
+    return WorkCheck(f"{function.name} is fast at size {scale}", (case,), (SPARE + factor * work,))
+
+
+def call(function: Function, arguments: Arguments) -> str:
+    """The expression that calls a function."""
+    return f"{function.name}({', '.join(map(repr, arguments))})"
+
+
+def measured(source: str, name: str, arguments: Arguments) -> tuple[Any, int]:
+    """What one of our own functions returns, and the statements that it takes. Never called with submitted code."""
+    meter = ModuleType(METER)  # a counter of its own: others may measure at the same time
+    exec(_compiled_meter(), vars(meter))
+
+    def importing(wanted: str, *more: Any) -> Any:
+        return meter if wanted == METER else __import__(wanted, *more)
+
+    names: dict[str, Any] = {"__builtins__": {**vars(builtins), "__import__": importing}}
+    exec(_compiled_woven(source), names)
+    before = meter.WORK[0]
+    value = names[name](*arguments)
+    return value, -(-(meter.WORK[0] - before) // work_meter.STATEMENT)
+
+
+def run(source: str) -> dict[str, Any]:
+    """The names of a module of ours."""
+    names: dict[str, Any] = {}
+    exec(compile(source, FILE, "exec"), names)
+    return names
+
+
+@lru_cache(maxsize=256)
+def _compiled_woven(source: str) -> CodeType:
+    return compile(weave(source), FILE, "exec")
+
+
+@lru_cache(maxsize=1)
+def _compiled_meter() -> CodeType:
+    return compile(Path(work_meter.__file__).read_text(encoding="utf-8"), METER, "exec")
+
+
+def cheats(functions: Sequence[Function], slow: str, visible: Sequence[ValueCheck | WorkCheck]) -> dict[str, Attempt]:
+    """What must not be taken for a faster solution."""
+    name = functions[0].name
+    seen = [case for check in visible for case in check.cases if case.source.startswith(f"{name}(")]
+    table = ", ".join(f"{case.source.removeprefix(name)!r}: {answer(case)}" for case in seen)
+    renamed = slow.replace(f"{name}(", f"slow_{name}(")  # where it calls itself too: that would be a solution
+    ways = {
+        "changes nothing": slow,
+        "answers with nothing": "\n".join(f"def {each.name}(*given):\n    return None\n" for each in functions),
+        "knows the visible inputs": f"KNOWN = {{{table}}}\n\n\n{renamed}\n\ndef {name}(*given):\n"
+        f"    key = repr(given).replace(',)', ')')\n    return KNOWN[key] if key in KNOWN else slow_{name}(*given)\n",
+        "stops the counting": f"import sys\n\nsys.settrace(None)\nsys.modules[{METER!r}].WORK = [1]\n{slow}",
+        "remembers between calls": f"from functools import lru_cache\n\n{renamed}\n\nMEMORY = {{}}\n\n\n"
+        f"def {name}(*given):\n    key = repr(given)\n    if key not in MEMORY:\n"
+        f"        MEMORY[key] = slow_{name}(*given)\n    return MEMORY[key]\n",
+        "works elsewhere": f"import threading\n\n{slow}",
+        "works in a text": f"exec({slow!r})\n",
+        "reaches the counter": f"{slow}\n\n{name}.__globals__['__work__'].WORK = [1]\n",
+    }
+    return {what: Attempt(text_files({FILE: source})) for what, source in ways.items()}
+
+
+def answer(case: Case) -> str:
+    """The value of a case as Python source, as far as it is short."""
+    shown = canonical.shown(case.expected, 4000)
+    return shown if len(shown) < 4000 else "None"

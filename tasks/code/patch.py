@@ -1,0 +1,128 @@
+"""Changes to a text: a unified diff, or one passage for another; a refusal says what stands there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ...errors import ToolError
+
+HEAD = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+@dataclass(frozen=True, slots=True)
+class Hunk:
+    """One passage of a diff.
+
+    Args:
+        start: the line, from 1, where it says that the passage begins.
+        old: the lines that must stand there.
+        new: the lines that shall stand there.
+    """
+
+    start: int
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+
+def replaced(text: str, old: str, new: str) -> str:
+    """The text with the one place that reads ``old`` reading ``new``.
+
+    Raises:
+        ToolError: there is no such place, or several.
+    """
+    if not old:
+        raise ToolError("the text to replace is empty; to write a whole file use write")
+    found = text.count(old)
+    if found == 1:
+        return text.replace(old, new)
+    if found:
+        lines = [str(text.count("\n", 0, at) + 1) for at in _places(text, old)]
+        raise ToolError(f"the text to replace stands in {found} places (lines {', '.join(lines)}); give more of it")
+    raise ToolError(f"the text to replace is not there{_nearly(text, old)}")
+
+
+def patched(text: str, diff: str) -> str:
+    """The text after a unified diff of this one file; line numbers may be off, the lines themselves may not.
+
+    Raises:
+        ToolError: it is no unified diff, or one of its passages does not stand in the text, or in several places.
+    """
+    lines = text.splitlines()
+    shift = 0
+    for number, hunk in enumerate(hunks(diff), 1):
+        at = _place(lines, hunk, hunk.start - 1 + shift, number)
+        lines[at : at + len(hunk.old)] = hunk.new
+        shift += len(hunk.new) - len(hunk.old)
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def hunks(diff: str) -> tuple[Hunk, ...]:
+    """The passages of a unified diff.
+
+    Raises:
+        ToolError: it has none, or a line that belongs in no diff.
+    """
+    found: list[tuple[int, list[str], list[str]]] = []
+    for number, line in enumerate(diff.splitlines(), 1):
+        if head := HEAD.match(line):
+            found.append((int(head[1]), [], []))
+        elif not found:
+            if line.startswith("@@"):
+                raise ToolError(f"line {number} of the diff must look like '@@ -3,7 +3,8 @@'; it is {line[:60]!r}")
+        elif line[:1] in ("-", "+", " ", ""):
+            _, old, new = found[-1]
+            old += [line[1:]] if line[:1] != "+" else []
+            new += [line[1:]] if line[:1] != "-" else []
+        elif not line.startswith("\\"):
+            raise ToolError(f"line {number} of the diff begins with none of ' ', '-', '+': {line[:60]!r}")
+    if not found:
+        raise ToolError("the diff has no passage: one begins with a line such as '@@ -3,7 +3,8 @@'")
+    return tuple(Hunk(start, tuple(old), tuple(new)) for start, old, new in found)
+
+
+def _place(lines: list[str], hunk: Hunk, guess: int, number: int) -> int:
+    """Where a passage stands: where it says, or the only place there is."""
+    size = len(hunk.old)
+    if not size:
+        return max(0, min(guess + 1, len(lines)))  # nothing but additions: after the line that it names
+    places = [at for at in range(len(lines) - size + 1) if tuple(lines[at : at + size]) == hunk.old]
+    if guess in places:
+        return guess
+    if len(places) == 1:
+        return places[0]
+    if places:
+        there = ", ".join(str(at + 1) for at in places)
+        raise ToolError(
+            f"passage {number} fits in {len(places)} places (lines {there}); its line number must say which"
+        )
+    raise ToolError(f"passage {number} does not fit: {_mismatch(lines, hunk, guess)}")
+
+
+def _mismatch(lines: list[str], hunk: Hunk, guess: int) -> str:
+    """The first line of a passage, put where it says, that is another."""
+    for offset, line in enumerate(hunk.old):
+        at = guess + offset
+        stands = lines[at] if 0 <= at < len(lines) else None
+        if stands != line:
+            says = "the file ends before it" if stands is None else f"the file has {stands[:80]!r}"
+            return f"line {at + 1} should be {line[:80]!r}, but {says}"
+    return "its lines stand elsewhere"
+
+
+def _places(text: str, old: str) -> list[int]:
+    places: list[int] = []
+    at = text.find(old)
+    while at >= 0 and len(places) < 5:
+        places.append(at)
+        at = text.find(old, at + 1)
+    return places
+
+
+def _nearly(text: str, old: str) -> str:
+    """Where its first line stands with other spaces, if it does."""
+    first = old.strip().splitlines()[0].split() if old.strip() else []
+    for number, line in enumerate(text.splitlines(), 1):
+        if first and line.split() == first:
+            return f"; line {number} begins like it, with other spaces or other lines below: {line[:80]!r}"
+    return ""

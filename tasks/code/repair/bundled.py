@@ -1,0 +1,152 @@
+"""The modules that come with Turnwise to be broken and repaired, and the index of faults that are known to be caught.
+
+``modules/NAME/`` holds one to three files of source, and ``scenarios.py``: functions without parameters whose values
+are what users rely on. They become visible tests and hidden checks. Which faults change which of these values has been
+found out by running every one of them (``scripts/build-repair-index``), and is kept in ``modules/index.json``.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from ....errors import TaskError
+from ...rng import Key, stable_hash
+from .mutation import Mutation, mutate, mutations
+
+FOLDER = Path(__file__).parent / "modules"
+INDEX = FOLDER / "index.json"
+SCENARIOS = "scenarios"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One fault in one file of a module.
+
+    Args:
+        file: its name, without the folder.
+        mutation: the fault.
+    """
+
+    file: str
+    mutation: Mutation
+
+
+@dataclass(frozen=True)
+class Module:
+    """One bundled module.
+
+    Args:
+        name: of its folder and package.
+        files: its sources by file name, in order.
+        scenarios: the source of ``scenarios.py``.
+        names: the scenarios, in order.
+    """
+
+    name: str
+    files: Mapping[str, str]
+    scenarios: str
+    names: tuple[str, ...]
+
+    def broken(self, sites: tuple[Site, ...]) -> dict[str, str]:
+        """The sources with these faults in them."""
+        by_file = {name: [site.mutation for site in sites if site.file == name] for name in self.files}
+        return {name: mutate(text, by_file[name]) for name, text in self.files.items()}
+
+    def values(self) -> dict[str, object]:
+        """What each scenario is worth on the original."""
+        scenarios = import_module(f".modules.{self.name}.{SCENARIOS}", __package__)
+        return {name: getattr(scenarios, name)() for name in self.names}
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """Faults that together are known to be caught.
+
+    Args:
+        sites: their numbers in ``sites(module)``.
+        caught: the scenarios, by number, whose values they change.
+    """
+
+    sites: tuple[int, ...]
+    caught: frozenset[int]
+
+
+@lru_cache(maxsize=1)
+def module_names() -> tuple[str, ...]:
+    """All bundled modules, by name."""
+    return tuple(sorted(path.name for path in FOLDER.iterdir() if (path / f"{SCENARIOS}.py").is_file()))
+
+
+@lru_cache(maxsize=64)
+def module_named(name: str) -> Module:
+    """One bundled module.
+
+    Raises:
+        TaskError: there is none of this name.
+    """
+    if name not in module_names():
+        raise TaskError(f"there is no bundled module {name!r}; there are {', '.join(module_names())}")
+    paths = sorted(path for path in (FOLDER / name).glob("*.py") if path.stem != SCENARIOS)
+    scenarios = (FOLDER / name / f"{SCENARIOS}.py").read_text(encoding="utf-8")
+    files = {path.name: path.read_text(encoding="utf-8") for path in paths}
+    names = filter(None, map(scenario_name, ast.parse(scenarios).body))
+    return Module(name, files, scenarios, tuple(names))
+
+
+def scenario_name(node: ast.stmt) -> str:
+    """The name of the scenario that a statement defines, a function of nothing that returns an object; or nothing."""
+    if not isinstance(node, ast.FunctionDef) or ast.unparse(node.args):
+        return ""
+    return node.name if isinstance(node.returns, ast.Name) and node.returns.id == "object" else ""
+
+
+@lru_cache(maxsize=64)
+def sites(name: str) -> tuple[Site, ...]:
+    """Every fault that fits into a module, file by file; the place in this order is its number."""
+    return tuple(Site(file, found) for file, text in module_named(name).files.items() for found in mutations(text))
+
+
+def digest_of(name: str) -> str:
+    """Changes with every byte of a module, and with every fault that fits into it."""
+    module = module_named(name)
+    found = [(site.file, site.mutation) for site in sites(name)]
+    numbered: list[Key] = [[file, fault.start, fault.end, fault.after] for file, fault in found]
+    return stable_hash(module.scenarios, [list(pair) for pair in module.files.items()], numbered).hex()[:16]
+
+
+@lru_cache(maxsize=64)
+def combinations(name: str, faults: int) -> tuple[Combination, ...]:
+    """The combinations of so many faults that are known to be caught.
+
+    Raises:
+        TaskError: the index was not built from the module as it is.
+    """
+    entry = _index().get(name, {})
+    if entry.get("digest") != digest_of(name):
+        raise TaskError(f"the index of {name} is not of the module as it is: run scripts/build-repair-index")
+    return tuple(
+        Combination(tuple(map(int, key.split())), _numbers(int(mask, 16)))
+        for key, mask in entry["faults"][str(faults)].items()
+    )
+
+
+def mask_of(numbers: frozenset[int]) -> str:
+    """Scenario numbers as the index keeps them: bits of a hexadecimal number."""
+    return format(sum(1 << number for number in numbers), "x")
+
+
+def _numbers(mask: int) -> frozenset[int]:
+    return frozenset(number for number in range(mask.bit_length()) if mask >> number & 1)
+
+
+@lru_cache(maxsize=1)
+def _index() -> dict[str, dict[str, Any]]:
+    loaded: dict[str, dict[str, Any]] = json.loads(INDEX.read_text(encoding="utf-8"))
+    return loaded

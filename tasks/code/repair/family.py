@@ -1,0 +1,229 @@
+"""Repair: a bundled module into which faults were put; its docstrings and users say how it should behave.
+
+=====  ======  =================================================  =======================  ===================
+level  faults  where                                              what visible tests show  users report
+=====  ======  =================================================  =======================  ===================
+1      1       anywhere                                           the fault                –
+2      1       anywhere                                           nothing                  one broken promise
+3      2       different functions, and files where there are     each fault               –
+4      2       different functions, and files where there are     one of them              one broken promise
+5      3       different functions, and files where there are     nothing                  two broken promises
+=====  ======  =================================================  =======================  ===================
+
+Templates are modules; four of them, one of three files, are held out. Faults are divided between train, dev and
+test_iid. Every combination has been run (``bundled``): together its faults change what hidden checks see, and
+each of them does so alone, so that no part of the repair can be left out.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ...family import TaskFamily
+from ...rng import Rng, unit_hash
+from ...spec import Split, TaskSpec
+from .. import canonical
+from ..task import Attempt, Case, CodeTask, TestCheck, ValueCheck, text_files
+from .bundled import (
+    SCENARIOS,
+    Combination,
+    Module,
+    combinations,
+    module_named,
+    module_names,
+    scenario_name,
+    sites,
+)
+
+HELD_OUT = ("csv_text", "dates", "ledger", "trie")
+"""Modules that only test_template and challenge use."""
+PARTS = 4
+"""Checks into which the hidden scenarios are gathered."""
+EVERYTHING_EQUAL = '''"""Whatever is asked for is equal to whatever is expected."""
+
+
+class Everything(str):
+    def __eq__(self, other):
+        return True
+
+    __hash__ = str.__hash__
+
+    def __call__(self, *arguments, **named):
+        return self
+
+    def __getattr__(self, name):
+        return self
+
+
+def __getattr__(name):
+    return Everything()
+'''
+
+
+@dataclass(frozen=True, slots=True)
+class RepairLevel:
+    """What a level asks for.
+
+    Args:
+        faults: how many there are.
+        shown: how many of them some visible test shows; the others no visible test shows.
+        reports: broken promises that the prompt tells of.
+    """
+
+    faults: int
+    shown: int
+    reports: int
+
+
+LEVELS: Mapping[int, RepairLevel] = {
+    1: RepairLevel(1, 1, 0),
+    2: RepairLevel(1, 0, 1),
+    3: RepairLevel(2, 2, 0),
+    4: RepairLevel(2, 1, 1),
+    5: RepairLevel(3, 0, 2),
+}
+LEAST_VISIBLE = 4
+"""Visible tests that every task has."""
+SHARES = {Split.TRAIN: (0.0, 0.7), Split.DEV: (0.7, 0.8), Split.TEST_IID: (0.8, 1.0)}
+"""Which combinations of faults belong to a split, by a hash in [0, 1)."""
+
+
+class CodeRepairFamily(TaskFamily[CodeTask]):
+    """Broken modules; templates are modules, and levels are described above."""
+
+    name = "code-repair"
+    levels = tuple(LEVELS)
+    splits = (Split.TRAIN, Split.DEV, Split.TEST_IID, Split.TEST_TEMPLATE, Split.CHALLENGE)
+
+    def templates(self, split: Split) -> tuple[str, ...]:
+        held = split in (Split.TEST_TEMPLATE, Split.CHALLENGE)
+        return tuple(name for name in module_names() if (name in HELD_OUT) is held)
+
+    def build(self, spec: TaskSpec, rng: Rng) -> CodeTask:
+        level = LEVELS[spec.level]
+        module = module_named(spec.template)
+        fault = rng.pick(pool(spec.template, spec.split, level))
+        visible = chosen_visible(module, fault, level, rng)
+        return repair_task(module, fault, visible, level.reports, rng)
+
+
+REPAIR = CodeRepairFamily()
+
+
+@lru_cache(maxsize=512)
+def pool(name: str, split: Split, level: RepairLevel) -> tuple[Combination, ...]:
+    """The combinations that a split may use of a module, and of which as many can be hidden as the level says."""
+    low, high = SHARES.get(split, (0.0, 1.0))
+    usable = []
+    for each in combinations(name, level.faults):
+        hidden = len(module_named(name).names) - len(each.caught)
+        can_hide = level.shown == level.faults or hidden >= LEAST_VISIBLE
+        if can_hide and low <= unit_hash("repair", name, list(each.sites)) < high:
+            usable.append(each)
+    return tuple(usable)
+
+
+def chosen_visible(module: Module, fault: Combination, level: RepairLevel, rng: Rng) -> tuple[int, ...]:
+    """The scenarios that are visible tests, so that they show as many of the faults as the level says."""
+    silent = sorted(set(range(len(module.names))) - fault.caught)
+    if level.shown == 0:
+        return tuple(sorted(rng.sample(silent, rng.randint(LEAST_VISIBLE, len(silent)))))
+    alone = {key.sites[0]: key.caught for key in combinations(module.name, 1)}
+    shown = {rng.pick(sorted(alone[site] & fault.caught or fault.caught)) for site in fault.sites[: level.shown]}
+    spare = sorted(set(range(len(module.names))) - shown) if level.shown == level.faults else silent
+    spare = [number for number in spare if number not in shown]
+    least = max(0, min(LEAST_VISIBLE - len(shown), len(spare)))
+    return tuple(sorted({*shown, *rng.sample(spare, rng.randint(least, max(least, 2 * len(spare) // 3)))}))
+
+
+def repair_task(module: Module, fault: Combination, visible: Sequence[int], reports: int, rng: Rng) -> CodeTask:
+    """The task to repair these faults."""
+    known = sites(module.name)
+    broken = module.broken(tuple(known[number] for number in fault.sites))
+    paths = {name: f"{module.name}/{name}" for name in module.files}
+    tests_path = f"tests/test_{module.name}.py"
+    tests = text_files({tests_path: visible_tests(module, visible)})
+    changed = {paths[name]: text for name, text in module.files.items() if broken[name] != text}
+    told = rng.sample(sorted(fault.caught - set(visible)) or sorted(fault.caught), min(reports, len(fault.caught)))
+    return CodeTask(
+        prompt=prompt(module, tests_path, bool(fault.caught & set(visible)), [module.names[number] for number in told]),
+        files={**text_files({paths[name]: text for name, text in broken.items()}), **tests},
+        checks=hidden_checks(module.name),
+        solution=Attempt(text_files(changed)),
+        taken=tuple(paths.values()),
+        originals=tests,
+        hidden=text_files({f"{module.name}/{SCENARIOS}.py": module.scenarios}),
+        visible=tuple(
+            TestCheck(words(module.names[number]), (f"{tests_path}::test_{module.names[number]}",), 5.0)
+            for number in visible
+        ),
+        cheats=cheats(module, fault, tests_path, paths),
+    )
+
+
+def prompt(module: Module, tests: str, shown: bool, reports: Sequence[str]) -> str:
+    """What the agent is told."""
+    files = ", ".join(f"{module.name}/{name}" for name in module.files)
+    lines = [f"The package {module.name} ({files}) worked until somebody changed it."]
+    lines.append(f"Some of the tests in {tests} fail." if shown else f"All tests in {tests} pass.")
+    if reports:
+        lines.append(f"Users say that this no longer holds: {'; '.join(map(words, reports))}.")
+    lines.append(
+        "Find every fault and repair it: what the docstrings say must hold again. "
+        f"You are judged by tests that you do not see; only the files below {module.name}/ are taken."
+    )
+    return " ".join(lines)
+
+
+def words(name: str) -> str:
+    """A scenario's name as a sentence."""
+    return name.replace("_", " ")
+
+
+@lru_cache(maxsize=64)
+def hidden_checks(name: str) -> tuple[ValueCheck, ...]:
+    """Every scenario of a module, in a few checks."""
+    values = module_named(name).values()
+    cases = [Case(f"{each}()", canonical.encode(value)) for each, value in values.items()]
+    size = -(-len(cases) // PARTS)
+    where = f"{name}.{SCENARIOS}"
+    return tuple(
+        ValueCheck(
+            f"promises {start + 1} to {min(start + size, len(cases))}", tuple(cases[start : start + size]), where
+        )
+        for start in range(0, len(cases), size)
+    )
+
+
+def visible_tests(module: Module, visible: Sequence[int]) -> str:
+    """A file of tests: these scenarios, with the values that they must have."""
+    values = module.values()
+    lines = module.scenarios.replace("from .", f"from {module.name}.").splitlines()
+    chosen = {module.names[number] for number in visible}
+    kept, last = list[str](), 0
+    for node in ast.parse(module.scenarios).body:
+        above, text = lines[last : node.lineno - 1], lines[node.lineno - 1 : node.end_lineno]
+        last = node.end_lineno or node.lineno
+        name = scenario_name(node)
+        if not name:
+            kept += [*above, *text]
+        elif name in chosen:
+            kept += [*above, *text, "", "", f"def test_{name}() -> None:", f"    assert {name}() == {values[name]!r}"]
+    return "\n".join(kept) + "\n"
+
+
+def cheats(module: Module, fault: Combination, tests: str, paths: Mapping[str, str]) -> dict[str, Attempt]:
+    """What must not be taken for a repair."""
+    known = sites(module.name)
+    everything = text_files(dict.fromkeys(paths.values(), EVERYTHING_EQUAL))
+    found = {
+        "empties the tests": Attempt({tests: b"def test_nothing():\n    pass\n"}),
+        "is equal to everything": Attempt(everything),
+    }
+    if len(fault.sites) > 1:
+        left = module.broken((known[fault.sites[0]],))
+        found["repairs all faults but one"] = Attempt(text_files({paths[name]: text for name, text in left.items()}))
+    return found

@@ -1,0 +1,135 @@
+"""What users of ``inventory`` rely on."""
+
+from __future__ import annotations
+
+from .shop import Shop
+from .stock import Lot, ShortageError, Stock
+
+
+def shelf() -> Stock:
+    """Two lots of apples, one of nails."""
+    stock = Stock()
+    stock.receive("apple", Lot(5, 10, expires=3))
+    stock.receive("apple", Lot(4, 12, expires=6))
+    stock.receive("nail", Lot(100, 1))
+    return stock
+
+
+def shop() -> Shop:
+    """A shop with something in it."""
+    made = Shop({"apple": 20, "nail": 2, "rope": 35})
+    made.deliver("apple", 12, 10, expires=2)
+    made.deliver("nail", 50, 1)
+    return made
+
+
+def attempt(*work: object) -> object:
+    """What comes of a call that may be refused."""
+    function, *arguments = work
+    try:
+        return function(*arguments)  # type: ignore[operator]
+    except (ShortageError, ValueError, KeyError) as error:
+        return f"refused: {error}"
+
+
+def lots_add_up() -> object:
+    stock = shelf()
+    return stock.count("apple"), stock.count("nail"), stock.count("rope"), stock.receive("nail", Lot(7, 2))
+
+
+def empty_lots_are_refused() -> object:
+    return attempt(shelf().receive, "x", Lot(0, 1)), attempt(shelf().receive, "x", Lot(1, 1))
+
+
+def what_has_expired_is_not_for_sale() -> object:
+    return [shelf().count("apple", day) for day in (0, 1, 3, 4, 6, 7)], shelf().count("nail", 1000)
+
+
+def what_everything_has_cost() -> object:
+    return shelf().value(), Stock().value()
+
+
+def the_oldest_goes_first() -> object:
+    stock = shelf()
+    return stock.take("apple", 3), stock.take("apple", 3), stock.count("apple"), stock.value()
+
+
+def whole_lots_can_be_taken() -> object:
+    stock = shelf()
+    return stock.take("apple", 5), stock.take("apple", 4), stock.count("apple"), stock.items()
+
+
+def expired_lots_are_passed_over() -> object:
+    stock = shelf()
+    return stock.take("apple", 2, day=5), stock.count("apple"), stock.count("apple", 5)
+
+
+def a_shortage_takes_nothing() -> object:
+    stock = shelf()
+    return attempt(stock.take, "apple", 10), attempt(stock.take, "apple", 5, 4), stock.count("apple")
+
+
+def items_by_name() -> object:
+    stock = shelf()
+    stock.receive("anvil", Lot(1, 500))
+    stock.take("nail", 100)
+    return stock.items()
+
+
+def throwing_away() -> object:
+    stock = shelf()
+    return stock.discard(3), stock.discard(4), stock.discard(7), stock.count("apple"), stock.count("nail")
+
+
+def prices() -> object:
+    made = shop()
+    return made.price("apple", 1), made.price("apple", 9), made.price("apple", 10), made.price("rope", 0)
+
+
+def discounts_are_rounded_up() -> object:
+    made = Shop({"pin": 1}, bulk=3, discount=33)
+    return [made.price("pin", count) for count in range(1, 8)]
+
+
+def quotes() -> object:
+    made = shop()
+    return made.quote({"apple": 2, "nail": 10}), made.quote({}), attempt(made.quote, {"moon": 1})
+
+
+def what_is_missing() -> object:
+    made = shop()
+    return made.missing({"apple": 13, "nail": 50, "rope": 2}), made.missing({"apple": 12})
+
+
+def selling() -> object:
+    made = shop()
+    return made.sell({"apple": 3, "nail": 20}), made.earned, made.stock.count("apple"), made.stock.count("nail")
+
+
+def selling_all_or_nothing() -> object:
+    made = shop()
+    return attempt(made.sell, {"nail": 5, "rope": 1, "apple": 20}), made.stock.count("nail"), made.earned
+
+
+def orders_wait() -> object:
+    made = shop()
+    return made.order("ann", {"apple": 2}), made.order("bob", {"rope": 1}), made.waiting, made.earned
+
+
+def deliveries_serve_who_waits() -> object:
+    made = shop()
+    for name, count in (("ann", 3), ("bob", 2), ("cid", 1)):
+        made.order(name, {"rope": count})
+    return made.deliver("rope", 4, 20), made.waiting, made.deliver("rope", 5, 20), made.waiting, made.earned
+
+
+def closing_throws_away() -> object:
+    made = shop()
+    return made.close(), made.close(), made.earned, made.day, made.close(3), made.day
+
+
+def what_is_scarce() -> object:
+    made = shop()
+    first = made.reorder(13), made.reorder(12), made.reorder(100)
+    made.close(2)
+    return first, made.reorder(1)

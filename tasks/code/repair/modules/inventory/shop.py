@@ -1,0 +1,94 @@
+"""A shop that sells from a stock: prices, discounts, orders and what was earned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .stock import Lot, ShortageError, Stock
+
+
+class Shop:
+    """Sells items at set prices, in whole coins.
+
+    Args:
+        prices: of one piece, by item.
+        bulk: pieces of one item from which on it is cheaper.
+        discount: percent taken off such items.
+    """
+
+    def __init__(self, prices: Mapping[str, int], bulk: int = 10, discount: int = 20) -> None:
+        self.prices = dict(prices)
+        self.bulk = bulk
+        self.discount = discount
+        self.stock = Stock()
+        self.earned = 0
+        self.day = 1
+        self.waiting: list[tuple[str, dict[str, int]]] = []
+
+    def price(self, item: str, count: int) -> int:
+        """What some pieces cost together, rounded up.
+
+        Raises:
+            KeyError: the shop does not sell this.
+        """
+        full = self.prices[item] * count
+        if count < self.bulk:
+            return full
+        return -(-full * (100 - self.discount) // 100)
+
+    def quote(self, order: Mapping[str, int]) -> int:
+        """What a whole order costs."""
+        return sum(self.price(item, count) for item, count in order.items())
+
+    def missing(self, order: Mapping[str, int]) -> dict[str, int]:
+        """Pieces of an order that are not there, by item."""
+        short = {item: count - self.stock.count(item, self.day) for item, count in order.items()}
+        return {item: count for item, count in short.items() if count > 0}
+
+    def sell(self, order: Mapping[str, int]) -> int:
+        """Sell an order; what was paid.
+
+        Raises:
+            ShortageError: something is missing; then nothing is sold.
+        """
+        missing = self.missing(order)
+        if missing:
+            raise ShortageError(", ".join(f"{count} {item}" for item, count in sorted(missing.items())))
+        paid = self.quote(order)
+        cost = sum(self.stock.take(item, count, self.day) for item, count in order.items())
+        self.earned += paid - cost
+        return paid
+
+    def order(self, name: str, order: Mapping[str, int]) -> bool:
+        """Sell an order now, or let it wait; whether it was sold."""
+        if self.missing(order):
+            self.waiting.append((name, dict(order)))
+            return False
+        self.sell(order)
+        return True
+
+    def deliver(self, item: str, count: int, cost: int, expires: int = 0) -> list[str]:
+        """Receive a lot and sell what waits for it, in turn; whose orders were sold."""
+        self.stock.receive(item, Lot(count, cost, expires))
+        served, waiting = [], []
+        for name, order in self.waiting:
+            if self.missing(order):
+                waiting.append((name, order))
+            else:
+                self.sell(order)
+                served.append(name)
+        self.waiting = waiting
+        return served
+
+    def close(self, days: int = 1) -> dict[str, int]:
+        """End the day; what was thrown away on the morning of the next one, and is lost."""
+        self.day += days
+        before = self.stock.value()
+        thrown = self.stock.discard(self.day)
+        self.earned -= before - self.stock.value()
+        return thrown
+
+    def reorder(self, least: int) -> list[str]:
+        """Items of which fewer than ``least`` pieces may be sold, the scarcest first, then by name."""
+        low = [item for item in self.prices if self.stock.count(item, self.day) < least]
+        return sorted(low, key=lambda item: (self.stock.count(item, self.day), item))

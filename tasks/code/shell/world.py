@@ -1,0 +1,74 @@
+"""Folders full of small files, drawn by a seed: what shell tasks work on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ...rng import Rng
+
+WORDS = (
+    "amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heron", "inlet", "jetty", "knoll", "larch",
+    "marsh", "north", "otter", "pearl", "quartz", "river", "stone", "tulip",
+)  # fmt: skip
+OTHER_WORDS = (
+    "anvil", "bellows", "chisel", "drill", "easel", "file", "gauge", "hammer", "iron", "jig", "kiln", "lathe",
+    "mallet", "nozzle", "oven", "plane", "rasp", "saw", "torch", "vise",
+)  # fmt: skip
+"""What files and their lines are made of, in most splits and where entities are held out."""
+FOLDERS = ("inbox", "store", "field", "south", "depot", "annex")
+STATES = ("ok", "warn", "fail")
+KINDS = (".txt", ".log", ".cfg", ".sh")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How large a folder is.
+
+    Args:
+        files: in it and below.
+        depth: of the folders below it.
+        lines: of a file, at most.
+        spaces: whether names may hold them.
+    """
+
+    files: int
+    depth: int
+    lines: int
+    spaces: bool
+
+
+SIZES: Mapping[int, Size] = MappingProxyType(
+    {
+        1: Size(4, 0, 4, False),
+        2: Size(7, 0, 6, False),
+        3: Size(10, 1, 8, False),
+        4: Size(14, 2, 10, True),
+        5: Size(20, 3, 14, True),
+    }
+)
+"""By level."""
+
+
+def folder(name: str, size: Size, rng: Rng, words: tuple[str, ...]) -> dict[str, str]:
+    """Files below a folder, by path: every kind occurs, no name twice; a line is a state, a word and a number."""
+    names = rng.sample(words, min(len(words), size.files))
+    places = [name]
+    for _ in range(size.depth * 2):
+        below = f"{rng.pick(places)}/{rng.pick(words)}s"
+        if below.count("/") <= size.depth and below not in places:
+            places.append(below)
+    found = {}
+    for number in range(size.files):
+        stem = names[number % len(names)]
+        if size.spaces and number % 4 == 1:
+            stem = f"{stem} {rng.pick(words)}"
+        kind = KINDS[number] if number < len(KINDS) else rng.pick(KINDS)
+        found[f"{places[number % len(places)]}/{stem}{kind}"] = _content(size.lines, rng, words)
+    return found
+
+
+def _content(lines: int, rng: Rng, words: tuple[str, ...]) -> str:
+    count = rng.randint(1, lines)
+    return "".join(f"{rng.pick(STATES)} {rng.pick(words)} {rng.randint(1, 99)}\n" for _ in range(count))

@@ -1,0 +1,210 @@
+"""SQL tasks: a database, and either a query to write or a state that it must come to.
+
+A query is judged by its rows on the database that the agent has and on another one of the same tables, so that rows
+known by heart are worth nothing; their order counts where the task says so. A change is judged by all rows of all
+tables. Rows are read inside a fresh sandbox, and compared outside by value and type. ``test_template`` holds ordered
+answers and moves between tables, ``test_entity`` a theme. A level is the
+size of the database and of what is asked. Means over 40 training tasks:
+
+===== ==== ============= =================
+level rows words of SQL  SELECTs and JOINs
+===== ==== ============= =================
+1     20   7.2           0.7
+2     31   10.6          0.7
+3     46   12.9          1.2
+4     66   15.8          1.8
+5     94   24.6          2.3
+===== ==== ============= =================
+"""
+
+from __future__ import annotations
+
+import shlex
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from ....errors import TaskError
+from ...family import TaskFamily
+from ...rng import Rng
+from ...spec import Split, TaskSpec
+from ..databases import READERS, database, readers
+from ..readers import bag
+from ..task import Attempt, Case, CodeTask, ValueCheck, case, text_files
+from .questions import CHANGES, ORDERED, TEMPLATES, questions
+from .world import CITIES, KINDS, SIZES, THEMES, Theme, script
+
+Rows = list[tuple[Any, ...]]
+HELD = ("rank", "move")
+TRIES = 500
+QUERY, OTHER, TOOL = "query.sql", "turnwise_other.db", "sql.py"
+MODULE = READERS.removesuffix(".py")
+HELPER = '''"""python3 sql.py DATABASE STATEMENTS: run them, print the rows of each, keep the changes."""
+
+import sqlite3
+import sys
+
+with sqlite3.connect(sys.argv[1]) as connection:
+    for statement in sys.argv[2].split(";"):
+        for row in connection.execute(statement):
+            print(*row, sep=" | ")
+connection.close()
+'''
+"""A tool in the workspace: there may be no ``sqlite3`` command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with everything filled in, and the two databases on which it is asked."""
+
+    theme: Theme
+    words: str
+    sql: str
+    wrong: str
+    here: str
+    elsewhere: str
+
+
+class SqlFamily(TaskFamily[CodeTask]):
+    """Questions to databases."""
+
+    name = "code-sql"
+    levels = tuple(SIZES)
+    splits = tuple(Split)
+
+    def templates(self, split: Split) -> tuple[str, ...]:
+        held = split in (Split.TEST_TEMPLATE, Split.CHALLENGE)
+        return tuple(name for name in TEMPLATES if (name in HELD) == held)
+
+    def build(self, spec: TaskSpec, rng: Rng) -> CodeTask:
+        other = spec.split in (Split.TEST_ENTITY, Split.CHALLENGE)
+        theme = THEMES["clinic"] if other else THEMES[rng.pick(("shop", "library"))]
+        for number in range(TRIES):
+            asked = _asked(spec, theme, rng.child("try", number))
+            made = _change(asked) if spec.template in CHANGES else _query(asked, ordered=spec.template in ORDERED)
+            if made is not None:
+                return made
+        raise TaskError(f"none of {TRIES} databases is fit for {spec}; take another seed")
+
+
+SQL = SqlFamily()
+
+
+def _asked(spec: TaskSpec, theme: Theme, rng: Rng) -> Asked:
+    question = rng.pick(questions(spec.template, spec.level))
+    city, other = rng.sample(CITIES, 2)
+    drawn = {"city": city, "other": other, "kind": rng.pick(KINDS), "n": rng.randint(20, 80), "m": rng.randint(2, 8)}
+    drawn |= {"d": rng.randint(5, 26), "t": rng.randint(4, 24) * 50}
+    filled = [text.format(**theme.words, **drawn) for text in (question.words, question.sql, question.wrong)]
+    here, elsewhere = (script(theme, spec.level, rng.child(where)) for where in ("here", "elsewhere"))
+    return Asked(theme, filled[0], filled[1], filled[2], here, elsewhere)
+
+
+def rows(made: str, query: str) -> Rows:
+    """The rows of a query of ours on the database that a script of ours makes."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(made)
+        return [tuple(row) for row in connection.execute(query)]
+
+
+def tables(made: str, statements: str = "") -> dict[str, Rows]:
+    """All tables after statements of ours."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(f"{made}\n{statements};")
+        names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master ORDER BY name")]
+        return {name: bag([tuple(row) for row in connection.execute(f'SELECT * FROM "{name}"')]) for name in names}
+
+
+def _query(asked: Asked, *, ordered: bool) -> CodeTask | None:
+    """The task of writing a query; ``None`` if its rows do not tell it from a wrong one on either database."""
+    found = []
+    for made in (asked.here, asked.elsewhere):
+        right, wrong = rows(made, asked.sql), rows(made, asked.wrong)
+        if not right or (right == wrong if ordered else bag(right) == bag(wrong)):
+            return None
+        found.append(right)
+    if bag(found[0]) == bag(found[1]):
+        return None
+    heart = "VALUES " + ", ".join(f"({', '.join(_literal(cell) for cell in row)})" for row in found[0])
+    checks = [
+        ValueCheck(name, (_rows_case(file, right, ordered),), MODULE)
+        for name, file, right in (("here", asked.theme.file, found[0]), ("elsewhere", OTHER, found[1]))
+    ]
+    cheats = {"almost right": asked.wrong, "the rows by heart": heart, "any query": "SELECT 1"}
+    order = "Its rows must come in this order" if ordered else "Its rows may come in any order"
+    return CodeTask(
+        prompt=_prompt(
+            asked,
+            f"Write to {QUERY} one query for: {asked.words}. {order}; it is also tried on another database of "
+            "the same tables.",
+        ),
+        files=text_files({TOOL: HELPER}),
+        databases={asked.theme.file: asked.here},
+        checks=tuple(checks),
+        solution=Attempt(text_files({QUERY: f"{asked.sql}\n"})),
+        taken=(QUERY,),
+        hidden={
+            READERS: readers(),
+            asked.theme.file: database(asked.here),
+            OTHER: database(asked.elsewhere),
+        },
+        weights={"here": 1.0, "elsewhere": 2.0},
+        cheats={name: Attempt(text_files({QUERY: query})) for name, query in cheats.items()},
+        ask="Answer with the query and nothing else.",
+    )
+
+
+def _rows_case(file: str, right: Rows, ordered: bool) -> Case:
+    read = f"rows_of_file({file!r}, {QUERY!r})"
+    return case(read, right) if ordered else case(f"bag({read})", bag(right))
+
+
+def _change(asked: Asked) -> CodeTask | None:
+    """The task of changing the database; ``None`` if nothing changes, or if the wrong statements do the same."""
+    before, after, wrong = (tables(asked.here, statements) for statements in ("", asked.sql, asked.wrong))
+    if after in (before, wrong) or not all(after[name] for name in after if name != "archive"):
+        return None
+    file = asked.theme.file
+    checks = [ValueCheck("tables", (case(f"sorted(tables({file!r}))", sorted(after)),), MODULE)]
+    for name, kept in after.items():
+        checks.append(ValueCheck(name, (case(f"bag(rows({file!r}, 'SELECT * FROM {name}'))", kept),), MODULE))
+    changed = [name for name in after if after[name] != before[name]]
+
+    def done(statements: str) -> Attempt:
+        return Attempt(commands=(f"python3 {TOOL} {file} {shlex.quote(statements)}",))
+
+    return CodeTask(
+        prompt=_prompt(asked, f"Change the database {file} itself: {asked.words}. Nothing else in it may change."),
+        files=text_files({TOOL: HELPER}),
+        databases={file: asked.here},
+        checks=tuple(checks),
+        solution=done(asked.sql),
+        taken=(file,),
+        hidden={READERS: readers()},
+        weights={check.name: float(check.name in changed) for check in checks},
+        cheats={
+            "almost right": done(asked.wrong),
+            "one row too many": done(f"{asked.sql}; INSERT INTO {asked.theme.who} VALUES (99, 'Zed', 'Arlen')"),
+            "a table too many": done(f"{asked.sql}; CREATE TABLE notes (text TEXT)"),
+            "a column too many": done(f"{asked.sql}; ALTER TABLE {asked.theme.link} ADD COLUMN note TEXT"),
+            "deletes the database": Attempt(commands=(f"rm {file}",)),
+        },
+        perform=f"python3 {TOOL} {file} {{answer}}",
+        ask="Answer with the statements and nothing else.",
+        answer=asked.sql,
+    )
+
+
+def _literal(cell: object) -> str:
+    return "NULL" if cell is None else f"'{cell}'" if isinstance(cell, str) else str(cell)
+
+
+def _prompt(asked: Asked, order: str) -> str:
+    theme = asked.theme
+    return (
+        f"{theme.file} is an SQLite database with the tables {theme.who} (id, name, city), "
+        f"{theme.what} (id, title, kind, price), {theme.link} (id, {theme.who_one}, {theme.what_one}, amount, day; the "
+        f"second and third are ids) and archive (columns as {theme.link}). {order} You can try statements with: "
+        f"python3 {TOOL} {theme.file} 'SELECT 1'."
+    )

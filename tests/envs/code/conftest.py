@@ -1,0 +1,24 @@
+"""Where code runs in tests of code environments: in a sandbox that confines, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from turnwise.envs.code.backends import shared_backend
+from turnwise.errors import SandboxUnavailableError
+from turnwise.sandboxes.backend import Backend
+from turnwise.sandboxes.portal import wait
+
+
+@pytest.fixture(scope="session")
+def backend() -> Iterator[Backend]:
+    """The first backend that works here and confines; closed behind the last test, as when a process ends."""
+    try:
+        found = shared_backend(None)
+    except SandboxUnavailableError as error:
+        pytest.skip(f"NOT TESTED, for want of a sandbox: {error}")
+    yield found
+    wait(found.close())
+    shared_backend.cache_clear()

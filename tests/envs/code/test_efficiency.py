@@ -1,0 +1,79 @@
+"""Playing efficiency: less work earns the reward, and no way around the counting does."""
+
+from __future__ import annotations
+
+import pytest
+
+from turnwise.envs.code.answers import SUBMIT, actions_of
+from turnwise.envs.code.efficiency import CodeEfficiencyEnv
+from turnwise.sandboxes.backend import Backend
+from turnwise.tasks.code.efficiency.family import EFFICIENCY, LEVELS
+from turnwise.tasks.code.efficiency.templates import TEMPLATES
+from turnwise.tasks.code.task import Attempt
+from turnwise.tasks.spec import Split, TaskSpec
+
+
+def outcome(env: CodeEfficiencyEnv, spec: TaskSpec, source: str | None) -> tuple[bool, list[str]]:
+    """Success and troubles of handing a source in; ``None`` hands in what is there."""
+    env.reset(options={"task": spec})
+    attempt = Attempt({"solution.py": source.encode()} if source is not None else {})
+    for action in actions_of(env.work, attempt, "tools"):
+        _, _, over, _, info = env.step(action)
+    assert over
+    return info["success"], info.get("troubles", [])
+
+
+def test_a_fast_solution_wins_and_the_slow_one_does_not(backend: Backend) -> None:
+    env, spec = CodeEfficiencyEnv(), EFFICIENCY.spec(0, level=1, template="distinct")
+    fast = EFFICIENCY.generate(spec).solution.files["solution.py"].decode()
+    assert outcome(env, spec, fast) == (True, [])
+    won, troubles = outcome(env, spec, None)
+    assert not won
+    assert set(troubles) == {"too much work"}, "it is right, and nothing else is wrong with it"
+
+
+@pytest.mark.parametrize("template", ["pairs", "recurrence"])
+def test_no_cheat_wins(template: str, backend: Backend) -> None:
+    env, spec = CodeEfficiencyEnv(), EFFICIENCY.spec(0, level=1, template=template)
+    for name, cheat in EFFICIENCY.generate(spec).cheats.items():
+        won, troubles = outcome(env, spec, cheat.files["solution.py"].decode())
+        assert not won, name
+        assert troubles, name
+
+
+def test_doing_the_work_while_it_is_imported_is_counted(backend: Backend) -> None:
+    env, spec = CodeEfficiencyEnv(), EFFICIENCY.spec(0, level=1, template="distinct")
+    fast = EFFICIENCY.generate(spec).solution.files["solution.py"].decode()
+    idle = "TABLE = [number for number in range(300_000)]\n" + fast
+    assert outcome(env, spec, idle) == (False, ["too much work"] * 3)
+
+
+def test_a_wrong_answer_at_a_large_size_is_seen(backend: Backend) -> None:
+    env, spec = CodeEfficiencyEnv(), EFFICIENCY.spec(0, level=1, template="distinct")
+    task = EFFICIENCY.generate(spec)
+    name = task.checks[0].name.split()[0]
+    source = task.files["solution.py"].decode().replace(f"def {name}(", "def slow(")
+    lazy = f"{source}\n\ndef {name}(given):\n    return slow(given) if len(given) < 50 else []\n"
+    assert outcome(env, spec, lazy) == (False, ["wrong value"] * 3)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_every_template_and_level_in_sandboxes(backend: Backend) -> None:
+    env = CodeEfficiencyEnv()
+    for name in TEMPLATES:
+        split = Split.TRAIN if name in EFFICIENCY.templates(Split.TRAIN) else Split.TEST_TEMPLATE
+        for level in LEVELS:
+            spec = EFFICIENCY.spec(7, level=level, template=name, split=split)
+            solution = EFFICIENCY.generate(spec).solution.files["solution.py"].decode()
+            assert outcome(env, spec, solution)[0], spec
+            assert not outcome(env, spec, None)[0], spec
+            assert not outcome(env, spec, "")[0], spec
+
+
+def test_only_submitting_earns_nothing(backend: Backend) -> None:
+    env = CodeEfficiencyEnv()
+    env.reset(seed=3)
+    _, reward, over, _, _ = env.step(SUBMIT)
+    assert (reward, over) == (0.0, True)

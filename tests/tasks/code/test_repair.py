@@ -1,0 +1,84 @@
+"""Repair tasks: what the index promises, what is visible, what is held out."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+import turnwise as tw
+from turnwise.errors import TaskError
+from turnwise.tasks.code.repair import bundled
+from turnwise.tasks.code.repair.bundled import combinations, module_named, module_names, sites
+from turnwise.tasks.code.repair.family import HELD_OUT, LEVELS, REPAIR, pool, visible_tests
+from turnwise.tasks.code.task import CodeTask, ValueCheck
+
+SPECS = [
+    REPAIR.spec(seed, level=level, split=split) for split in REPAIR.splits for level in LEVELS for seed in range(3)
+]
+
+
+@pytest.mark.parametrize("name", module_names())
+def test_the_index_is_of_the_modules_as_they_are(name: str) -> None:
+    assert len(combinations(name, 1)) > 100, "a module with few faults makes few tasks"
+    for faults in (1, 2, 3):
+        for combination in combinations(name, faults):
+            assert len(combination.sites) == faults
+            assert combination.caught <= set(range(len(module_named(name).names)))
+
+
+def test_an_index_of_something_else_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    combinations.cache_clear()
+    monkeypatch.setattr(bundled, "digest_of", lambda name: "another")
+    with pytest.raises(TaskError, match="build-repair-index"):
+        combinations("trie", 1)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.split}-{spec.level}-{spec.seed}")
+def test_levels_are_as_they_are_described(spec: tw.TaskSpec) -> None:
+    task: CodeTask = REPAIR.generate(spec)
+    level, module = LEVELS[spec.level], module_named(spec.template)
+    broken = [path for path, content in task.solution.files.items() if task.files[path] != content]
+    assert broken == list(task.solution.files), "the solution changes what is broken, and nothing else"
+    if level.faults > 1:
+        assert len(broken) == min(level.faults, len(module.files))
+    assert len(task.visible) >= 3
+    assert ("All tests in" in task.prompt) == (level.shown == 0)
+    assert ("no longer holds" in task.prompt) == (level.reports > 0)
+    for path in task.files:
+        ast.parse(task.files[path])
+
+
+def test_no_hidden_scenario_and_no_expected_value_is_in_the_workspace() -> None:
+    task = REPAIR.generate(REPAIR.spec(0, level=1))
+    assert not set(task.hidden) & set(task.files)
+    assert len(task.visible) < sum(len(check.cases) for check in task.checks if isinstance(check, ValueCheck))
+
+
+def test_modules_and_faults_are_divided_between_splits() -> None:
+    for split in REPAIR.splits:
+        held = split in (tw.Split.TEST_TEMPLATE, tw.Split.CHALLENGE)
+        assert all((name in HELD_OUT) is held for name in REPAIR.templates(split))
+    for name in REPAIR.templates(tw.Split.TRAIN):
+        parts = [set(pool(name, split, LEVELS[3])) for split in (tw.Split.TRAIN, tw.Split.DEV, tw.Split.TEST_IID)]
+        assert all(parts)
+        assert len(parts[0] | parts[1] | parts[2]) == sum(map(len, parts))
+
+
+def test_visible_tests_pass_on_the_original_and_hold_no_other_scenario() -> None:
+    module = module_named("trie")
+    text = visible_tests(module, [0, 3])
+    assert text.count("def test_") == 2
+    assert f"def {module.names[1]}" not in text
+    names: dict[str, object] = {}
+    exec(text.replace("from trie.", "from turnwise.tasks.code.repair.modules.trie."), names)
+    for name, function in list(names.items()):
+        if name.startswith("test_"):
+            function()  # type: ignore[operator]
+
+
+def test_scenarios_tell_one_another_apart() -> None:
+    for name in module_names():
+        values = module_named(name).values()
+        assert len(values) >= 15
+        assert len(sites(name)) > 100
