@@ -34,7 +34,7 @@ def leaks_nothing(lab: Lab) -> None:
     """Threads, file descriptors and memory stay where they are while the same tasks are played again and again."""
     episodes = max(lab.effort.leak_episodes, 4 * ROUNDS)
     _episodes(lab, min(50, episodes // 2))  # caches fill
-    threads, files = _threads(), _files()
+    threads, files = _least(_threads), _least(_files)
     tracing = tracemalloc.is_tracing()
     if not tracing:
         tracemalloc.start(1)
@@ -45,7 +45,7 @@ def leaks_nothing(lab: Lab) -> None:
         n = episodes // STRETCHES
         grown, allowed = math.inf, max(BYTES_PER_EPISODE, BYTES_PER_STRETCH / n)
         for _ in range(DOUBTS):
-            grown = min(grown, *(_growth(lab, n) for _ in range(STRETCHES)))
+            grown = min(grown, *(_growth(lab, n, threads) for _ in range(STRETCHES)))
             if grown <= allowed:
                 break
         leaks = grown > allowed
@@ -61,13 +61,19 @@ def leaks_nothing(lab: Lab) -> None:
         raise Broken(f"memory grows by {grown:.0f} bytes an episode over {episodes} episodes{blame}", lab.few[0])
 
 
-def _growth(lab: Lab, n: int) -> float:
+def _growth(lab: Lab, n: int, threads: int) -> float:
     """Bytes that each of ``n`` episodes leaves behind, on average."""
-    gc.collect()
-    before = tracemalloc.get_traced_memory()[0]
+    before = _settled(threads)
     _episodes(lab, n)
+    return (_settled(threads) - before) / n
+
+
+def _settled(threads: int) -> int:
+    """Bytes in use once the threads that end engines and sandboxes in the background have ended themselves."""
     gc.collect()
-    return (tracemalloc.get_traced_memory()[0] - before) / n
+    _more(_threads, threads)
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
 
 
 def _episodes(lab: Lab, n: int) -> None:
@@ -106,6 +112,15 @@ def _more(count: Callable[[], int], before: int) -> int:
             break
         time.sleep(0.1)
     return count() - before
+
+
+def _least(count: Callable[[], int]) -> int:
+    """How many there are at least within half a second: an engine that was just dropped still ends itself."""
+    least = count()
+    for _ in range(5):
+        time.sleep(0.1)
+        least = min(least, count())
+    return least
 
 
 def _threads() -> int:
