@@ -1,0 +1,76 @@
+"""Judging a world: what changed against what must, may and must not change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...score import Score
+from ..world.database import Change
+from .expected import May, Must
+from .task import AppTask
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an agent ended a task.
+
+    Args:
+        done: it said that the task is done, with ``answer``.
+        answer: what it answered.
+        reason: why it refused, if it did.
+        evidence: what it said for that.
+    """
+
+    done: bool = False
+    answer: Any = None
+    reason: str | None = None
+    evidence: Any = None
+
+
+def judge(
+    task: AppTask,
+    changes: Sequence[Change],
+    ending: Ending | None,
+    idle: Mapping[str, frozenset[str]],
+    violations: Sequence[str] = (),
+) -> Score:
+    """Whether a task is solved.
+
+    Args:
+        task: what was asked.
+        changes: of the world, since the episode began.
+        ending: how the agent ended it; ``None`` if it did not.
+        idle: columns, by table, that change when somebody only looks.
+        violations: rules that were broken on the way.
+    """
+    left = list(changes)
+    checks: dict[str, bool] = {}
+    # Those that name their row first: another could be satisfied with the same row.
+    for must in sorted(task.must, key=lambda wanted: wanted.id is None):
+        met = next((change for change in left if must.met_by(change)), None)
+        if met is not None:
+            left.remove(met)
+        checks[_fresh(must, checks)] = met is not None
+    allowed = (*task.may, *(May(table, "update", columns) for table, columns in idle.items()))
+    collateral = tuple(str(change) for change in left if not any(may.allows(change) for may in allowed))
+    if task.refusal is not None:
+        named = ending is not None and ending.reason == task.refusal.reason
+        checks["refused"] = named
+        checks["evidence"] = named and ending is not None and task.refusal.evidence.matches(ending.evidence)
+    else:
+        checks["finished"] = ending is not None and ending.done
+        if task.answer is not None:
+            given = ending is not None and ending.done and ending.answer is not None
+            checks["answer"] = given and ending is not None and task.answer.matches(ending.answer)
+    success = all(checks.values()) and not collateral and not violations
+    return Score(success, checks, collateral, tuple(violations))
+
+
+def _fresh(must: Must, taken: dict[str, bool]) -> str:
+    """A name for its check that no other has."""
+    name, number = must.name, 2
+    while name in taken:
+        name, number = f"{must.name} ({number})", number + 1
+    return name

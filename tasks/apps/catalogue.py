@@ -1,0 +1,57 @@
+"""Which apps and which templates there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..rng import Rng
+from .account import history as account_history
+from .account.app import Account
+from .asking.template import Template
+from .contacts import history as contacts_history
+from .contacts import templates as contacts_templates
+from .contacts.app import Contacts
+from .mail import history as mail_history
+from .mail import templates as mail_templates
+from .mail.app import Mail
+from .world.app import App
+from .world.cast import Cast
+from .world.database import Database
+
+
+@dataclass(frozen=True)
+class Part:
+    """An app of every world.
+
+    Args:
+        app: what it answers.
+        fill: writes what lies in it when a world begins.
+        templates: of the tasks whose first app it is.
+        held_out: whether only the split ``challenge`` knows it.
+    """
+
+    app: type[App]
+    fill: Callable[[Database, Cast, Rng], None]
+    templates: tuple[Template, ...] = ()
+    held_out: bool = False
+
+
+PARTS: tuple[Part, ...] = (
+    Part(Account, account_history.fill),
+    Part(Contacts, contacts_history.fill, contacts_templates.TEMPLATES),
+    Part(Mail, mail_history.fill, mail_templates.TEMPLATES),
+)
+"""Every app, in the order in which worlds are filled: later ones may speak of earlier ones."""
+ACROSS: tuple[Template, ...] = ()
+"""Templates of several apps that begin with none of them."""
+
+APPS: tuple[type[App], ...] = tuple(part.app for part in PARTS)
+HELD_OUT = frozenset(part.app.name for part in PARTS if part.held_out)
+"""The apps that only the split ``challenge`` knows."""
+TEMPLATES: dict[str, Template] = {
+    one.name: one for one in (*(one for part in PARTS for one in part.templates), *ACROSS)
+}
+"""Every template by its name."""
+IDLE: dict[str, frozenset[str]] = {table: columns for app in APPS for table, columns in app.idle.items()}
+"""Columns, by table, that change when somebody only looks."""

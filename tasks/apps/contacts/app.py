@@ -1,0 +1,211 @@
+"""``Contacts``: an address book with groups."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from ....errors import ToolError
+from ..world.app import App, Id, Maybe, Page, Words, call, day
+from ..world.database import Row
+
+Relation = Literal["friend", "family", "colleague", "other"]
+
+
+class Contacts(App):
+    """The user's address book."""
+
+    name = "contacts"
+    about = "the address book: people, how to reach them, groups of them"
+    private = False
+    ids: ClassVar[dict[str, str]] = {"contact_id": "contacts"}
+    stray = ("contacts_add", {"first_name": "No", "last_name": "Body", "email": "nobody@post.test"})
+    schema: ClassVar[str] = """
+        CREATE TABLE contacts (id INTEGER PRIMARY KEY AUTOINCREMENT, first_name TEXT, last_name TEXT, email TEXT,
+            phone TEXT, city TEXT, birthday TEXT, company TEXT, relation TEXT, favourite INTEGER);
+        CREATE TABLE groups (id INTEGER PRIMARY KEY AUTOINCREMENT, contact_id INTEGER, name TEXT,
+            UNIQUE (contact_id, name));
+    """
+
+    @call
+    def search(
+        self, name: Maybe = "", city: Maybe = "", company: Maybe = "", relation: Relation | None = None, page: Page = 1
+    ) -> dict[str, Any]:
+        """Find people, by first and then last name; several conditions must all hold.
+
+        Args:
+            name: a part of the first, the last or the full name.
+            city: where they live.
+            company: whom they work for.
+            relation: what they are to the user.
+            page: of the listing.
+        """
+        rows = self.db.rows(
+            """SELECT * FROM contacts WHERE (instr(lower(first_name || ' ' || last_name), lower(?1)) OR ?1 = '')
+               AND (lower(city) = lower(?2) OR ?2 = '') AND (lower(company) = lower(?3) OR ?3 = '')
+               AND (relation = ?4 OR ?4 IS NULL) ORDER BY first_name, last_name, id""",
+            name,
+            city,
+            company,
+            relation,
+        )
+        return self.paged([_brief(row) for row in rows], page)
+
+    @call
+    def get(self, contact_id: Id) -> dict[str, Any]:
+        """Everything that is known of a person.
+
+        Args:
+            contact_id: who.
+        """
+        row = self.find("contacts", contact_id, "contact")
+        groups = self.db.rows("SELECT name FROM groups WHERE contact_id = ? ORDER BY name", contact_id)
+        rest = {name: row[name] for name in ("phone", "city", "birthday", "company", "relation")}
+        return {
+            **_brief(row),
+            **rest,
+            "favourite": bool(row["favourite"]),
+            "groups": [found["name"] for found in groups],
+        }
+
+    @call
+    def add(
+        self,
+        first_name: Words,
+        last_name: Words,
+        email: Words,
+        phone: Maybe = "",
+        city: Maybe = "",
+        birthday: Maybe = "",
+        company: Maybe = "",
+        relation: Relation = "other",
+    ) -> dict[str, Any]:
+        """Add a person.
+
+        Args:
+            first_name: of the person.
+            last_name: of the person.
+            email: an address that nobody else in the book has.
+            phone: a number.
+            city: where they live.
+            birthday: a day such as 1984-05-30.
+            company: whom they work for.
+            relation: what they are to the user.
+        """
+        self._free(email)
+        columns = {"phone": phone, "city": city, "birthday": birthday and day(birthday, "birthday"), "company": company}
+        names = {"first_name": first_name, "last_name": last_name, "email": email.lower()}
+        return {"contact_id": self.db.insert("contacts", **names, **columns, relation=relation, favourite=0)}
+
+    @call
+    def update(
+        self,
+        contact_id: Id,
+        email: Words | None = None,
+        phone: Maybe | None = None,
+        city: Maybe | None = None,
+        birthday: Maybe | None = None,
+        company: Maybe | None = None,
+        relation: Relation | None = None,
+        favourite: bool | None = None,
+    ) -> dict[str, Any]:
+        """Change what is known of a person; what is left out stays.
+
+        Args:
+            contact_id: who.
+            email: an address that nobody else in the book has.
+            phone: a number.
+            city: where they live.
+            birthday: a day such as 1984-05-30.
+            company: whom they work for.
+            relation: what they are to the user.
+            favourite: whether they are a favourite.
+        """
+        row = self.find("contacts", contact_id, "contact")
+        if email is not None and email.lower() != row["email"]:
+            self._free(email)
+        given = {
+            "email": email and email.lower(),
+            "phone": phone,
+            "city": city,
+            "birthday": birthday and day(birthday, "birthday"),
+            "company": company,
+            "relation": relation,
+            "favourite": None if favourite is None else int(favourite),
+        }
+        changed = {name: value for name, value in given.items() if value is not None}
+        if not changed:
+            raise ToolError("422 say what is to be changed")
+        self.db.update("contacts", contact_id, **changed)
+        return {"contact_id": contact_id, **changed}
+
+    @call
+    def delete(self, contact_id: Id) -> str:
+        """Remove a person, also from all groups.
+
+        Args:
+            contact_id: who.
+        """
+        self.find("contacts", contact_id, "contact")
+        for row in self.db.rows("SELECT id FROM groups WHERE contact_id = ?", contact_id):
+            self.db.delete("groups", row["id"])
+        self.db.delete("contacts", contact_id)
+        return f"contact {contact_id} is deleted"
+
+    @call
+    def list_groups(self) -> dict[str, int]:
+        """The groups, and how many people are in each."""
+        rows = self.db.rows("SELECT name, count(*) AS n FROM groups GROUP BY name ORDER BY name")
+        return {row["name"]: row["n"] for row in rows}
+
+    @call
+    def list_group(self, group: Words, page: Page = 1) -> dict[str, Any]:
+        """The people of a group, by name.
+
+        Args:
+            group: its name.
+            page: of the listing.
+        """
+        rows = self.db.rows(
+            """SELECT contacts.* FROM contacts JOIN groups ON groups.contact_id = contacts.id WHERE groups.name = ?
+               ORDER BY first_name, last_name, contacts.id""",
+            group,
+        )
+        if not rows:
+            raise ToolError(f"404 there is no group {group!r}")
+        return self.paged([_brief(row) for row in rows], page)
+
+    @call
+    def add_to_group(self, contact_id: Id, group: Words) -> dict[str, Any]:
+        """Put a person into a group; a group that nobody is in yet begins with that.
+
+        Args:
+            contact_id: who.
+            group: its name.
+        """
+        self.find("contacts", contact_id, "contact")
+        if self.db.row("SELECT id FROM groups WHERE contact_id = ? AND name = ?", contact_id, group):
+            raise ToolError(f"409 contact {contact_id} is in {group!r} already")
+        self.db.insert("groups", contact_id=contact_id, name=group)
+        return {"contact_id": contact_id, "group": group}
+
+    @call
+    def remove_from_group(self, contact_id: Id, group: Words) -> dict[str, Any]:
+        """Take a person out of a group.
+
+        Args:
+            contact_id: who.
+            group: its name.
+        """
+        found = self.db.row("SELECT id FROM groups WHERE contact_id = ? AND name = ?", contact_id, group)
+        if found is None:
+            raise ToolError(f"404 contact {contact_id} is not in {group!r}")
+        self.db.delete("groups", found["id"])
+        return {"contact_id": contact_id, "group": group}
+
+    def _free(self, email: str) -> None:
+        if self.db.row("SELECT id FROM contacts WHERE email = ?", email.lower()):
+            raise ToolError(f"409 somebody has the address {email!r} already")
+
+
+def _brief(row: Row) -> dict[str, Any]:
+    return {"contact_id": row["id"], "name": f"{row['first_name']} {row['last_name']}", "email": row["email"]}

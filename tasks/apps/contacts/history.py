@@ -1,0 +1,29 @@
+"""Who stands in the user's address book when a world begins."""
+
+from __future__ import annotations
+
+from ...rng import Rng
+from ..world.cast import Cast
+from ..world.database import Database
+
+GROUPS = ("book club", "football", "neighbours", "project team", "choir")
+
+
+def fill(db: Database, cast: Cast, rng: Rng) -> None:
+    """Write everybody whom the user knows, some of them into groups."""
+    for person in cast.others:
+        id = db.insert(
+            "contacts",
+            first_name=person.first,
+            last_name=person.last,
+            email=person.email,
+            phone=person.phone,
+            city=person.city,
+            birthday=person.birthday,
+            company=person.company,
+            relation=person.relation,
+            favourite=int(rng.random() < 0.2),
+        )
+        for group in GROUPS:
+            if rng.random() < 0.2:
+                db.insert("groups", contact_id=id, name=group)

@@ -1,0 +1,258 @@
+"""``Mail``: messages in folders, with labels."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, ClassVar, Literal
+
+import pydantic
+
+from ....errors import ToolError
+from ..world.app import App, Body, Id, Maybe, Page, Words, call
+from ..world.database import Row
+
+Folder = Literal["inbox", "sent", "archive", "trash", "drafts"]
+To = Annotated[list[Words], pydantic.Field(min_length=1, max_length=20)]
+
+
+class Mail(App):
+    """The user's mailbox."""
+
+    name = "mail"
+    about = "e-mail: folders, search, send, reply, forward, labels"
+    ids: ClassVar[dict[str, str]] = {"message_id": "messages"}
+    idle: ClassVar[dict[str, frozenset[str]]] = {"messages": frozenset({"unread"})}
+    stray = ("mail_save_draft", {"to": ["nobody@post.test"], "subject": "note to self", "body": "x"})
+    schema: ClassVar[str] = """
+        CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, folder TEXT, sender TEXT, recipients TEXT,
+            subject TEXT, body TEXT, sent_at TEXT, unread INTEGER, starred INTEGER, reply_to INTEGER, forward_of INTEGER,
+            created_at TEXT);
+        CREATE INDEX messages_by_folder ON messages (folder, sent_at);
+        CREATE TABLE labels (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id INTEGER, label TEXT,
+            UNIQUE (message_id, label));
+    """
+
+    @call
+    def list_folder(self, folder: Folder = "inbox", unread_only: bool = False, page: Page = 1) -> dict[str, Any]:
+        """The messages of a folder, newest first, without their texts.
+
+        Args:
+            folder: which.
+            unread_only: leave out what was read.
+            page: of the listing.
+        """
+        rows = self.db.rows(
+            "SELECT * FROM messages WHERE folder = ? AND unread >= ? ORDER BY sent_at DESC, id DESC",
+            folder,
+            unread_only,
+        )
+        return self.paged([_head(row) for row in rows], page)
+
+    @call
+    def search(
+        self,
+        words: Maybe = "",
+        sender: Maybe = "",
+        folder: Folder | None = None,
+        since: Maybe = "",
+        until: Maybe = "",
+        page: Page = 1,
+    ) -> dict[str, Any]:
+        """Find messages, newest first; several conditions must all hold.
+
+        Args:
+            words: stand in the subject or the text.
+            sender: a part of the sender's address.
+            folder: where they are; anywhere but in the trash, if left out.
+            since: sent at this time or later, such as 2025-05-14T09:30.
+            until: sent at this time or earlier.
+            page: of the listing.
+        """
+        rows = self.db.rows(
+            """SELECT * FROM messages WHERE (folder = ?1 OR ?1 IS NULL AND folder != 'trash')
+               AND (instr(lower(subject), lower(?2)) OR instr(lower(body), lower(?2)) OR ?2 = '')
+               AND (instr(sender, lower(?3)) OR ?3 = '') AND sent_at >= ?4 AND (sent_at <= ?5 OR ?5 = '')
+               ORDER BY sent_at DESC, id DESC""",
+            folder,
+            words,
+            sender,
+            since,
+            until,
+        )
+        return self.paged([_head(row) for row in rows], page)
+
+    @call
+    def read(self, message_id: Id) -> dict[str, Any]:
+        """A message with its text and labels; it counts as read from then on.
+
+        Args:
+            message_id: which.
+        """
+        row = self.find("messages", message_id, "message")
+        if row["unread"]:
+            self.db.update("messages", message_id, unread=0)
+        labels = self.db.rows("SELECT label FROM labels WHERE message_id = ? ORDER BY label", message_id)
+        return {**_head(row), "unread": False, "body": row["body"], "labels": [found["label"] for found in labels]}
+
+    @call
+    def send(self, to: To, subject: Words, body: Body) -> dict[str, Any]:
+        """Send a message.
+
+        Args:
+            to: e-mail addresses.
+            subject: in a line.
+            body: the text.
+        """
+        return self._written("sent", to, subject, body)
+
+    @call
+    def save_draft(self, to: To, subject: Words, body: Body) -> dict[str, Any]:
+        """Write a message without sending it: it is kept among the drafts.
+
+        Args:
+            to: e-mail addresses.
+            subject: in a line.
+            body: the text.
+        """
+        return self._written("drafts", to, subject, body)
+
+    @call
+    def send_draft(self, message_id: Id) -> dict[str, Any]:
+        """Send a draft as it is.
+
+        Args:
+            message_id: of the draft.
+        """
+        row = self.find("messages", message_id, "message")
+        if row["folder"] != "drafts":
+            raise ToolError(f"409 message {message_id} is no draft: it is in {row['folder']}")
+        self.db.update("messages", message_id, folder="sent", sent_at=self.stamp)
+        return {"message_id": message_id}
+
+    @call
+    def reply(self, message_id: Id, body: Body) -> dict[str, Any]:
+        """Answer the sender of a message.
+
+        Args:
+            message_id: which is answered.
+            body: the text.
+        """
+        row = self.find("messages", message_id, "message")
+        subject = row["subject"] if row["subject"].startswith("Re: ") else f"Re: {row['subject']}"
+        return self._written("sent", [row["sender"]], subject, body, reply_to=message_id)
+
+    @call
+    def forward(self, message_id: Id, to: To, note: Body = "") -> dict[str, Any]:
+        """Send a message on to others.
+
+        Args:
+            message_id: which.
+            to: e-mail addresses.
+            note: a text to put before it.
+        """
+        row = self.find("messages", message_id, "message")
+        body = "\n\n".join(filter(None, (note, row["body"])))
+        return self._written("sent", to, f"Fwd: {row['subject']}", body, forward_of=message_id)
+
+    @call
+    def move(self, message_id: Id, folder: Literal["inbox", "archive", "trash"]) -> dict[str, Any]:
+        """Put a message into another folder.
+
+        Args:
+            message_id: which.
+            folder: where to.
+        """
+        row = self.find("messages", message_id, "message")
+        if row["folder"] == folder:
+            raise ToolError(f"409 message {message_id} is in {folder} already")
+        self.db.update("messages", message_id, folder=folder)
+        return {"message_id": message_id, "folder": folder}
+
+    @call
+    def delete(self, message_id: Id) -> str:
+        """Remove a message from the trash for ever.
+
+        Args:
+            message_id: which; it must be in the trash.
+        """
+        if self.find("messages", message_id, "message")["folder"] != "trash":
+            raise ToolError(f"409 message {message_id} is not in the trash: move it there first")
+        for row in self.db.rows("SELECT id FROM labels WHERE message_id = ?", message_id):
+            self.db.delete("labels", row["id"])
+        self.db.delete("messages", message_id)
+        return f"message {message_id} is deleted"
+
+    @call
+    def mark(self, message_id: Id, unread: bool | None = None, starred: bool | None = None) -> dict[str, Any]:
+        """Mark a message as read or unread, and give or take its star.
+
+        Args:
+            message_id: which.
+            unread: whether it counts as unread.
+            starred: whether it has a star.
+        """
+        self.find("messages", message_id, "message")
+        marks = {name: int(value) for name, value in (("unread", unread), ("starred", starred)) if value is not None}
+        if not marks:
+            raise ToolError("422 say unread or starred")
+        self.db.update("messages", message_id, **marks)
+        return {"message_id": message_id, **{name: bool(value) for name, value in marks.items()}}
+
+    @call
+    def label(self, message_id: Id, label: Words) -> dict[str, Any]:
+        """Put a label on a message.
+
+        Args:
+            message_id: which.
+            label: a word.
+        """
+        self.find("messages", message_id, "message")
+        if self.db.row("SELECT id FROM labels WHERE message_id = ? AND label = ?", message_id, label):
+            raise ToolError(f"409 message {message_id} has the label {label!r} already")
+        self.db.insert("labels", message_id=message_id, label=label)
+        return {"message_id": message_id, "label": label}
+
+    @call
+    def unlabel(self, message_id: Id, label: Words) -> dict[str, Any]:
+        """Take a label off a message.
+
+        Args:
+            message_id: which.
+            label: a word.
+        """
+        found = self.db.row("SELECT id FROM labels WHERE message_id = ? AND label = ?", message_id, label)
+        if found is None:
+            raise ToolError(f"404 message {message_id} has no label {label!r}")
+        self.db.delete("labels", found["id"])
+        return {"message_id": message_id, "label": label}
+
+    def _written(self, folder: str, to: list[str], subject: str, body: str, **link: int) -> dict[str, Any]:
+        for address in to:
+            if address.count("@") != 1 or "." not in address.split("@")[1] or " " in address:
+                raise ToolError(f"422 {address!r} is no e-mail address")
+        columns = {"folder": folder, "sender": self._me, "recipients": addresses(to), "subject": subject, "body": body}
+        times = {"sent_at": self.stamp if folder == "sent" else "", "created_at": self.stamp}
+        id = self.db.insert("messages", **columns, **times, unread=0, starred=0, **link)
+        return {"message_id": id, "to": to, "subject": subject}
+
+    @property
+    def _me(self) -> str:
+        return str(self.db.value("SELECT email FROM profile"))
+
+
+def addresses(to: Any) -> str:
+    """Recipients as the table keeps them: in one order, each once."""
+    return json.dumps(sorted({address.lower() for address in to}))
+
+
+def _head(row: Row) -> dict[str, Any]:
+    return {
+        "message_id": row["id"],
+        "folder": row["folder"],
+        "from": row["sender"],
+        "to": json.loads(row["recipients"]),
+        "subject": row["subject"],
+        "sent_at": row["sent_at"],
+        "unread": bool(row["unread"]),
+        "starred": bool(row["starred"]),
+    }

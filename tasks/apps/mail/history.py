@@ -1,0 +1,56 @@
+"""What lies in the user's mailbox when a world begins."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ...rng import Rng
+from ..world.cast import Cast, Person
+from ..world.database import Database
+from .app import addresses
+
+MESSAGES = 110
+LABELS = ("work", "private", "later", "important")
+SUBJECTS = ("The {topic}", "{topic}: a question", "News about the {topic}", "Your {topic}", "{topic} in {city}")
+BODIES = (
+    "Could we talk about the {topic} some time this week?",
+    "The {topic} is ready. Please look at it when you can.",
+    "I have changed two things in the {topic}; tell me what you think.",
+    "The {topic} will cost {cost} this year. Is that all right?",
+    "Everybody asked me about the {topic} today. We meet at {place}.",
+    "No hurry, but the {topic} must be done before the end of the month.",
+)
+
+
+def fill(db: Database, cast: Cast, rng: Rng) -> None:
+    """Write messages from and to people whom the user knows, over four months."""
+    times = sorted(cast.now - timedelta(minutes=rng.randint(10, 120 * 24 * 60)) for _ in range(MESSAGES))
+    for at in times:
+        other, own = rng.pick(cast.others), rng.random() < 0.2
+        subject, body = _text(cast, rng)
+        folder = "sent" if own else rng.pick(("inbox", "inbox", "inbox", "archive", "trash"))
+        unread = not own and folder == "inbox" and rng.random() < 0.3
+        stamp = at.isoformat(timespec="minutes")
+        people: list[Person] = [other, rng.pick(cast.others)] if rng.random() < 0.1 else [other]
+        reader, writer = (people[0], cast.user) if own else (cast.user, other)
+        id = db.insert(
+            "messages",
+            folder=folder,
+            sender=cast.user.email if own else other.email,
+            recipients=addresses(person.email for person in people) if own else addresses([cast.user.email]),
+            subject=subject,
+            body=f"Hello {reader.first},\n{body}\n{writer.first}",
+            sent_at=stamp,
+            created_at=stamp,
+            unread=int(unread),
+            starred=int(rng.random() < 0.1),
+        )
+        if rng.random() < 0.25:
+            db.insert("labels", message_id=id, label=rng.pick(LABELS))
+
+
+def _text(cast: Cast, rng: Rng) -> tuple[str, str]:
+    words = {kind: rng.pick(cast.words[kind]) for kind in ("topic", "city", "place")}
+    cost = f"{rng.randrange(2000, 90_000) / 100:.2f}"
+    subject = rng.pick(SUBJECTS).format(**words)
+    return subject[0].upper() + subject[1:], rng.pick(BODIES).format(cost=cost, **words)

@@ -1,0 +1,89 @@
+"""Tasks of the mailbox, with the address book where people are named."""
+
+from __future__ import annotations
+
+from ..asking.expected import Number, inserted, updated
+from ..asking.plan import Solver
+from ..asking.template import Asked, Scene, template
+from .app import addresses
+
+
+@template("mail", "contacts", kind="action")
+def mail_forward_newest(scene: Scene) -> Asked:
+    """Send the newest message of somebody on to somebody else."""
+    row = scene.row(
+        "SELECT sender, max(sent_at) AS at FROM messages WHERE folder IN ('inbox', 'archive') GROUP BY sender"
+    )
+    newest = scene.row(
+        "SELECT * FROM messages WHERE sender = ? AND sent_at = ? AND folder != 'trash'", row["sender"], row["at"]
+    )
+    giver = scene.row("SELECT * FROM contacts WHERE email = ?", row["sender"])
+    taker = scene.row("SELECT * FROM contacts WHERE email != ?", row["sender"])
+    names = [f"{person['first_name']} {person['last_name']}" for person in (giver, taker)]
+    prompt = scene.rng.pick(
+        (
+            f"Forward the newest message that I have from {names[0]} to {names[1]}.",
+            f"{names[1]} should see the last e-mail that {names[0]} sent me (not one from the trash): forward it.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        people = [
+            next(item["email"] for item in api.pages("contacts_search", name=name) if item["name"] == name)
+            for name in names
+        ]
+        found = next(api.pages("mail_search", sender=people[0]))
+        api.call("mail_forward", message_id=found["message_id"], to=[people[1]])
+        api.answer()
+
+    sent = inserted(
+        "messages", "forwarded", folder="sent", forward_of=newest["id"], recipients=addresses([taker["email"]])
+    )
+    return Asked(prompt, solve, must=(sent,))
+
+
+@template("mail", kind="question")
+def mail_cost_of(scene: Scene) -> Asked:
+    """What something will cost, according to a message."""
+    topic = scene.pick(scene.cast.words["topic"])
+    rows = scene.db.rows("SELECT * FROM messages WHERE body LIKE ? AND folder != 'trash'", f"%The {topic} will cost%")
+    scene.need(len(rows) == 1 and rows[0]["folder"] != "sent")
+    cost = rows[0]["body"].split(" will cost ")[1].split(" ")[0]
+    prompt = scene.rng.pick(
+        (
+            f"Somebody wrote me what the {topic} will cost. How much is it?",
+            f"How much will the {topic} cost this year? It stands in one of my messages.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        for item in api.pages("mail_search", words=api.rng.pick((f"{topic} will cost", f"the {topic} will cost"))):
+            body = api.call("mail_read", message_id=item["message_id"])["body"]
+            if f"The {topic} will cost " in body:
+                api.answer(float(body.split(" will cost ")[1].split(" ")[0]))
+                return
+
+    return Asked(prompt, solve, answer=Number(float(cost)), secrets=(cost,))
+
+
+@template("mail", kind="mixed")
+def mail_star_unread_of(scene: Scene) -> Asked:
+    """Star the unread messages of an address, and say how many they are."""
+    sender = scene.row("SELECT DISTINCT sender FROM messages WHERE folder = 'inbox' AND unread = 1")["sender"]
+    rows = scene.db.rows("SELECT * FROM messages WHERE folder = 'inbox' AND unread = 1 AND sender = ?", sender)
+    plain = [row for row in rows if not row["starred"]]
+    scene.need(bool(plain) and len(rows) <= scene.level + 1)
+    prompt = f"Put a star on every unread message from {sender} in my inbox, and tell me how many have none yet."
+
+    def solve(api: Solver) -> None:
+        found = [item for item in api.pages("mail_list_folder", unread_only=True) if item["from"] == sender]
+        bare = [item for item in found if not item["starred"]]
+        for item in bare:
+            api.call("mail_mark", message_id=item["message_id"], starred=True)
+        api.answer(len(bare))
+
+    must = tuple(updated("messages", row["id"], f"star {row['id']}", starred=1) for row in plain)
+    return Asked(prompt, solve, must=must, answer=Number(len(plain)))
+
+
+TEMPLATES = (mail_forward_newest, mail_cost_of, mail_star_unread_of)

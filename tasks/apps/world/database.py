@@ -1,0 +1,173 @@
+"""A world's rows: one SQLite database in memory that knows what has changed since it was made."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Self
+
+Row = dict[str, Any]
+"""The columns of a row by name."""
+Kind = Literal["insert", "update", "delete"]
+JOURNAL = "journal"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What has become of one row.
+
+    Args:
+        table: its table.
+        id: its number.
+        before: its columns when the world began; ``None`` if it was not there.
+        after: its columns now; ``None`` if it is gone.
+    """
+
+    table: str
+    id: int
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+
+    @property
+    def kind(self) -> Kind:
+        """What was done to it."""
+        return "insert" if self.before is None else "delete" if self.after is None else "update"
+
+    @cached_property
+    def columns(self) -> Mapping[str, Any]:
+        """The columns that differ, as they are now; all of them for a new row, as they were for one that is gone."""
+        if self.before is None or self.after is None:
+            return dict(self.before or self.after or {})
+        return {name: value for name, value in self.after.items() if value != self.before[name]}
+
+    def __str__(self) -> str:
+        shown = ", ".join(sorted(self.columns)) if self.kind == "update" else ""
+        return f"{self.table} {self.id}: {self.kind}" + (f" of {shown}" if shown else "")
+
+
+class Database:
+    """Rows of tables, each with an ``id``. Triggers note the first state of every row that is touched, so that what has
+    changed is known without comparing tables.
+
+    Args:
+        image: a database as ``image()`` gives it; without one it is empty.
+    """
+
+    def __init__(self, image: bytes | None = None) -> None:
+        # Used by one thread at a time: an environment may be stepped from another than the one that made it.
+        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self._connection.row_factory = _as_dict
+        if image is not None:
+            self._connection.deserialize(image)
+
+    def rows(self, sql: str, *values: Any) -> list[Row]:
+        """All rows of a query."""
+        return self._connection.execute(sql, values).fetchall()
+
+    def row(self, sql: str, *values: Any) -> Row | None:
+        """The first row of a query."""
+        found: Row | None = self._connection.execute(sql, values).fetchone()
+        return found
+
+    def value(self, sql: str, *values: Any) -> Any:
+        """The first column of the first row of a query; ``None`` if there is none."""
+        found = self.row(sql, *values)
+        return None if found is None else next(iter(found.values()))
+
+    def insert(self, table: str, **columns: Any) -> int:
+        """Add a row, and give its number."""
+        names, holes = ", ".join(columns), ", ".join("?" * len(columns))
+        cursor = self._connection.execute(f"INSERT INTO {table} ({names}) VALUES ({holes})", tuple(columns.values()))
+        assert cursor.lastrowid is not None
+        return cursor.lastrowid
+
+    def update(self, table: str, id: int, **columns: Any) -> None:
+        """Change columns of a row."""
+        pairs = ", ".join(f"{name} = ?" for name in columns)
+        self._connection.execute(f"UPDATE {table} SET {pairs} WHERE id = ?", (*columns.values(), id))
+
+    def delete(self, table: str, id: int) -> None:
+        """Remove a row."""
+        self._connection.execute(f"DELETE FROM {table} WHERE id = ?", (id,))
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """All that is done within is kept, or, if an exception leaves it, nothing."""
+        self._connection.execute("SAVEPOINT call")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK TO call")
+            raise
+        finally:
+            self._connection.execute("RELEASE call")
+
+    @property
+    def writes(self) -> int:
+        """How many rows have been written so far."""
+        return self._connection.total_changes
+
+    # -- as a value -------------------------------------------------------------------------------------------
+
+    def image(self) -> bytes:
+        """The whole database as a value."""
+        return self._connection.serialize()
+
+    def fork(self) -> Self:
+        """An independent database with the same rows and the same past."""
+        return type(self)(self.image())
+
+    def close(self) -> None:
+        """Let go of its memory."""
+        self._connection.close()
+
+    # -- what has changed -------------------------------------------------------------------------------------
+
+    def make(self, schema: str) -> None:
+        """Make tables."""
+        self._connection.executescript(schema)
+
+    def watch(self) -> None:
+        """Note every change from now on. Called once, when a world is complete."""
+        self.make(f"CREATE TABLE {JOURNAL} (tbl TEXT, id INTEGER, was TEXT, PRIMARY KEY (tbl, id)) WITHOUT ROWID")
+        for table in self.tables:
+            names = [column["name"] for column in self.rows(f"PRAGMA table_info({table})")]
+            pairs = ", ".join(f"'{name}', OLD.{name}" for name in names)
+            old = f"json_object({pairs})"
+            note = f"INSERT OR IGNORE INTO {JOURNAL} VALUES ('{table}', "
+            self.make(
+                f"CREATE TRIGGER on_insert_{table} AFTER INSERT ON {table} BEGIN {note} NEW.id, NULL); END;"
+                f"CREATE TRIGGER on_update_{table} AFTER UPDATE ON {table} BEGIN {note} OLD.id, {old}); END;"
+                f"CREATE TRIGGER on_delete_{table} AFTER DELETE ON {table} BEGIN {note} OLD.id, {old}); END;"
+            )
+
+    def forget(self) -> None:
+        """Take the present state for the beginning."""
+        self._connection.execute(f"DELETE FROM {JOURNAL}")
+
+    def changes(self) -> tuple[Change, ...]:
+        """Every row that is no longer what it was, by table and number."""
+        found = []
+        for noted in self.rows(f"SELECT tbl, id, was FROM {JOURNAL} ORDER BY tbl, id"):
+            after = self.row(f"SELECT * FROM {noted['tbl']} WHERE id = ?", noted["id"])
+            before = None if noted["was"] is None else json.loads(noted["was"])
+            if before != after:
+                found.append(Change(noted["tbl"], noted["id"], before, after))
+        return tuple(found)
+
+    @cached_property
+    def tables(self) -> tuple[str, ...]:
+        """The names of all tables."""
+        found = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        return tuple(row["name"] for row in found if row["name"] != JOURNAL)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.fork()
+
+
+def _as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> Row:
+    return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}

@@ -1,0 +1,91 @@
+"""``World``: the apps of one person, open for calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Self
+
+from ....errors import ToolError
+from .app import App, LoginNeeded
+from .database import Change, Database
+from .situation import Rules, Situation
+
+Apps = tuple[type[App], ...]
+
+
+class World:
+    """Live apps over one database.
+
+    A call that fails changes neither a row nor the situation. What changed since the world was made is known at any
+    time, and a fork is a copy of the database.
+
+    Args:
+        db: the rows.
+        situation: the agent's.
+        rules: how strict the apps are.
+        apps: which there are.
+    """
+
+    def __init__(self, db: Database, situation: Situation, rules: Rules, apps: Apps) -> None:
+        self.db, self.situation, self.rules, self.apps = db, situation, rules, apps
+        self._calls = calls_of(apps)
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """What a call answers: plain data.
+
+        Args:
+            name: of the call, such as ``mail_search``.
+            arguments: of the types that the call's signature asks for.
+
+        Raises:
+            ToolError: the call is refused, in words.
+        """
+        if name not in self._calls:
+            raise ToolError(f"404 there is no call {name[:40]!r}")
+        kind, function = self._calls[name]
+        login = name == f"{kind.name}_login"
+        situation = self.situation.entered(kind.name, self.rules, private=kind.private and not login)
+        app = kind(self.db, situation.now, self.rules.per_page)
+        with self.db.whole():
+            result = function(app, **arguments)
+        if login:
+            situation = situation.logged_in(kind.name)
+        elif name == "account_wait":
+            situation = situation.waited(int(arguments["seconds"]))
+        self.situation = situation
+        return result
+
+    @property
+    def now(self) -> datetime:
+        """The world's time."""
+        return self.situation.now
+
+    def changes(self) -> tuple[Change, ...]:
+        """Every row that is no longer what it was."""
+        return self.db.changes()
+
+    def may_call(self, name: str) -> bool:
+        """Whether nobody needs to log in before this call."""
+        kind, _ = self._calls[name]
+        try:
+            self.situation.entered(kind.name, self.rules, private=kind.private)
+        except LoginNeeded:
+            return name == f"{kind.name}_login"
+        except ToolError:
+            pass
+        return True
+
+    def fork(self) -> Self:
+        """An independent world in the same state."""
+        return type(self)(self.db.fork(), self.situation, self.rules, self.apps)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.fork()
+
+
+@lru_cache(maxsize=64)
+def calls_of(apps: Apps) -> Mapping[str, tuple[type[App], Callable[..., Any]]]:
+    """Every call of some apps by its full name, with the app it is of."""
+    return {name: (app, function) for app in apps for name, function in app.calls().items()}

@@ -1,0 +1,37 @@
+"""What holds of every template: solved by its own solution in several ways, and by nothing that is almost right."""
+
+from __future__ import annotations
+
+from turnwise.errors import TaskError
+from turnwise.tasks.apps.asking.plan import plan
+from turnwise.tasks.apps.asking.play import near_misses, played
+from turnwise.tasks.apps.catalogue import IDLE
+from turnwise.tasks.apps.family import APPS_FAMILY, open_world
+from turnwise.tasks.rng import Rng
+from turnwise.tasks.spec import TaskSpec
+
+
+def holds(spec: TaskSpec) -> str:
+    """What is wrong with a task; empty if nothing is."""
+    try:
+        task = APPS_FAMILY.generate(spec)
+    except TaskError as error:
+        return str(error)
+    world, rng = open_world(spec, task), Rng("laws", spec.digest)
+    if task != APPS_FAMILY.generate(spec):
+        return f"{spec}: it is another task the second time"
+    acts = plan(task, world, rng.child(0), curious=False)
+    for number in range(2):
+        way = plan(task, world, rng.child("way", number), curious=bool(number))
+        score = played(task, world.fork(), way, IDLE)
+        if not score.success:
+            return f"{spec}: {task.prompt!r} is not solved by {way}: {score}"
+    if played(task, world.fork(), (), IDLE).success:
+        return f"{spec}: {task.prompt!r} is solved by nothing"
+    for name, miss in near_misses(task, world, acts, world.apps, rng).items():
+        score = played(task, world.fork(), miss, IDLE)
+        if score.success:
+            return f"{spec}: {task.prompt!r} is solved although it is a near miss ({name}): {miss}"
+    asked = task.prompt.casefold()
+    leaked = [secret for secret in task.secrets if secret.casefold() in asked]
+    return f"{spec}: the prompt {task.prompt!r} tells {leaked}" if leaked else ""
