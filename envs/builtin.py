@@ -8,6 +8,7 @@ from .registry import register
 
 GAMES = "turnwise.envs.games"
 CODE = "turnwise.envs.code"
+APPS = "turnwise.envs.apps"
 
 IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     # Maze: procedural, then LMRL-Gym's fixed layouts.
@@ -44,6 +45,8 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/CodeEfficiency-v0", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
     # Files to change, judged by the state of all of them.
     ("turnwise/CodeShell-v0", f"{CODE}.shell:CodeShellEnv", {}, None),
+    # A person's apps in one database, judged by its rows.
+    ("turnwise/Apps-v0", f"{APPS}.env:AppsEnv", {}, None),
     # Databases to ask and to change, judged by rows.
     ("turnwise/CodeSQL-v0", f"{CODE}.sql:CodeSqlEnv", {}, None),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...errors import TaskError
 from ..family import TaskFamily
 from ..rng import Rng
@@ -31,7 +33,6 @@ class AppsFamily(TaskFamily[AppTask]):
     """
 
     levels = tuple(LEVELS)
-    splits = tuple(Split)
 
     def __init__(self, templates: tuple[str, ...] | None = None, *, name: str = "apps") -> None:
         unknown = set(templates or ()) - set(TEMPLATES)
@@ -39,6 +40,10 @@ class AppsFamily(TaskFamily[AppTask]):
             raise TaskError(f"there is no template {min(unknown)!r} of apps; there are {', '.join(TEMPLATES)}")
         self.name = name
         self._templates = {one: TEMPLATES[one] for one in templates or TEMPLATES}
+        self.splits = tuple(split for split in Split if self.templates(split))
+
+    def __reduce__(self) -> Any:
+        return (_again, (tuple(self._templates), self.name))
 
     def templates(self, split: Split) -> tuple[str, ...]:
         """The names of the split's templates."""
@@ -96,6 +101,10 @@ def open_world(spec: TaskSpec, task: AppTask) -> World:
         db.forget()
     apps = tuple(app for app in APPS if app.name in task.shown)
     return World(db, Situation(begun.cast.now), task.rules, apps)
+
+
+def _again(templates: tuple[str, ...], name: str) -> AppsFamily:
+    return AppsFamily(templates, name=name)
 
 
 def _belongs(one: Template, split: Split) -> bool:

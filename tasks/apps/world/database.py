@@ -125,6 +125,9 @@ class Database:
         """Let go of its memory."""
         self._connection.close()
 
+    def __del__(self) -> None:
+        self._connection.close()
+
     # -- what has changed -------------------------------------------------------------------------------------
 
     def make(self, schema: str) -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Self
 
 from ....errors import ToolError
-from .app import App, LoginNeeded
+from .app import App, LoginNeeded, TooManyCalls
 from .database import Change, Database
 from .situation import Rules, Situation
 
@@ -48,8 +48,11 @@ class World:
         login = name == f"{kind.name}_login"
         situation = self.situation.entered(kind.name, self.rules, private=kind.private and not login)
         app = kind(self.db, situation.now, self.rules.per_page)
-        with self.db.whole():
-            result = function(app, **arguments)
+        try:
+            with self.db.whole():
+                result = function(app, **arguments)
+        except (UnicodeEncodeError, OverflowError):
+            raise ToolError("422 an argument holds characters or numbers that no app can keep") from None
         if login:
             situation = situation.logged_in(kind.name)
         elif name == "account_wait":
@@ -66,16 +69,17 @@ class World:
         """Every row that is no longer what it was."""
         return self.db.changes()
 
-    def may_call(self, name: str) -> bool:
-        """Whether nobody needs to log in before this call."""
+    def wanted(self, name: str) -> tuple[str, dict[str, Any]] | None:
+        """The call that must be made before this one is answered: a login, or to wait; ``None`` if there is none."""
         kind, _ = self._calls[name]
         try:
-            self.situation.entered(kind.name, self.rules, private=kind.private)
-        except LoginNeeded:
-            return name == f"{kind.name}_login"
-        except ToolError:
-            pass
-        return True
+            self.situation.entered(kind.name, self.rules, private=kind.private and name != f"{kind.name}_login")
+        except LoginNeeded as need:
+            password = self.db.value("SELECT password FROM passwords WHERE app = ?", need.app)
+            return f"{need.app}_login", {"password": password}
+        except TooManyCalls as busy:
+            return "account_wait", {"seconds": busy.seconds}
+        return None
 
     def fork(self) -> Self:
         """An independent world in the same state."""

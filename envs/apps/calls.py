@@ -1,0 +1,61 @@
+"""The calls of apps as tools: described from their signatures, made in the world of their environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, cast
+
+from ...errors import ToolError
+from ...tasks.apps.catalogue import APPS
+from ..tools import Tool, describe, tools_of
+
+
+def tools_for(cls: type, shown: tuple[str, ...]) -> tuple[Tool, ...]:
+    """The calls of some apps, then the environment's own tools, unbound.
+
+    Args:
+        cls: the environment's class.
+        shown: names of apps.
+    """
+    return _tools_for(cast(Hashable, cls), shown)
+
+
+@lru_cache(maxsize=256)
+def _tools_for(cls: Any, shown: tuple[str, ...]) -> tuple[Tool, ...]:
+    found = [one for app in APPS if app.name in shown for one in _calls(app.name)]
+    return (*found, *tools_of(cls))
+
+
+@lru_cache(maxsize=32)
+def _calls(name: str) -> tuple[Tool, ...]:
+    app = next(one for one in APPS if one.name == name)
+    return tuple(
+        replace(describe(function, called), function=_made(called)) for called, function in app.calls().items()
+    )
+
+
+def _made(name: str) -> Callable[..., Any]:
+    def make(env: Any, **arguments: Any) -> Any:
+        return env.made(name, arguments)
+
+    return make
+
+
+def docs_of(tools: Sequence[Tool], app: str) -> Mapping[str, str]:
+    """The calls of an app in a line each.
+
+    Raises:
+        ToolError: there is no such app.
+    """
+    found = {one.name: one.description.splitlines()[0] for one in tools if one.name.startswith(f"{app}_")}
+    if not found or "_" in app:
+        known = sorted({one.name.split("_")[0] for one in tools})
+        raise ToolError(f"404 there is no app {app[:40]!r}; there are {', '.join(known)}")
+    return found
+
+
+def apps_text(shown: Sequence[str]) -> str:
+    """The apps with what they are for, in a sentence."""
+    return "; ".join(f"{app.name} ({app.about})" for app in APPS if app.name in shown)

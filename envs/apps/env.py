@@ -1,0 +1,303 @@
+"""``AppsEnv``: work for somebody through the calls of their apps, judged by what has become of the apps' rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from ...errors import TaskError, ToolError, UsageError
+from ...tasks.apps.asking.judge import Ending, judge
+from ...tasks.apps.asking.levels import LEVELS
+from ...tasks.apps.asking.plan import Act, plan
+from ...tasks.apps.asking.play import ENDS, near_misses, violations, watched
+from ...tasks.apps.asking.talk import Heard, reply
+from ...tasks.apps.asking.task import AppTask, Reason
+from ...tasks.apps.catalogue import APPS, IDLE
+from ...tasks.apps.family import APPS_FAMILY, AppsFamily, open_world
+from ...tasks.apps.world.app import LoginNeeded, TooManyCalls
+from ...tasks.apps.world.world import World
+from ...tasks.family import TaskFamily
+from ...tasks.rng import Rng, stable_hash
+from ...tasks.score import Score
+from ...tasks.spec import TaskSpec
+from ..base import NearMiss
+from ..fork import Forks
+from ..messages import ActionLike, ObservationLike, ToolCall
+from ..step import Step
+from ..toolenv import ToolEnv
+from ..tools import Tool, tool
+from .calls import apps_text, docs_of, tools_for
+
+Answer = str | int | float | list[str | int | float]
+Described = Literal["all", "docs"]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A call or message that came through to the world.
+
+    Args:
+        name: of the call; ``say`` for a message.
+        arguments: as JSON.
+        again: it was refused for want of a login, or because the app is busy.
+    """
+
+    name: str
+    arguments: str
+    again: bool = False
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an episode is, for a fork."""
+
+    work: AppTask
+    world: World
+    heard: Heard
+    ending: Ending | None
+    tried: tuple[Tried, ...]
+    turns: int
+
+
+class AppsEnv(ToolEnv):
+    """A person's apps in one database; what must change, may change and must not change is known row by row.
+
+    The agent ends its task with ``task_answer``, or with ``task_refuse`` where it cannot or must not be done. In tasks
+    with a conversation, a message without calls is said to the user.
+
+    Args:
+        described: ``"all"``: the tools are told with their parameters; ``"docs"``: only those that describe the others,
+            which can be called all the same.
+        templates: only tasks of these templates.
+        variation: chooses among the ways in which the oracle solves a task.
+        max_turns: of an episode; omitted, what the level allows.
+        render_mode: of Gymnasium.
+
+    Raises:
+        UsageError: no such way of describing, or no such template.
+    """
+
+    family: ClassVar[TaskFamily[AppTask] | None] = APPS_FAMILY
+    blocking = False
+    forks = Forks.SNAPSHOT
+    max_turns = 60
+    max_observation_chars = 30_000
+    random_floor = 0.005
+
+    work: AppTask | None = None
+    world: World
+    heard: Heard
+    ending: Ending | None
+    tried: tuple[Tried, ...]
+
+    def __init__(
+        self,
+        *,
+        described: Described = "all",
+        templates: Sequence[str] | None = None,
+        variation: int = 0,
+        max_turns: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        if described not in ("all", "docs"):
+            raise UsageError(f"tools are described 'all' or by 'docs'; got {described!r}")
+        self.described, self.variation = described, variation
+        self._limited = max_turns is not None
+        if templates is not None:
+            self.family = _family(tuple(templates))  # type: ignore[misc]  # narrower than the class's, for this instance
+        super().__init__(max_turns=max_turns, render_mode=render_mode)
+
+    # -- the episode ------------------------------------------------------------------------------------------------
+
+    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
+        """Open the world of the task, and say what is asked."""
+        self.work = self._tasks().generate(task)
+        self.world = open_world(task, self.work)
+        self.heard, self.ending, self.tried = Heard(), None, ()
+        if not self._limited:
+            self.max_turns = LEVELS[task.level].turns
+        profile = self.world.db.row("SELECT * FROM profile")
+        assert profile is not None
+        return (
+            f"You work for {profile['first_name']} {profile['last_name']} <{profile['email']}> through these apps: "
+            f"{apps_text(self.work.shown)}. It is {self.world.now:%A, %Y-%m-%d %H:%M}. Call task_answer when the task "
+            "is done (with the answer, if one is asked for), or task_refuse if it cannot or must not be done.\n"
+            f"{self.work.prompt}"
+        )
+
+    def offered(self) -> Sequence[Tool]:
+        """The calls of the apps that the task shows, and how to end it; before an episode, all there are."""
+        shown = tuple(app.name for app in APPS) if self.work is None else self.work.shown
+        return tools_for(type(self), shown)
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        """What the agent is told of: everything that is offered, or what describes it."""
+        told = self.offered() if self.described == "all" else [one for one in self.offered() if _guides(one.name)]
+        return tuple(one.bind(self) for one in told)
+
+    def made(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """What a call of an app answers.
+
+        Raises:
+            ToolError: it is refused.
+        """
+        assert self.work is not None
+        again = False
+        try:
+            return self.world.call(name, arguments)
+        except (LoginNeeded, TooManyCalls):
+            again = True
+            raise
+        finally:
+            self._note(name, arguments, again)
+            self.heard = watched(self.work, self.world, self.heard, IDLE)
+
+    @tool
+    def docs_app(self, app: str) -> dict[str, str]:
+        """What the calls of an app do, in a line each.
+
+        Args:
+            app: its name.
+        """
+        self._note("docs_app", {"app": app})
+        return dict(docs_of(self.offered(), app))
+
+    @tool
+    def docs_call(self, name: str) -> dict[str, Any]:
+        """What a call does and which arguments it takes.
+
+        Args:
+            name: of the call, such as account_profile.
+        """
+        self._note("docs_call", {"name": name})
+        found = next((one for one in self.offered() if one.name == name), None)
+        if found is None:
+            raise ToolError(f"404 there is no call {name[:40]!r}; docs_app lists those of an app")
+        return found.to_json()["function"]  # type: ignore[no-any-return]
+
+    @tool(ends=True)
+    def task_answer(self, answer: Answer | None = None) -> str:
+        """Say that the task is done. It ends with that.
+
+        Args:
+            answer: what was asked for: a text, a number or a list of them; nothing, if nothing was asked.
+        """
+        self.ending = Ending(done=True, answer=answer)
+        return "The task is over."
+
+    @tool(ends=True)
+    def task_refuse(self, reason: Reason, evidence: str) -> str:
+        """Say that the task is not done. It ends with that.
+
+        Args:
+            reason: why: not_found, something that it names does not exist; not_allowed, it is forbidden; not_possible,
+                a limit is in the way; conflict, it contradicts what is there.
+            evidence: the fact that shows it, as short as it can be said, such as the balance that is too small.
+        """
+        self.ending = Ending(reason=reason, evidence=evidence)
+        return "The task is over."
+
+    def said(self, text: str) -> Step | ObservationLike:
+        """What the user says to a message, where there is a conversation."""
+        if self.work is None or self.work.talk is None:
+            return super().said(text)  # type: ignore[return-value]  # which awaits nothing
+        self._note("say", {"text": text})
+        answer, self.heard = reply(self.work.talk, self.heard, text)
+        return answer
+
+    def judge(self) -> Score:
+        """Which rows changed as they must, which should not have, and whether the end is right."""
+        assert self.work is not None
+        return judge(self.work, self.world.changes(), self.ending, IDLE, violations(self.heard))
+
+    # -- for certification, demonstrations and forks ----------------------------------------------------------------
+
+    def oracle(self) -> ActionLike:
+        """The first act of the solution that is not done yet."""
+        return self._next(self._plan(curious=self.task.level >= 3))
+
+    def near_misses(self) -> Mapping[str, NearMiss]:
+        """What almost solves the task, or pretends to."""
+        assert self.work is not None
+        acts, rng = self._plan(curious=False), Rng("near misses", self.task.digest)
+        found = near_misses(self.work, self._opened(), acts, self.world.apps, rng)
+        return {name: _following(miss) for name, miss in found.items()}
+
+    def secrets(self) -> Sequence[str]:
+        """What only looking can tell."""
+        return self.work.secrets if self.work is not None else ()
+
+    def best_return(self) -> float:
+        """Success."""
+        return 1.0
+
+    def state_key(self) -> str:
+        """What has changed, who is logged in, and how far the conversation and the task have come."""
+        changes = json.dumps([[change.table, change.id, change.after] for change in self.world.changes()])
+        sessions = sorted(self.world.situation.sessions)
+        return stable_hash(changes, sessions, repr(self.heard), repr(self.ending)).hex()[:32]
+
+    def snapshot(self) -> Place:
+        """The episode as a value; the world in it is copied, which is a copy of its database."""
+        assert self.work is not None
+        return Place(self.work, self.world.fork(), self.heard, self.ending, self.tried, self.max_turns)
+
+    def restore(self, snapshot: Place) -> None:
+        """Go on from a snapshot, which stays as it is."""
+        self.work, self.world = snapshot.work, snapshot.world.fork()
+        self.heard, self.ending, self.tried = snapshot.heard, snapshot.ending, snapshot.tried
+        self.max_turns = snapshot.turns
+
+    def _tasks(self) -> AppsFamily:
+        family = self.family
+        assert isinstance(family, AppsFamily)
+        return family
+
+    def _opened(self) -> World:
+        assert self.work is not None
+        return open_world(self.task, self.work)
+
+    def _plan(self, *, curious: bool) -> tuple[Act, ...]:
+        assert self.work is not None
+        return plan(self.work, self._opened(), Rng("plan", self.task.digest, self.variation), curious=curious)
+
+    def _next(self, acts: Sequence[Act]) -> ActionLike:
+        """The first of some acts that was not tried yet; a login or some patience first, where that is wanted."""
+        past = [(one.name, one.arguments) for one in self.tried if not one.again]
+        offered = {one.name: one for one in self.offered()}
+        for act in acts:
+            filled = offered[act.name].validate(act.arguments) if act.name in offered else act.arguments
+            said = (act.name, _as_text(filled))
+            if said in past:
+                past.remove(said)
+                continue
+            if act.name == "say":
+                return str(act.arguments["text"])
+            wanted = None if act.name.startswith(("docs_", *ENDS)) else self.world.wanted(act.name)
+            return ToolCall(act.name, act.arguments) if wanted is None else ToolCall(*wanted)
+        return "Done."
+
+    def _note(self, name: str, arguments: Mapping[str, Any], again: bool = False) -> None:
+        self.tried = (*self.tried, Tried(name, _as_text(arguments), again))
+
+
+def _family(templates: tuple[str, ...]) -> AppsFamily:
+    try:
+        return AppsFamily(templates)
+    except TaskError as error:
+        raise UsageError(str(error)) from None
+
+
+def _following(acts: Sequence[Act]) -> NearMiss:
+    return lambda env: env.unwrapped._next(acts)
+
+
+def _guides(name: str) -> bool:
+    return name.startswith(("docs_", "task_"))
+
+
+def _as_text(arguments: Mapping[str, Any]) -> str:
+    return json.dumps(dict(arguments), sort_keys=True)
