@@ -58,13 +58,12 @@ class AppsFamily(TaskFamily[AppTask]):
         one = self._templates[spec.template]
         for number in range(DRAWS):
             begun = origin_of(spec, number)
-            scene = Scene(Database(begun.image), begun.cast, rng.child(number), spec.level)
-            try:
-                asked = one.make(scene)
-            except Unsuitable:
-                continue
-            finally:
-                scene.db.close()
+            with begun.tried() as db:
+                scene = Scene(db, begun.cast, rng.child(number), spec.level)
+                try:
+                    asked = one.make(scene)
+                except Unsuitable:
+                    continue
             there = tuple(app.name for app in APPS if spec.split is Split.CHALLENGE or app.name not in HELD_OUT)
             return AppTask(
                 template=one.name,

@@ -1,9 +1,12 @@
-"""Worlds as values: whole databases, each made once per process and copied for every episode."""
+"""Where worlds begin: whole databases, each made once per process and copied for every episode."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
+from threading import RLock
 
 from ..rng import Rng
 from ..spec import Split
@@ -23,12 +26,30 @@ class Origin:
     """A world as every episode in it begins.
 
     Args:
-        image: its database.
+        db: its database, open for reading.
+        image: its database as a value.
         cast: who is in it.
     """
 
+    db: Database
     image: bytes
     cast: Cast
+    _lock: RLock = field(default_factory=RLock)
+
+    @contextmanager
+    def tried(self) -> Iterator[Database]:
+        """The database, to look around in and to try rows in: what is written within is undone."""
+        with self._lock:
+            try:
+                with self.db.whole():
+                    yield self.db
+                    raise _Undone
+            except _Undone:
+                pass
+
+
+class _Undone(Exception):
+    """Nothing of what was tried is kept."""
 
 
 @lru_cache(maxsize=KEPT)
@@ -43,7 +64,5 @@ def origin(split: Split, number: int) -> Origin:
         for part in PARTS:
             part.fill(db, cast, rng.child(part.app.name))
         passwords(db, tuple(part.app.name for part in PARTS if part.app.private), rng.child("passwords"))
-    db.watch()
-    image = db.image()
-    db.close()
-    return Origin(image, cast)
+    db.forget()
+    return Origin(db, db.image(), cast)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ from typing import Any, Literal, Self
 Row = dict[str, Any]
 """The columns of a row by name."""
 Kind = Literal["insert", "update", "delete"]
-JOURNAL = "journal"
 
 
 @dataclass(frozen=True)
@@ -50,14 +48,16 @@ class Change:
 
 
 class Database:
-    """Rows of tables, each with an ``id``. Triggers note the first state of every row that is touched, so that what has
-    changed is known without comparing tables.
+    """Rows of tables, each with an ``id``. The first state of every row that is touched is kept, so that what has
+    changed is known without comparing tables; that is why rows are written by ``insert``, ``update`` and ``delete``
+    only.
 
     Args:
         image: a database as ``image()`` gives it; without one it is empty.
     """
 
     def __init__(self, image: bytes | None = None) -> None:
+        self._first: dict[tuple[str, int], Row | None] = {}
         # Used by one thread at a time: an environment may be stepped from another than the one that made it.
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self._connection.row_factory = _as_dict
@@ -83,25 +83,30 @@ class Database:
         names, holes = ", ".join(columns), ", ".join("?" * len(columns))
         cursor = self._connection.execute(f"INSERT INTO {table} ({names}) VALUES ({holes})", tuple(columns.values()))
         assert cursor.lastrowid is not None
+        self._first.setdefault((table, cursor.lastrowid), None)
         return cursor.lastrowid
 
     def update(self, table: str, id: int, **columns: Any) -> None:
         """Change columns of a row."""
+        self._note(table, id)
         pairs = ", ".join(f"{name} = ?" for name in columns)
         self._connection.execute(f"UPDATE {table} SET {pairs} WHERE id = ?", (*columns.values(), id))
 
     def delete(self, table: str, id: int) -> None:
         """Remove a row."""
+        self._note(table, id)
         self._connection.execute(f"DELETE FROM {table} WHERE id = ?", (id,))
 
     @contextmanager
     def whole(self) -> Iterator[None]:
         """All that is done within is kept, or, if an exception leaves it, nothing."""
+        first = dict(self._first)
         self._connection.execute("SAVEPOINT call")
         try:
             yield
         except BaseException:
             self._connection.execute("ROLLBACK TO call")
+            self._first = first
             raise
         finally:
             self._connection.execute("RELEASE call")
@@ -119,7 +124,9 @@ class Database:
 
     def fork(self) -> Self:
         """An independent database with the same rows and the same past."""
-        return type(self)(self.image())
+        clone = type(self)(self.image())
+        clone._first = dict(self._first)
+        return clone
 
     def close(self) -> None:
         """Let go of its memory."""
@@ -134,39 +141,30 @@ class Database:
         """Make tables."""
         self._connection.executescript(schema)
 
-    def watch(self) -> None:
-        """Note every change from now on. Called once, when a world is complete."""
-        self.make(f"CREATE TABLE {JOURNAL} (tbl TEXT, id INTEGER, was TEXT, PRIMARY KEY (tbl, id)) WITHOUT ROWID")
-        for table in self.tables:
-            names = [column["name"] for column in self.rows(f"PRAGMA table_info({table})")]
-            pairs = ", ".join(f"'{name}', OLD.{name}" for name in names)
-            old = f"json_object({pairs})"
-            note = f"INSERT OR IGNORE INTO {JOURNAL} VALUES ('{table}', "
-            self.make(
-                f"CREATE TRIGGER on_insert_{table} AFTER INSERT ON {table} BEGIN {note} NEW.id, NULL); END;"
-                f"CREATE TRIGGER on_update_{table} AFTER UPDATE ON {table} BEGIN {note} OLD.id, {old}); END;"
-                f"CREATE TRIGGER on_delete_{table} AFTER DELETE ON {table} BEGIN {note} OLD.id, {old}); END;"
-            )
-
     def forget(self) -> None:
         """Take the present state for the beginning."""
-        self._connection.execute(f"DELETE FROM {JOURNAL}")
+        self._first = {}
 
     def changes(self) -> tuple[Change, ...]:
         """Every row that is no longer what it was, by table and number."""
         found = []
-        for noted in self.rows(f"SELECT tbl, id, was FROM {JOURNAL} ORDER BY tbl, id"):
-            after = self.row(f"SELECT * FROM {noted['tbl']} WHERE id = ?", noted["id"])
-            before = None if noted["was"] is None else json.loads(noted["was"])
+        for (table, id), before in sorted(self._first.items(), key=lambda item: item[0]):
+            after = self.row(f"SELECT * FROM {table} WHERE id = ?", id)
             if before != after:
-                found.append(Change(noted["tbl"], noted["id"], before, after))
+                found.append(Change(table, id, before, after))
         return tuple(found)
+
+    def _note(self, table: str, id: int) -> None:
+        if (table, id) not in self._first:
+            row = self.row(f"SELECT * FROM {table} WHERE id = ?", id)
+            if row is not None:
+                self._first[table, id] = row
 
     @cached_property
     def tables(self) -> tuple[str, ...]:
         """The names of all tables."""
         found = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-        return tuple(row["name"] for row in found if row["name"] != JOURNAL)
+        return tuple(row["name"] for row in found)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.fork()
