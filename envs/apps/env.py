@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal
 
 from ...errors import TaskError, ToolError, UsageError
@@ -106,7 +107,8 @@ class AppsEnv(ToolEnv):
         self.described, self.variation = described, variation
         self._limited = max_turns is not None
         if templates is not None:
-            self.family = _family(tuple(templates))  # type: ignore[misc]  # narrower than the class's, for this instance
+            _family(tuple(templates))
+            self.tasks = partial(_family, tuple(templates))  # type: ignore[method-assign]  # narrower than the class's
         super().__init__(max_turns=max_turns, render_mode=render_mode)
 
     # -- the episode ------------------------------------------------------------------------------------------------
@@ -252,7 +254,7 @@ class AppsEnv(ToolEnv):
         self.max_turns = snapshot.turns
 
     def _tasks(self) -> AppsFamily:
-        family = self.family
+        family = self.tasks()
         assert isinstance(family, AppsFamily)
         return family
 
@@ -284,6 +286,7 @@ class AppsEnv(ToolEnv):
         self.tried = (*self.tried, Tried(name, _as_text(arguments), again))
 
 
+@lru_cache(maxsize=64)
 def _family(templates: tuple[str, ...]) -> AppsFamily:
     try:
         return AppsFamily(templates)
