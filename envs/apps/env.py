@@ -72,6 +72,7 @@ class AppsEnv(ToolEnv):
         described: ``"all"``: the tools are told with their parameters; ``"docs"``: only those that describe the others,
             which can be called all the same.
         templates: only tasks of these templates.
+        brief: begin with what is asked, and nothing else; for models to which every word is dear.
         variation: chooses among the ways in which the oracle solves a task.
         max_turns: of an episode; omitted, what the level allows.
         render_mode: of Gymnasium.
@@ -98,13 +99,14 @@ class AppsEnv(ToolEnv):
         *,
         described: Described = "all",
         templates: Sequence[str] | None = None,
+        brief: bool = False,
         variation: int = 0,
         max_turns: int | None = None,
         render_mode: str | None = None,
     ) -> None:
         if described not in ("all", "docs"):
             raise UsageError(f"tools are described 'all' or by 'docs'; got {described!r}")
-        self.described, self.variation = described, variation
+        self.described, self.brief, self.variation = described, brief, variation
         self._limited = max_turns is not None
         if templates is not None:
             _family(tuple(templates))
@@ -120,13 +122,16 @@ class AppsEnv(ToolEnv):
         self.heard, self.ending, self.tried = Heard(), None, ()
         if not self._limited:
             self.max_turns = LEVELS[task.level].turns
+        return self.work.prompt if self.brief else f"{self._introduction()}\n{self.work.prompt}"
+
+    def _introduction(self) -> str:
+        assert self.work is not None
         profile = self.world.db.row("SELECT * FROM profile")
         assert profile is not None
         return (
             f"You work for {profile['first_name']} {profile['last_name']} <{profile['email']}> through these apps: "
             f"{apps_text(self.work.shown)}. It is {self.world.now:%A, %Y-%m-%d %H:%M}. Call task_answer when the task "
-            "is done (with the answer, if one is asked for), or task_refuse if it cannot or must not be done.\n"
-            f"{self.work.prompt}"
+            "is done (with the answer, if one is asked for), or task_refuse if it cannot or must not be done."
         )
 
     def offered(self) -> Sequence[Tool]:
