@@ -41,7 +41,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
     """The episode is truncated after this many actions."""
     family: ClassVar[TaskFamily[Any] | None] = None
     """Where tasks come from; ``None`` means that only the seed matters."""
-    forks: ClassVar[Forks] = Forks.COPY
+    forks: Forks = Forks.COPY
     """How ``fork()`` works here."""
     blocking: ClassVar[bool] = True
     """Whether ``start``, ``act`` and ``judge`` may take long without awaiting; the runner then gives them a thread."""

@@ -49,6 +49,10 @@ class ToolEnv(TurnEnv):
         """The tools that may be called, unbound: all of the class, unless an instance offers fewer."""
         return tools_of(type(self))
 
+    def ends_with(self, tool: Tool) -> bool:
+        """Whether the call of a tool that has just succeeded ends the episode."""
+        return tool.ends
+
     def said(self, text: str) -> Step | ObservationLike | Awaitable[Step | ObservationLike]:
         """Answer a message that calls no tool."""
         names = ", ".join(tool.name for tool in self.tools)
@@ -87,7 +91,7 @@ class ToolEnv(TurnEnv):
             answers.append(_answered(call, text))
             if not ok:
                 failed.append(clip(str(call.name)))
-            elif tools[call.name].ends:
+            elif self.ends_with(tools[call.name]):
                 return await self._ended(answers, failed)
         return Step(Observation(tuple(answers)), info=_failures(failed))
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from ..errors import UsageError
+from ..errors import ToolError, UsageError
 
 T = TypeVar("T")
 THREAD = "turnwise-sandboxes"
@@ -26,6 +26,38 @@ async def through(work: Coroutine[Any, Any, T]) -> T:
     if threading.current_thread().name == THREAD:
         return await work
     return await asyncio.wrap_future(_sent(work))
+
+
+class Home:
+    """A function of the loop on which this is entered, for calls from the sandboxes' loop, one at a time.
+
+    When it is left, no call is going on: whoever called has cancelled it, and it has ended.
+
+    Args:
+        function: what is called.
+    """
+
+    def __init__(self, function: Callable[[bytes], Awaitable[bytes]]) -> None:
+        self._function, self._loop, self._turn, self._left = function, asyncio.get_running_loop(), asyncio.Lock(), False
+
+    async def call(self, argument: bytes) -> bytes:
+        """Call it, on its own loop; on the sandboxes' loop."""
+        if self._loop is asyncio.get_running_loop():
+            return await self._here(argument)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._here(argument), self._loop))
+
+    async def _here(self, argument: bytes) -> bytes:
+        async with self._turn:
+            if self._left:
+                raise ToolError("nobody answers any more")
+            return await self._function(argument)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        async with self._turn:
+            self._left = True
 
 
 async def aside(work: Callable[[], T], threads: Executor | None = None) -> T:

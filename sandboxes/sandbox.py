@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
@@ -14,6 +14,8 @@ from .spec import SandboxSpec
 Command = str | Sequence[str]
 """A line for ``/bin/sh``, or a program and its arguments."""
 SessionKind = Literal["sh", "python"]
+Answer = Callable[[bytes], Awaitable[bytes]]
+"""Answers what code in a session asks; a ``ToolError`` of its own is told to the code."""
 
 
 class Session(ABC):
@@ -32,11 +34,31 @@ class Session(ABC):
         """Whether it can run another command."""
 
     @abstractmethod
-    async def run(self, source: str, *, timeout: float = 30.0) -> ExecResult:
+    async def run(
+        self, source: str, *, timeout: float = 30.0, answer: Answer | None = None, asks: int = 1000
+    ) -> ExecResult:
         """Run shell commands, or Python statements, in the state that the last ones left.
 
         The standard input is empty. Of Python, the value of a last expression is printed as the interpreter does, and
         an exception is an exit code of 1 with the traceback on ``stderr``.
+
+        While it runs, Python code may ask: ``turnwise_host.ask(request)`` gives the bytes that ``answer`` returns,
+        which is awaited on the loop of whoever called ``run``, for one request at a time. ``turnwise_host.Refused``
+        is raised instead where ``answer`` raises ``ToolError``, where nothing runs that has an ``answer``, in a
+        forked process, and beyond the limits: 256 KiB of a request, 1 MiB of an answer, and ``asks``. An answer that
+        is still awaited when the run ends, as at its timeout, is cancelled, and has ended when ``run`` returns.
+
+        Args:
+            source: what to run.
+            timeout: seconds after which it is interrupted; answers count.
+            answer: answers what the code asks.
+            asks: how often it may ask.
+
+        Raises:
+            ToolError: the session has ended.
+            SandboxError: the sandbox failed.
+            UsageError: a shell cannot ask.
+            Exception: whatever else ``answer`` raised; the code was interrupted.
         """
 
     @abstractmethod

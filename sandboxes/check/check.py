@@ -25,6 +25,7 @@ from .contract.sessions import SESSION_CASES
 from .contract.snapshots import SNAPSHOT_CASES
 from .findings import Failed, NotApplicable
 from .host import Host
+from .hostile.asking import ASKING_CASES
 from .hostile.files import HOSTILE_FILE_CASES
 from .hostile.grading import GRADING_CASES
 from .hostile.kernel import KERNEL_CASES
@@ -51,6 +52,7 @@ CASES: tuple[Case, ...] = tuple(
             *GRADING_CASES,
             *NEIGHBOUR_CASES,
             *OWNER_CASES,
+            *ASKING_CASES,
             *COMMAND_CASES,
             *OUTPUT_CASES,
             *FILE_CASES,
@@ -61,7 +63,7 @@ CASES: tuple[Case, ...] = tuple(
         key=lambda case: case.number,
     )
 )
-"""Every case. Numbers up to 46 are hostile code; from 101 on, what the contract says."""
+"""Every case. Numbers up to 48 are hostile code; from 101 on, what the contract says."""
 
 
 async def check(
@@ -114,7 +116,7 @@ def chosen_cases(wanted: Collection[int | str]) -> tuple[Case, ...]:
         if word not in by_word:
             near = difflib.get_close_matches(word, by_word, n=1)
             meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise UsageError(f"there is no case {word!r}: cases are 1 to 46 and from 101 on, or names{meant}")
+            raise UsageError(f"there is no case {word!r}: cases are 1 to 48 and from 101 on, or names{meant}")
     return tuple(dict.fromkeys(by_word[str(word)] for word in wanted)) if wanted else CASES
 
 

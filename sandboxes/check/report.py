@@ -27,7 +27,7 @@ class Verdict:
     """What became of one case.
 
     Args:
-        number: of the case; 1 to 46 are hostile, from 101 on they are about the contract.
+        number: of the case; 1 to 48 are hostile, from 101 on they are about the contract.
         name: of the case, e.g. ``"fork bomb"``.
         about: the case in one sentence.
         outcome: whether the promise was kept.

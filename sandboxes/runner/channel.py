@@ -7,18 +7,44 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from ...errors import SandboxError, ToolError
+from ..sandbox import Answer
 from .cell import Cell
 from .frames import PIECE, Frame, Frames, Kind, message
 
 PATIENCE = 60.0
 """Seconds that the runner has beyond the time of what it does; then the sandbox is given up."""
+LONGEST_ANSWER = 1 << 20
+"""Bytes of what is answered to code inside, at most."""
 
 
 @dataclass(slots=True)
 class _Asked:
     answer: asyncio.Future[bytes]
     most: int
+    asks: Asks | None = None
     received: bytearray = field(default_factory=bytearray)
+    answering: asyncio.Task[None] | None = None
+
+
+@dataclass(slots=True)
+class Asks:
+    """What code inside may ask while a request is not answered.
+
+    Args:
+        answer: gives the answer, or raises ``ToolError`` to refuse; whatever else it raises ends the request.
+        left: how often it may still be asked.
+    """
+
+    answer: Answer
+    left: int
+
+
+class _AnswerFailed(Exception):
+    """What answers code has raised this: it may be anything, also what looks like a failure of the sandbox."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class Channel:
@@ -39,20 +65,21 @@ class Channel:
         """Whether requests are still answered."""
         return not self.why
 
-    async def ask(self, *fields: bytes, most: int = PIECE, seconds: float = 0.0) -> bytes:
+    async def ask(self, *fields: bytes, most: int = PIECE, seconds: float = 0.0, asks: Asks | None = None) -> bytes:
         """The answer to a request.
 
         Args:
             fields: of the request.
             most: bytes of the answer.
             seconds: that it takes by its nature.
+            asks: what code inside may ask before.
 
         Raises:
             ToolError: the request cannot be fulfilled; the text says why.
             SandboxError: the sandbox is gone, does not answer, or is not itself.
         """
         number = next(self._numbers)
-        return await self._ask(number, fields, most, seconds)
+        return await self._ask(number, fields, most, seconds, asks)
 
     async def opened(self, *fields: bytes) -> int:
         """The number of a request that opens something, once it is answered."""
@@ -60,10 +87,12 @@ class Channel:
         await self._ask(number, fields, PIECE, 0.0)
         return number
 
-    async def _ask(self, number: int, fields: tuple[bytes, ...], most: int, seconds: float) -> bytes:
+    async def _ask(
+        self, number: int, fields: tuple[bytes, ...], most: int, seconds: float, asks: Asks | None = None
+    ) -> bytes:
         if self.why:
             raise SandboxError(self.why)
-        asked = self._asked[number] = _Asked(asyncio.get_running_loop().create_future(), most)
+        asked = self._asked[number] = _Asked(asyncio.get_running_loop().create_future(), most, asks)
         try:
             async with asyncio.timeout(seconds + PATIENCE):
                 self.cell.writer.write(message(number, fields))
@@ -74,14 +103,35 @@ class Channel:
         except TimeoutError:
             await self.end(f"the sandbox did not answer for {seconds + PATIENCE:.0f} s")
             raise SandboxError(self.why) from None
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, _AnswerFailed) as over:
             if number in self._asked and not self.why:
-                self._write_soon(next(self._numbers), b"cancel", b"%d" % number)
+                self._write_soon(b"cancel", b"%d" % number)
+            if isinstance(over, _AnswerFailed):
+                raise over.error from None
             raise
+        finally:
+            if asked.answering is not None:
+                asked.answering.cancel()
 
-    def _write_soon(self, number: int, *fields: bytes) -> None:
+    def _write_soon(self, *fields: bytes) -> None:
+        number = next(self._numbers)
         self._asked[number] = _Asked(asyncio.get_running_loop().create_future(), PIECE)
         self.cell.writer.write(message(number, fields))
+
+    async def _answer(self, number: int, asked: _Asked, asks: Asks, request: bytes) -> None:
+        """Answer what code inside asks."""
+        try:
+            how, body = b"1", await asks.answer(request)
+            if len(body) > LONGEST_ANSWER:
+                raise ToolError(f"the answer has {len(body)} bytes, more than {LONGEST_ANSWER}")
+        except ToolError as refused:
+            how, body = b"0", str(refused).encode("utf-8", "replace")[:LONGEST_ANSWER]
+        except Exception as error:
+            if not asked.answer.done():
+                asked.answer.set_exception(_AnswerFailed(error))
+            return
+        if number in self._asked and not self.why:
+            self._write_soon(b"answer", b"%d" % number, how, body)
 
     async def end(self, why: str) -> None:
         """Kill the sandbox; who waits for an answer is told why, and so is whoever asks later."""
@@ -126,6 +176,9 @@ class Channel:
         asked = self._asked.get(frame.number)
         if asked is None:
             raise SandboxError("the runner answered what nobody had asked")
+        if frame.kind is Kind.ASKED:
+            self._question(frame, asked)
+            return
         asked.received += frame.body
         if len(asked.received) > asked.most and frame.kind is not Kind.FAILED:
             raise SandboxError(f"an answer of the runner is larger than {asked.most} bytes")
@@ -138,3 +191,11 @@ class Channel:
             asked.answer.set_exception(ToolError(frame.body.decode("utf-8", "replace")))
         else:
             asked.answer.set_result(bytes(asked.received))
+
+    def _question(self, frame: Frame, asked: _Asked) -> None:
+        asks = asked.asks
+        if asks is None or asks.left <= 0 or (asked.answering is not None and not asked.answering.done()):
+            raise SandboxError("the runner asked what it may not ask now")
+        asks.left -= 1
+        if not asked.answer.done():
+            asked.answering = asyncio.ensure_future(self._answer(frame.number, asked, asks, frame.body))

@@ -23,6 +23,8 @@ class Kind(IntEnum):
     MORE = 1
     FAILED = 2
     """The message is this text, for people, whatever was sent of it before."""
+    ASKED = 3
+    """No part of the message: what code inside asks before it comes."""
 
 
 @dataclass(frozen=True, slots=True)

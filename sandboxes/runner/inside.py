@@ -14,7 +14,7 @@ from ..snapshot import Snapshot
 from ..spec import SandboxSpec
 from . import archives
 from .cell import Cell
-from .channel import Channel
+from .channel import Asks, Channel
 from .files import entries_of, listed
 from .results import OVERHEAD, died_of_memory, keep_of, killed_for_memory, milliseconds, out_of_memory, result_of, words
 from .session import RunnerSession
@@ -145,12 +145,14 @@ class RunnerSandbox(Sandbox):
         for request in archives.puts(entries):
             await self._channel.ask(*request)
 
-    async def _run(self, verb: bytes, request: Sequence[bytes], timeout: float, keep: int) -> tuple[ExecResult, bool]:
+    async def _run(
+        self, verb: bytes, request: Sequence[bytes], timeout: float, keep: int, asks: Asks | None = None
+    ) -> tuple[ExecResult, bool]:
         """Run something, and find out from outside whether the kernel killed for memory meanwhile."""
         before, began = await self._cell.stats(), time.monotonic()
         alone, self._busy = self._busy == 0, self._busy + 1
         try:
-            answer = await self._channel.ask(verb, *request, most=2 * keep + OVERHEAD, seconds=timeout)
+            answer = await self._channel.ask(verb, *request, most=2 * keep + OVERHEAD, seconds=timeout, asks=asks)
         except SandboxError:
             if killed_for_memory(before, await self._cell.stats()):
                 return died_of_memory(time.monotonic() - began), False

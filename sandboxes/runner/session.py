@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import Protocol
 
-from ...errors import SandboxError, ToolError
-from ..portal import through
+from ...errors import SandboxError, ToolError, UsageError
+from ..portal import Home, through
 from ..result import ExecResult
-from ..sandbox import Session, SessionKind
-from .channel import Channel
+from ..sandbox import Answer, Session, SessionKind
+from .channel import Asks, Channel
 from .results import milliseconds
 
-Run = Callable[[bytes, Sequence[bytes], float, int], Awaitable[tuple[ExecResult, bool]]]
 INTERRUPTION = 5.0
 """Seconds that the runner takes at most to interrupt, and then to end, what does not end in time."""
+
+
+class Run(Protocol):
+    """How the sandbox runs something and measures it."""
+
+    async def __call__(
+        self, verb: bytes, request: Sequence[bytes], timeout: float, keep: int, asks: Asks | None = None
+    ) -> tuple[ExecResult, bool]:
+        """What came of it, and whether the session goes on."""
 
 
 class RunnerSession(Session):
@@ -36,15 +45,23 @@ class RunnerSession(Session):
     def alive(self) -> bool:
         return self._goes_on and self._channel.alive
 
-    async def run(self, source: str, *, timeout: float = 30.0) -> ExecResult:
+    async def run(
+        self, source: str, *, timeout: float = 30.0, answer: Answer | None = None, asks: int = 1000
+    ) -> ExecResult:
         if not self._goes_on:
             raise ToolError("the session has ended; open another")
-        return await through(self._run_here(source.encode("utf-8", "surrogateescape"), timeout))
+        text = source.encode("utf-8", "surrogateescape")
+        if answer is None:
+            return await through(self._run_here(text, timeout, None))
+        if self.kind != "python":
+            raise UsageError(f"code in a session of {self.kind!r} cannot ask; open one of 'python'")
+        async with Home(answer) as home:
+            return await through(self._run_here(text, timeout, Asks(home.call, max(0, asks))))
 
-    async def _run_here(self, source: bytes, timeout: float) -> ExecResult:
-        request = [self._name, milliseconds(timeout), b"%d" % self._keep, source]
+    async def _run_here(self, source: bytes, timeout: float, asks: Asks | None) -> ExecResult:
+        request = [self._name, milliseconds(timeout), b"%d" % self._keep, b"%d" % (asks.left if asks else 0), source]
         try:
-            result, self._goes_on = await self._run(b"run", request, timeout + INTERRUPTION, self._keep)
+            result, self._goes_on = await self._run(b"run", request, timeout + INTERRUPTION, self._keep, asks)
         except ToolError as refused:
             self._goes_on = "ended" not in str(refused)
             raise

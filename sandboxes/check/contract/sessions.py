@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from ....errors import ToolError
 from ...result import Status
 from ...sandbox import Session
 from ..case import Case
@@ -141,6 +142,79 @@ async def sessions_are_apart(lab: Lab) -> str:
     return "two shells and two interpreters with one name for four values; a file of one command is there for all"
 
 
+async def code_asks_the_host(lab: Lab) -> str:
+    """Python code asks while it runs, from any thread, and hears answers and refusals; a failure ends the run."""
+    async with lab.sandbox() as sandbox:
+        session = await sandbox.session("python")
+        heard: list[bytes] = []
+
+        async def upper(request: bytes) -> bytes:
+            heard.append(request)
+            if request == b"no":
+                raise ToolError("not this")
+            if request == b"fail":
+                raise LookupError("the machinery")
+            return request.upper()
+
+        source = f"import turnwise_host\n{ASKS}"
+        result, _ = await soon(session.run(source, answer=upper), "a program that asks", 20.0)
+        expect(result.stdout.text == "b'A\\n\\x00' not this 200000 ok\n", f"asking ended with {ended(result)}")
+        expect(len(heard) == 11, f"{len(heard)} of 11 requests were heard")
+        result = await session.run("for i in range(5): turnwise_host.ask(b'')", answer=upper, asks=3)
+        expect(not result.ok and len(heard) == 14, f"with three asks {len(heard) - 11} were heard: {ended(result)}")
+        try:
+            await soon(session.run("turnwise_host.ask(b'fail')", answer=upper), "an answer that fails")
+            expect(False, "what the answer raised does not come out")
+        except LookupError:
+            pass
+        await works(sandbox)
+    return "bytes both ways, a refusal, 200 kB, eight threads, three asks and no fourth; a failure comes out of run()"
+
+
+ASKS = """
+import threading
+ask = turnwise_host.ask
+try:
+    ask(b"no")
+except turnwise_host.Refused as refused:
+    why = refused
+got = []
+threads = [threading.Thread(target=lambda n=n: got.append(ask(b"t%d" % n) == b"T%d" % n)) for n in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(ask(bytes([97, 10, 0])), why, len(ask(b"x" * 200_000)), "ok" if got == [True] * 8 else got)
+"""
+
+
+async def nobody_is_asked_out_of_turn(lab: Lab) -> str:
+    """Without an answer asking is refused; one that is awaited when the time is over is cancelled, and never heard."""
+    async with lab.sandbox() as sandbox:
+        session = await sandbox.session("python")
+        result = await session.run("import turnwise_host\nturnwise_host.ask(b'')")
+        expect(not result.ok and "Refused" in result.stderr.text, f"asking nobody ended with {ended(result)}")
+        state = ["idle"]
+
+        async def slow(request: bytes) -> bytes:
+            state[0] = "asked"
+            try:
+                await asyncio.sleep(30.0)
+            finally:
+                state[0] = "ended"
+            return b"late"
+
+        async def quick(request: bytes) -> bytes:
+            return b"quick"
+
+        result, _ = await soon(session.run("turnwise_host.ask(b'')", timeout=0.7, answer=slow), "a slow answer", 20.0)
+        expect(result.status is Status.TIMEOUT, f"while an answer was awaited it ended with {ended(result)}")
+        expect(state[0] == "ended", f"when the run is over its answer is {state[0]}")
+        if session.alive:
+            result = await session.run("turnwise_host.ask(b'')", answer=quick)
+            expect(result.stdout.text == "b'quick'\n", f"after an answer that was cancelled: {ended(result)}")
+        await works(sandbox)
+    return "refused without an answer; cancelled at the timeout, and the next run heard its own"
+
+
 SESSION_CASES = (
     Case(141, shells_keep_their_state),
     Case(142, interpreters_keep_their_state),
@@ -148,5 +222,7 @@ SESSION_CASES = (
     Case(144, slow_commands_of_sessions_are_interrupted, seconds=90),
     Case(145, sessions_end),
     Case(146, sessions_are_apart),
+    Case(147, code_asks_the_host),
+    Case(148, nobody_is_asked_out_of_turn),
 )
 """Cases about sessions."""

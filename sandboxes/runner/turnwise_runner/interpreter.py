@@ -1,7 +1,7 @@
 """A Python session, inside: runs what lies in descriptor 7 when it is told to, and says on descriptor 9 how it went.
 
 It is a program of its own, not part of the runner. What it runs sees a fresh ``__main__``, in which the value of a last
-expression is displayed as at the prompt.
+expression is displayed as at the prompt, and can ``import turnwise_host`` to ask the host (see ``asking.py``).
 """
 
 from __future__ import annotations
@@ -11,15 +11,21 @@ import linecache
 import os
 import sys
 import traceback
+from _thread import allocate_lock
 from types import CodeType, ModuleType
 
-SOURCE, STATUS, CONTROL = 7, 9, 8
+REQUEST, ANSWER, QUESTIONS, ANSWERS = 3, 4, 5, 6
+SOURCE, CONTROL, STATUS = 7, 8, 9
+MOST = 1 << 18
+"""Bytes of a request; the runner holds to it whoever does not."""
+HOST = "<host"
+"""Files of code that the host has put here are named so; tracebacks leave them out."""
 
 
 def main() -> None:
     """Run sources until there are none."""
     os.dup2(0, CONTROL, inheritable=False)
-    for descriptor in (SOURCE, STATUS):
+    for descriptor in (REQUEST, ANSWER, QUESTIONS, ANSWERS, SOURCE, STATUS):
         os.set_inheritable(descriptor, False)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -28,6 +34,8 @@ def main() -> None:
     module = ModuleType("__main__")
     module.__dict__["__builtins__"] = __builtins__
     sys.modules["__main__"] = module
+    host = Host()
+    sys.modules["turnwise_host"] = host.module()
     with open(CONTROL, "rb", closefd=False) as orders:
         while True:
             try:
@@ -36,8 +44,63 @@ def main() -> None:
                 continue
             if not order:
                 return
-            code = run(os.pread(SOURCE, os.fstat(SOURCE).st_size, 0), f"<input {int(order)}>", module.__dict__)
-            os.write(STATUS, b"%d %d\n" % (int(order), code))
+            number, host.word = order.split()
+            code = run(os.pread(SOURCE, os.fstat(SOURCE).st_size, 0), f"<input {int(number)}>", module.__dict__)
+            os.write(STATUS, b"\n%d %d\n" % (int(number), code))  # whatever stands before it there
+
+
+class Refused(Exception):
+    """The host does not answer a request; the text says why."""
+
+
+class Host:
+    """Asks the host, one request at a time."""
+
+    def __init__(self) -> None:
+        self.word, self.number, self.rest = b"", 0, b""
+        self.process, self.turn = os.getpid(), allocate_lock()
+
+    def module(self) -> ModuleType:
+        """What code imports."""
+        module = ModuleType("turnwise_host", "Ask the host of this session.")
+        module.__dict__.update(ask=self.ask, Refused=Refused)
+        return module
+
+    def ask(self, request: bytes) -> bytes:
+        """The host's answer.
+
+        Raises:
+            Refused: there is none.
+        """
+        if os.getpid() != self.process:
+            raise Refused("only the process of the session can ask, not one that it forked")
+        if len(request) > MOST:
+            raise Refused(f"a request has at most {MOST} bytes")
+        with self.turn:
+            try:
+                return self.answer(bytes(request))
+            except OSError as error:
+                raise Refused(f"the way to the host is damaged: {error}") from None
+
+    def answer(self, request: bytes) -> bytes:
+        """Ask, and wait."""
+        self.number += 1
+        word, number = self.word, b"%d" % self.number
+        os.ftruncate(REQUEST, 0)
+        os.pwrite(REQUEST, request, 0)
+        os.write(QUESTIONS, b"\n%s %s %d\n" % (word, number, len(request)))
+        while True:
+            found = os.read(ANSWERS, 4096)
+            if not found:
+                raise Refused("the way to the host is closed")
+            *lines, self.rest = (self.rest + found).split(b"\n")
+            for line in lines:
+                said = line.split()
+                if said[:2] == [word, number]:
+                    body = os.pread(ANSWER, int(said[3]), 0)
+                    if said[2] == b"1":
+                        return body
+                    raise Refused(body.decode("utf-8", "replace"))
 
 
 def run(source: bytes, name: str, names: dict[str, object]) -> int:
@@ -63,7 +126,7 @@ def compiled(text: str, name: str) -> list[CodeType]:
     tree = ast.parse(text, name)
     last = [tree.body.pop()] if tree.body and isinstance(tree.body[-1], ast.Expr) else []
     parts: list[ast.Module | ast.Interactive] = [tree, ast.Interactive(last)] if last else [tree]
-    return [compile(part, name, "single" if part is not tree else "exec") for part in parts]
+    return [compile(part, name, "single" if part is not tree else "exec", dont_inherit=True) for part in parts]
 
 
 def tell(error: BaseException) -> None:
@@ -72,9 +135,19 @@ def tell(error: BaseException) -> None:
     while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<input "):
         trace = trace.tb_next
     try:
-        traceback.print_exception(type(error), error, trace)
+        told = traceback.TracebackException(type(error), error, trace)
+        hide(told)
+        sys.stderr.write("".join(told.format()))
     except BaseException:
         os.write(2, f"{type(error).__name__}\n".encode())
+
+
+def hide(told: traceback.TracebackException) -> None:
+    """Leave out what is the host's own, also of the errors from which this one came."""
+    each: traceback.TracebackException | None = told
+    while each is not None:
+        each.stack[:] = [frame for frame in each.stack if not frame.filename.startswith((HOST, __file__))]
+        each = each.__cause__ or each.__context__
 
 
 def flush() -> None:

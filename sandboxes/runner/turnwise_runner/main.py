@@ -57,6 +57,9 @@ class Runner:
         elif verb == b"cancel":
             self.cancel(int(rest[0]))
             answer(number, [])
+        elif verb == b"answer":
+            self.answer(int(rest[0]), rest[1], rest[2])
+            answer(number, [])
         elif verb in (b"open", b"run", b"close"):
             self.session(verb, number, rest)
         elif verb == b"begin":
@@ -71,6 +74,12 @@ class Runner:
         running = [session for session in self.sessions.values() if session.number == number]
         for job in [self.commands[number]] if number in self.commands else running:
             job.expire()
+
+    def answer(self, number: int, how: bytes, body: bytes) -> None:
+        """The host answers what was asked in this run; who no longer runs does not hear it."""
+        for session in self.sessions.values():
+            if session.number == number and session.asking:
+                session.asking.answer(number, how, body)
 
     def begin(self, number: int, fields: list[bytes]) -> None:
         """Learn where files lie, how long this lasts, and what is in the environment of every command."""

@@ -10,6 +10,7 @@ import posix
 import sys
 import time
 
+from .asking import Asking
 from .commands import GRACE, Kept, Stream, outcome
 from .loop import FOREVER, Job, Loop
 from .processes import SIGINT, SIGKILL, facts, family, read_small, signal_all
@@ -25,15 +26,17 @@ SHELL = b'command . /dev/fd/7 </dev/null 9>&-; echo "%d $?" >&9\n'
 """``command``: an error in what is run must not end the shell, as it would in a plain ``.``."""
 SHELL_FIRST = b"trap 'return 130' INT\n"
 """An interruption leaves what is run, and not the shell."""
+PYTHON = b"%d %s\n"
+"""The number of the run, and the word with which it asks the host."""
 
 
 def new_session(loop: Loop, kind: bytes, workdir: bytes, env: dict[bytes, bytes]) -> Session:
     """Start an interpreter of this kind."""
     if kind == b"sh":
-        return Session(loop, [b"/bin/sh"], workdir, env, SHELL_FIRST, SHELL)
+        return Session(loop, [b"/bin/sh"], workdir, env)
     program = __file__.rpartition("/")[0] + "/interpreter.py"
     argv = [part.encode("utf-8", "surrogateescape") for part in (sys.executable, "-u", program)]
-    return Session(loop, argv, workdir, env, b"", b"%d\n")
+    return Session(loop, argv, workdir, env, Asking(loop))
 
 
 class Statuses:
@@ -52,29 +55,35 @@ class Statuses:
 
 
 class Session(Job):
-    """An interpreter, and what it runs."""
+    """An interpreter, and what it runs; one with ``asking`` is Python's, and without it a shell."""
 
     def __init__(
-        self, loop: Loop, argv: list[bytes], workdir: bytes, env: dict[bytes, bytes], first: bytes, order: bytes
+        self, loop: Loop, argv: list[bytes], workdir: bytes, env: dict[bytes, bytes], asking: Asking | None = None
     ) -> None:
-        self.loop, self.order, self.number, self.turn, self.alive = loop, order, IDLE, 0, True
+        self.loop, self.asking, self.number, self.turn, self.alive = loop, asking, IDLE, 0, True
         self.why, self.stage, self.closing = b"", 0, IDLE
         self.source = posix.memfd_create("source", posix.MFD_CLOEXEC)
         stdin, stdout, stderr, status = [posix.pipe2(posix.O_CLOEXEC) for _ in range(4)]
         try:
             given = {0: stdin[0], 1: stdout[1], 2: stderr[1], STATUS: status[1], SOURCE: self.source}
+            given.update(asking.given if asking else {})
             self.pid = loop.spawner.spawn(argv, workdir, env, given)
         except BaseException:
             for end in (stdin[1], stdout[0], stderr[0], status[0], self.source):
                 posix.close(end)
+            if asking:
+                asking.close()
             raise
         finally:
             for end in (stdin[0], stdout[1], stderr[1], status[1]):
                 posix.close(end)
+            if asking:
+                asking.started()
         self.control, self.statuses = stdin[1], Stream(loop, status[0], Statuses(self))
         self.kept = Kept(1 << 16), Kept(1 << 16)
         self.streams = Stream(loop, stdout[0], self.kept[0]), Stream(loop, stderr[0], self.kept[1])
-        posix.write(self.control, first)
+        if asking is None:
+            posix.write(self.control, SHELL_FIRST)
 
     def run(self, number: int, fields: list[bytes]) -> None:
         """Begin to run a source.
@@ -84,7 +93,7 @@ class Session(Job):
         """
         if not self.alive or self.number != IDLE:
             raise Refused("the session has ended" if not self.alive else "the session is still running something")
-        timeout, keep, source = fields
+        timeout, keep, asks, source = fields
         self.number, self.turn, self.why, self.stage = number, self.turn + 1, b"", 0
         posix.ftruncate(self.source, 0)
         written = 0
@@ -93,8 +102,9 @@ class Session(Job):
         self.keep(int(keep))
         self.began, self.spent = time.monotonic(), cpu_seconds(self.pid)
         self.deadline = self.began + int(timeout) / 1000
+        order = PYTHON % (self.turn, self.asking.begin(number, int(asks))) if self.asking else SHELL % self.turn
         try:
-            posix.write(self.control, self.order % self.turn)
+            posix.write(self.control, order)
         except BrokenPipeError:  # it has just ended; we are about to hear of it
             pass
 
@@ -107,6 +117,8 @@ class Session(Job):
 
     def expire(self) -> None:
         """Interrupt what runs; then kill what it waits for; then end the session."""
+        if self.asking:
+            self.asking.end()
         self.why = self.why or b"timeout"
         self.stage += 1
         self.deadline = time.monotonic() + GRACE
@@ -123,6 +135,8 @@ class Session(Job):
 
     def done(self, how: list[bytes], usage: Any = None) -> None:
         """Answer who asked for the run."""
+        if self.asking:
+            self.asking.end()
         seconds = time.monotonic() - self.began
         for stream in self.streams:
             stream.drain()
@@ -155,6 +169,8 @@ class Session(Job):
             stream.close()
         posix.close(self.control)
         posix.close(self.source)
+        if self.asking:
+            self.asking.close()
         if self.closing != IDLE:
             answer(self.closing, [])
 

@@ -1,15 +1,17 @@
 """How the runner speaks with the host, over its standard input and output; ``frames.py`` of the host is the other end.
 
 A message is one or more frames; a frame is a header of nine bytes (length of the body and number of the request, both
-big-endian, and one of ``LAST``, ``MORE`` and ``FAILED``) and a body. The bodies of a message, joined, are fields, each
-with its length before it. A failed message is one frame, a text for people, that replaces what came before it.
+big-endian, and one of ``LAST``, ``MORE``, ``FAILED`` and ``ASKED``) and a body. The bodies of a message, joined, are
+fields, each with its length before it. A failed message is one frame, a text for people, that replaces what came before
+it. ``ASKED`` is no part of an answer: the frame is what code asks the host before its run is answered, and the host
+says ``answer`` with the number of the run.
 """
 
 from __future__ import annotations
 
 import posix
 
-LAST, MORE, FAILED = 0, 1, 2
+LAST, MORE, FAILED, ASKED = 0, 1, 2, 3
 HEADER = 9
 PIECE = 1 << 18
 """Bytes of a body, at most."""

@@ -163,30 +163,47 @@ class ForgetsTheShell(WrappedSandbox):
         outer, inner = self.inner, await super().session(kind)
 
         class Fresh(WrappedSession):
-            async def run(self, source: str, *, timeout: float = 30.0) -> ExecResult:
-                return await (await outer.session("sh")).run(source, timeout=timeout)
+            async def run(self, source: str, **how: Any) -> ExecResult:
+                return await (await outer.session("sh")).run(source, **how)
 
         return Fresh(inner) if kind == "sh" else inner
 
 
 class PrintsNoValues(WrappedSession):
-    async def run(self, source: str, *, timeout: float = 30.0) -> ExecResult:
-        return await super().run(f"{source}\npass" if self.kind == "python" else source, timeout=timeout)
+    async def run(self, source: str, **how: Any) -> ExecResult:
+        return await super().run(f"{source}\npass" if self.kind == "python" else source, **how)
 
 
 class ReadsTheNextCommand(WrappedSession):
     swallowed = False
 
-    async def run(self, source: str, *, timeout: float = 30.0) -> ExecResult:
+    async def run(self, source: str, **how: Any) -> ExecResult:
         if self.swallowed:
             source, self.swallowed = ":" if self.kind == "sh" else "pass", False
         self.swallowed = "cat" in source
-        return await super().run(source, timeout=timeout)
+        return await super().run(source, **how)
+
+
+class AnswersWithItsOwn(WrappedSession):
+    async def run(self, source: str, answer: Any = None, **how: Any) -> ExecResult:
+        async def nothing(request: bytes) -> bytes:
+            await answer(request)
+            return b""
+
+        return await super().run(source, answer=answer and nothing, **how)
+
+
+class LetsAnswersGoOn(WrappedSession):
+    async def run(self, source: str, answer: Any = None, **how: Any) -> ExecResult:
+        async def shielded(request: bytes) -> bytes:
+            return bytes(await regardless(answer(request)))
+
+        return await super().run(source, answer=answer and shielded, **how)
 
 
 class CallsATimeoutAnError(WrappedSession):
-    async def run(self, source: str, *, timeout: float = 30.0) -> ExecResult:
-        result = await super().run(source, timeout=timeout)
+    async def run(self, source: str, **how: Any) -> ExecResult:
+        result = await super().run(source, **how)
         late = result.status is Status.TIMEOUT
         return dataclasses.replace(result, status=Status.EXITED, exit_code=1) if late else result
 
@@ -328,6 +345,8 @@ FAULTS: tuple[Planted, ...] = (
     (in_session(CallsATimeoutAnError), 144, "it ended with exited"),
     (in_session(StaysAlive), 145, "alive|goes on"),
     (faulty(OneSessionForAll), 146, "share variables"),
+    (in_session(AnswersWithItsOwn), 147, "asking ended with"),
+    (in_session(LetsAnswersGoOn), 148, "its answer is asked"),
     (ForgetsModes, 151, "the other sandbox has"),
     (faulty(NotesTheTime), 152, "other archives"),
     (faulty(ForksShareTheParent), 153, "the name of another"),

@@ -24,8 +24,8 @@ class WrappedSession(Session):
     def alive(self) -> bool:
         return self.inner.alive
 
-    async def run(self, source: str, *, timeout: float = 30.0) -> ExecResult:
-        return await self.inner.run(source, timeout=timeout)
+    async def run(self, source: str, **how: Any) -> ExecResult:
+        return await self.inner.run(source, **how)
 
     async def close(self) -> None:
         await self.inner.close()

@@ -1,0 +1,259 @@
+"""``ProgramEnv``: any tool environment, acted in by programs that call its tools."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+from ...errors import ContractError, ToolError, UsageError
+from ...tasks.rng import Rng, stable_hash
+from ...tasks.score import Score
+from ...tasks.spec import TaskSpec
+from ..base import NearMiss
+from ..code.backends import spec_for
+from ..code.room import Room
+from ..fork import Forks
+from ..messages import Action, ActionLike, Observation, ObservationLike, ToolCall, message
+from ..step import Step, running
+from ..toolenv import ToolEnv
+from ..tools import Tool, describe
+from .module import Module
+from .tools import PythonTools, Ran
+
+How = Literal["tools", "python"]
+FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([^\n`]*)\n(.*?)(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
+"""A block as people and models write it, and what it says it is; one that was cut off ends with the text."""
+PYTHONS = {"", "python", "python3", "py"}
+"""What blocks of Python say that they are."""
+RULES = """\
+You act by programs in Python, which run in a session that keeps its variables. A program calls these functions; \
+help(NAME) tells more of one. What you print, you see. A call that is refused raises ApiError, whose text says why.
+
+{manual}"""
+
+
+class ProgramEnv(ToolEnv):
+    """A tool environment in which the agent writes programs, and these call its tools.
+
+    It stands before the environment among the bases: ``class Shop(ProgramEnv, ShopWithTools)``. With
+    ``actions="tools"`` that is the environment as it was. With ``actions="python"`` the agent has one tool, ``python``;
+    a message that calls none is the program itself, or the first block of code in it. Variables, functions and imports
+    live on from program to program. Programs run in a sandbox, the tools outside of it, on the environment's own state.
+
+    It forks by replay: what a session holds is in no snapshot, so all programs are run again.
+
+    Args:
+        actions: ``"tools"`` or ``"python"``.
+        sandbox: the backend; omitted, the first that works here and confines.
+        relaxed: limits that may go unenforced where the backend cannot hold them here.
+        seconds: that a program has, with its calls.
+        kwargs: of the environment.
+    """
+
+    groups: ClassVar[Sequence[str]] = ()
+    """Words that begin the names of tools and are namespaces in programs: with ``("mail",)``, ``mail_search`` is called
+    as ``apis.mail.search``."""
+    program_calls: ClassVar[int] = 1000
+    """How many calls one program may make."""
+
+    def __init__(
+        self,
+        *,
+        actions: How = "tools",
+        sandbox: str | None = None,
+        relaxed: Sequence[str] = (),
+        seconds: float = 10.0,
+        **kwargs: Any,
+    ) -> None:
+        if actions not in ("tools", "python"):
+            raise UsageError(f"this environment has no actions {actions!r}; choose tools or python")
+        self.how, self.seconds, self.sandbox = actions, seconds, sandbox
+        self._programs: tuple[str, ...] = ()
+        self._ran: list[Ran] = []
+        if actions == "python":
+            # The order of a set must be the same when the programs are run again.
+            self._spec = spec_for(sandbox, relaxed).model_copy(update={"env": {"PYTHONHASHSEED": "0"}})
+            self.forks = Forks.REPLAY
+            self.room = Room(sandbox, self._spec)
+            self._tools = PythonTools((), self.room)
+        super().__init__(**kwargs)
+
+    # -- programs -----------------------------------------------------------------------------------------------
+
+    def perform(self, tool: Tool, call: ToolCall) -> Any:
+        """Make a call of a program; what it raises is told to the program. For whoever watches or disturbs calls."""
+        return tool.function(**tool.validate(call.arguments))
+
+    def manual(self, module: Module) -> str:
+        """What the agent is told of programs before the first observation.
+
+        Args:
+            module: has the functions that it may call.
+        """
+        return RULES.format(manual=module.manual())
+
+    def offered(self) -> Sequence[Tool]:
+        """``python``, or the environment's own tools."""
+        return super().offered() if self.how == "tools" else (PYTHON,)
+
+    def python(self, code: str) -> Awaitable[str]:
+        """Run Python in a session that keeps its variables; the value of a last expression is shown.
+
+        Args:
+            code: statements, which may call the functions of apis.
+        """
+        return self._run(code)
+
+    async def _run(self, code: str) -> str:
+        if self._has_ended:
+            raise ToolError("the episode is over")
+        ran = await self._tools.run(code, self.seconds)
+        self._programs = (*self._programs, code)
+        self._ran.append(ran)
+        return ran.text
+
+    @property
+    def _has_ended(self) -> bool:
+        return any(ran.ended for ran in self._ran)
+
+    def program_in(self, text: str) -> str:
+        """The program that a message is: all of it, or its first block of Python if it has blocks; else nothing.
+
+        What stands behind the first block was written without knowing what comes of it.
+        """
+        text = text.replace("\r\n", "\n")
+        blocks = [(kind.strip().lower(), inside) for _, kind, inside in FENCE.findall(text)]
+        return next((inside for kind, inside in blocks if kind in PYTHONS), "" if blocks else text).strip("\n")
+
+    # -- an episode ---------------------------------------------------------------------------------------------
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[TaskSpec, Rng]:
+        begun = super()._begin(seed, options)
+        self._programs, self._ran = (), []
+        if self.how == "python":
+            self.room.abandon()
+            self.room = Room(self.sandbox, self._spec)
+        return begun
+
+    # ``Any``: the environment behind this class may promise something narrower, which an override must not widen.
+
+    def start(self, task: TaskSpec, rng: Rng) -> Any:
+        started = super().start(task, rng)  # type: ignore[safe-super]  # the environment's, which is behind this class
+        return started if self.how == "tools" else self._started(started)
+
+    async def _started(self, started: ObservationLike | Awaitable[ObservationLike]) -> Observation:
+        first = Observation.of(await started if inspect.isawaitable(started) else started)
+        with self._as_tools():
+            tools = self.tools
+        self._tools = PythonTools(tools, self.room, groups=self.groups, calls=self.program_calls, perform=self.perform)
+        return Observation((message("system", self.manual(self._tools.module)), *first.messages))
+
+    def act(self, action: Action) -> Any:
+        return super().act(action) if self.how == "tools" else self._programmed(action)
+
+    async def _programmed(self, action: Action) -> Step:
+        """Run the programs of a message."""
+        self._ran = []
+        if action.tool_calls:
+            step = await self._answer(action)
+        else:
+            step = await self._said(self.program_in(action.text))
+        calls = [{"name": call.name, "arguments": call.arguments} for ran in self._ran for call in ran.calls]
+        failed = [name for ran in self._ran for name in ran.failed]
+        told = {"calls": calls, **({"tool_errors": [*step.info.get("tool_errors", ()), *failed]} if failed else {})}
+        if step.done:
+            await self.room.close()
+        return replace(step, info={**step.info, **told})
+
+    async def _said(self, code: str) -> Step:
+        """Run a program that is the text of a message."""
+        if not code.strip():
+            return running("Write a program in Python.", self.unparsed_reward, unparsed=True)
+        try:
+            text = await self._run(code)
+        except ToolError as error:
+            return running(f"Error: {error}")
+        if not self._has_ended:
+            return running(text)
+        judged = self.judge()
+        score = await judged if inspect.isawaitable(judged) else judged
+        return Step(Observation.of(text), self.reward(score), terminated=True, score=score)
+
+    def ends_with(self, tool: Tool) -> bool:
+        """Whether the episode is over: in a program any call may have ended it."""
+        return super().ends_with(tool) if self.how == "tools" else self._has_ended
+
+    def _judged(self, step: Step, score: Score) -> Step:
+        if self.how == "python":
+            self.room.abandon()
+        return super()._judged(step, score)
+
+    def close(self) -> None:
+        """Let go of the sandbox."""
+        if self.how == "python":
+            self.room.abandon()
+        super().close()
+
+    # -- for certification, demonstrations and forks ------------------------------------------------------------
+
+    @contextmanager
+    def _as_tools(self) -> Iterator[None]:
+        """What is done here, the environment does as if it had its own tools."""
+        how, self.how = self.how, "tools"
+        try:
+            yield
+        finally:
+            self.how = how
+
+    def as_program(self, action: ActionLike) -> Action:
+        """An action by tools as one by a program, which prints what each call gives; one that calls none stays."""
+        read = Action.of(action)
+        if not read.tool_calls:
+            return read
+        code = "\n".join(self._tools.module.line(call) for call in read.tool_calls)
+        return Action(tool_calls=(ToolCall("python", {"code": code}),))
+
+    def oracle(self) -> Any:
+        """The environment's own, as a program where programs are asked for."""
+        with self._as_tools():
+            action = super().oracle()
+        return action if self.how == "tools" else self.as_program(action)
+
+    def random_action(self, rng: Rng) -> Any:
+        """A random call of the environment's tools, as a program where programs are asked for."""
+        with self._as_tools():
+            action = super().random_action(rng)
+        return action if self.how == "tools" else self.as_program(action)
+
+    def near_misses(self) -> Any:
+        """The environment's own, as programs where programs are asked for."""
+        plays = super().near_misses()
+        return plays if self.how == "tools" else {name: self._missed(play) for name, play in plays.items()}
+
+    def _missed(self, play: NearMiss) -> NearMiss:
+        if not callable(play):
+            return [self.as_program(action) for action in play]
+
+        def played(env: Any) -> ActionLike:
+            if not isinstance(env.unwrapped, ProgramEnv):
+                raise ContractError(f"a near miss of {type(self).__name__} was played in {type(env).__name__}")
+            with env.unwrapped._as_tools():
+                action = play(env)
+            return env.unwrapped.as_program(action)
+
+        return played
+
+    def state_key(self) -> Any:
+        """The environment's own; with programs, also all that were run, for a session's state is in no value."""
+        key = super().state_key()
+        if self.how == "tools" or key is None or not self._programs:
+            return key
+        return stable_hash(key, *self._programs).hex()[:32]
+
+
+PYTHON = describe(ProgramEnv.python, "python")
+"""The one tool of an agent that writes programs."""

@@ -1,0 +1,167 @@
+"""``PythonTools``: programs in a sandbox that call tools of the trusted side while they run."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from ...errors import ToolError
+from ...sandboxes.result import ExecResult
+from ...sandboxes.sandbox import Session
+from ..code.room import Room
+from ..code.words import outcome
+from ..messages import ToolCall, clip
+from ..tools import Tool, refusal
+from .module import Module
+
+OVER = "the episode is over; nothing more can be called"
+Perform = Callable[[Tool, ToolCall], Any]
+"""Makes a call of a tool; the value, or an awaitable of it. What it raises is told to the program, as of any tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a program.
+
+    Args:
+        text: what it printed, and how it ended, as an agent is told.
+        result: the same as the sandbox says it.
+        calls: what it called, in order, as far as it had the form of a call; also what was refused.
+        failed: names of the tools that refused a call.
+        ended: whether one of them ended the episode.
+    """
+
+    text: str
+    result: ExecResult
+    calls: tuple[ToolCall, ...]
+    failed: tuple[str, ...]
+    ended: bool
+
+
+class PythonTools:
+    """Runs programs in the Python session of a room; the tools are functions of a module there, called ``apis``.
+
+    A call is made as a ``ToolEnv`` makes it: arguments are checked against the schema, and what does not fit, like
+    whatever the tool raises, is an ``ApiError`` inside. After a successful call of a tool that ends the episode every
+    other one is refused.
+
+    Args:
+        tools: what can be called, bound.
+        room: whose session runs the programs; it is opened with the first.
+        groups: namespaces, see ``function_of``.
+        name: of the module.
+        calls: that one program may make.
+        perform: makes a call; by default the tool's function is called.
+
+    Raises:
+        ContractError: two tools would have one name in Python.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        room: Room,
+        *,
+        groups: Iterable[str] = (),
+        name: str = "apis",
+        calls: int = 1000,
+        perform: Perform | None = None,
+    ) -> None:
+        self.module, self.room, self.calls = Module(tools, groups, name), room, calls
+        self._perform = perform or _performed
+        self._tools = {tool.name: tool for tool in tools}
+        self._ready: Session | None = None
+
+    async def run(self, code: str, seconds: float = 10.0) -> Ran:
+        """Run a program in the state that the last one left.
+
+        Args:
+            code: Python statements; the value of a last expression is shown.
+            seconds: that it has, with all its calls.
+
+        Raises:
+            ToolError: no program can be run now, by the doing of an earlier one; the next may find a new session.
+            SandboxError: the sandbox failed.
+            InfrastructureError: a tool raised it.
+        """
+        session = await self._session()
+        run = _Run(self._tools, self._perform)
+        result = await session.run(code, timeout=seconds, answer=run.answer, asks=self.calls)
+        text = outcome(result, seconds)
+        if not session.alive:
+            text += "\nThe session has ended: the next program finds none of its variables."
+        return Ran(text, result, tuple(run.calls), tuple(run.failed), run.ended)
+
+    async def _session(self) -> Session:
+        """The session, with the module in it."""
+        session = await self.room.session()
+        if session is not self._ready:
+            made = await session.run(self.module.source(), timeout=30.0)
+            if not made.ok:  # a file that an earlier program left may stand where the standard library should
+                raise ToolError(f"the session could not be begun: {made.stderr.text[-500:]}")
+            self._ready = session
+        return session
+
+
+@dataclass
+class _Run:
+    """The calls of one program."""
+
+    tools: Mapping[str, Tool]
+    perform: Perform
+    calls: list[ToolCall] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    ended: bool = False
+
+    async def answer(self, request: bytes) -> bytes:
+        """Make a call, whatever was asked.
+
+        Raises:
+            InfrastructureError: the machinery failed, and not the call.
+        """
+        name = "call"
+        try:
+            call = _call_in(request)
+            self.calls.append(call)
+            name = call.name
+            if self.ended:
+                raise ToolError(OVER)
+            tool = self.tools.get(name)
+            if tool is None:
+                raise ToolError(f"there is no tool {clip(name)!r}. You have: {', '.join(self.tools)}.")
+            value = self.perform(tool, call)
+            value = to_jsonable_python(await value if inspect.isawaitable(value) else value)
+            said = json.dumps({"value": value}).encode()
+        except Exception as error:
+            self.failed.append(clip(name))
+            return json.dumps({"error": refusal(name, error).removeprefix("Error: ")}).encode()
+        self.ended = tool.ends
+        return said
+
+
+def _performed(tool: Tool, call: ToolCall) -> Any | Awaitable[Any]:
+    return tool.function(**tool.validate(call.arguments))
+
+
+def _call_in(request: bytes) -> ToolCall:
+    """The call that a request is.
+
+    Raises:
+        ToolError: it is none.
+    """
+    try:
+        read = json.loads(request, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        raise ToolError("a request that is no JSON") from None
+    if not isinstance(read, dict) or not isinstance(read.get("tool"), str):
+        raise ToolError("a request that names no tool")
+    return ToolCall(read["tool"], read.get("arguments", {}))
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(constant)
