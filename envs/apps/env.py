@@ -26,6 +26,7 @@ from ...tasks.spec import TaskSpec
 from ..base import NearMiss
 from ..fork import Forks
 from ..messages import ActionLike, ObservationLike, ToolCall
+from ..program.env import ProgramEnv
 from ..step import Step
 from ..toolenv import ToolEnv
 from ..tools import Tool, tool
@@ -62,11 +63,8 @@ class Place:
     turns: int
 
 
-class AppsEnv(ToolEnv):
-    """A person's apps in one database; what must change, may change and must not change is known row by row.
-
-    The agent ends its task with ``task_answer``, or with ``task_refuse`` where it cannot or must not be done. In tasks
-    with a conversation, a message without calls is said to the user.
+class AppsByCalls(ToolEnv):
+    """``AppsEnv`` without programs.
 
     Args:
         described: ``"all"``: the tools are told with their parameters; ``"docs"``: only those that describe the others,
@@ -136,8 +134,10 @@ class AppsEnv(ToolEnv):
 
     def offered(self) -> Sequence[Tool]:
         """The calls of the apps that the task shows, and how to end it; before an episode, all there are."""
-        shown = tuple(app.name for app in APPS) if self.work is None else self.work.shown
-        return tools_for(type(self), shown)
+        if self.work is None:
+            return tools_for(type(self), tuple(app.name for app in APPS))
+        found = tools_for(type(self), self.work.shown)
+        return found if self.work.talk is not None else tuple(one for one in found if one.name != "say")
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -185,6 +185,20 @@ class AppsEnv(ToolEnv):
             raise ToolError(f"404 there is no call {name[:40]!r}; docs_app lists those of an app")
         return found.to_json()["function"]  # type: ignore[no-any-return]
 
+    @tool
+    def say(self, text: str) -> str:
+        """Say something to the user, and hear the answer.
+
+        Args:
+            text: a question, or what is about to be done.
+        """
+        assert self.work is not None
+        if self.work.talk is None:
+            raise ToolError("409 the user is not there to talk")
+        self._note("say", {"text": text})
+        answer, self.heard = reply(self.work.talk, self.heard, text)
+        return answer
+
     @tool(ends=True)
     def task_answer(self, answer: Answer | None = None) -> str:
         """Say that the task is done. It ends with that.
@@ -211,9 +225,7 @@ class AppsEnv(ToolEnv):
         """What the user says to a message, where there is a conversation."""
         if self.work is None or self.work.talk is None:
             return super().said(text)  # type: ignore[return-value]  # which awaits nothing
-        self._note("say", {"text": text})
-        answer, self.heard = reply(self.work.talk, self.heard, text)
-        return answer
+        return self.say(text)
 
     def judge(self) -> Score:
         """Which rows changed as they must, which should not have, and whether the end is right."""
@@ -281,9 +293,7 @@ class AppsEnv(ToolEnv):
             if said in past:
                 past.remove(said)
                 continue
-            if act.name == "say":
-                return str(act.arguments["text"])
-            wanted = None if act.name.startswith(("docs_", *ENDS)) else self.world.wanted(act.name)
+            wanted = None if act.name.startswith(("docs_", "say", *ENDS)) else self.world.wanted(act.name)
             return ToolCall(act.name, act.arguments) if wanted is None else ToolCall(*wanted)
         return "Done."
 
@@ -299,12 +309,26 @@ def _family(templates: tuple[str, ...]) -> AppsFamily:
         raise UsageError(str(error)) from None
 
 
+class AppsEnv(ProgramEnv, AppsByCalls):
+    """A person's apps in one database; what must change, may change and must not change is known row by row.
+
+    The agent ends its task with ``task_answer``, or with ``task_refuse`` where it cannot or must not be done. In tasks
+    with a conversation, ``say``, and a message without calls, are said to the user.
+
+    Args:
+        actions: ``"tools"``: the calls are tools; ``"python"``: programs in a sandbox call them.
+        kwargs: of ``ProgramEnv`` and of ``AppsByCalls``.
+    """
+
+    groups = (*(app.name for app in APPS), "docs", "task")
+
+
 def _following(acts: Sequence[Act]) -> NearMiss:
     return lambda env: env.unwrapped._next(acts)
 
 
 def _guides(name: str) -> bool:
-    return name.startswith(("docs_", "task_"))
+    return name.startswith(("docs_", "task_")) or name == "say"
 
 
 def _as_text(arguments: Mapping[str, Any]) -> str:
