@@ -2,8 +2,8 @@
 
     python benchmarks/mcp_servers.py [--repeat 5] [--calls 200] [--servers .venv/mcp-servers]
 
-Medians. The servers are one of ours without the SDK, and those that scripts/install-mcp-servers installs; one that is not
-there is left out, and named.
+Medians. The servers are one of ours without the SDK, and those that scripts/install-mcp-servers installs; one that is
+not there is left out, and named.
 """
 
 from __future__ import annotations
