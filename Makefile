@@ -1,6 +1,6 @@
 # The same scripts run by hand, here and in CI. `make` alone says what there is.
 .DEFAULT_GOAL := help
-.PHONY: help install install-sandboxes start-docker stop-docker install-vllm quickstart stack
+.PHONY: help install install-mcp-servers install-sandboxes start-docker stop-docker install-vllm quickstart stack
 .PHONY: test test-fast test-vllm lint types docs-check certify smoke clean
 
 VENV ?= .venv
@@ -13,13 +13,16 @@ help: ## this list
 install: ## make .venv with Turnwise and its development tools (PYTHON=python3.12 for another interpreter)
 	@scripts/install
 
+install-mcp-servers: install ## MCP servers of others, from PyPI and npm, which the tests of our client use
+	@scripts/install-mcp-servers
+
 quickstart: install ## train a nano model on a game, evaluate it, open the report; minutes on two CPU cores
 	@scripts/quickstart
 
 stack: install install-vllm ## policy server, trainer, workers and TensorBoard as plain processes; Ctrl-C stops all
 	@scripts/stack
 
-test: install lint types smoke ## the tests, lint and types; with CI=1 also the long tests (VLLM=0: without the real vLLM)
+test: install install-mcp-servers lint types smoke ## the tests, lint and types; with CI=1 also the long tests (VLLM=0: without the real vLLM)
 	@scripts/with-docker scripts/test
 	@scripts/install-vllm
 	@scripts/test-vllm

@@ -17,6 +17,7 @@ from .commands.data import data
 from .commands.endpoint import endpoint
 from .commands.envs import envs
 from .commands.evaluate import evaluate
+from .commands.mcp import mcp
 from .commands.new import new
 from .commands.replay import replay
 from .commands.report import report
@@ -46,6 +47,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "data": data,
     "train": train,
     "endpoint": endpoint,
+    "mcp": mcp,
     "report": report,
     "compare": compare,
     "replay": replay,

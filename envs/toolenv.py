@@ -13,10 +13,10 @@ from ..tasks.rng import Rng
 from ..tasks.score import Score
 from .background import completed
 from .base import TurnEnv
-from .messages import Action, ActionLike, Message, Observation, ObservationLike, TextPart, ToolCall, clip
+from .messages import Action, ActionLike, Message, Observation, ObservationLike, Part, TextPart, ToolCall, clip
 from .sampling import random_arguments
 from .step import Step, running
-from .tools import MARK, Tool, refusal, render, tools_of
+from .tools import MARK, Tool, refusal, shown, tools_of
 
 
 class ToolEnv(TurnEnv):
@@ -85,25 +85,26 @@ class ToolEnv(TurnEnv):
         for index, call in enumerate(action.tool_calls):
             if index == self.max_calls:
                 left = len(action.tool_calls) - index
-                answers.append(_answered(call, f"Error: one message may call {index} tools; {left} were not called."))
+                refused = f"Error: one message may call {index} tools; {left} were not called."
+                answers.append(_answered(call, TextPart(refused)))
                 break
-            text, ok = await self._call(tools, call)
-            answers.append(_answered(call, text))
+            parts, ok = await self._call(tools, call)
+            answers.append(_answered(call, *parts))
             if not ok:
                 failed.append(clip(str(call.name)))
             elif self.ends_with(tools[call.name]):
                 return await self._ended(answers, failed)
         return Step(Observation(tuple(answers)), info=_failures(failed))
 
-    async def _call(self, tools: dict[str, Tool], call: ToolCall) -> tuple[str, bool]:
+    async def _call(self, tools: dict[str, Tool], call: ToolCall) -> tuple[Sequence[Part], bool]:
         tool = tools.get(str(call.name))
         if tool is None:
-            return f"Error: there is no tool {clip(str(call.name))!r}. You have: {', '.join(tools)}.", False
+            return [TextPart(f"Error: there is no tool {clip(str(call.name))!r}. You have: {', '.join(tools)}.")], False
         try:
             result: Any = tool.function(self, **tool.validate(call.arguments))
-            return render(await result if inspect.isawaitable(result) else result), True
+            return shown(await result if inspect.isawaitable(result) else result), True
         except Exception as error:
-            return refusal(call.name, error), False
+            return [TextPart(refusal(call.name, error))], False
 
     async def _ended(self, answers: list[Message], failed: list[str]) -> Step:
         judged = self.judge()
@@ -113,9 +114,10 @@ class ToolEnv(TurnEnv):
         )
 
 
-def _answered(call: ToolCall, text: str) -> Message:
-    text = text.encode("utf-8", "replace").decode()  # half a surrogate pair, as in a file's odd name, is no text
-    return Message("tool", (TextPart(text),), name=clip(str(call.name)), tool_call_id=call.id or None)
+def _answered(call: ToolCall, *parts: Part) -> Message:
+    # Half a surrogate pair, as in a file's odd name, is no text.
+    clean = (TextPart(p.text.encode("utf-8", "replace").decode()) if isinstance(p, TextPart) else p for p in parts)
+    return Message("tool", tuple(clean), name=clip(str(call.name)), tool_call_id=call.id or None)
 
 
 def _failures(failed: list[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import pydantic
 from pydantic_core import to_jsonable_python
 
 from ..errors import ContractError, InfrastructureError, ToolError
-from .messages import clip
+from .messages import Part, TextPart, clip
 
 F = TypeVar("F", bound=Callable[..., Any])
 MARK = "_turnwise_tool"
@@ -166,6 +166,15 @@ def render(result: Any) -> str:
     if result is None:
         return "done"
     return json.dumps(to_jsonable_python(result), ensure_ascii=False)
+
+
+def shown(result: Any) -> tuple[Part, ...]:
+    """A tool's result as parts of a message: parts, e.g. pictures, as they are, everything else as text."""
+    if isinstance(result, Part):
+        return (result,)
+    if isinstance(result, tuple) and result and all(isinstance(part, Part) for part in result):
+        return result
+    return (TextPart(render(result)),)
 
 
 def refusal(name: str, error: Exception) -> str:

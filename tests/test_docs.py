@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
 import types
@@ -19,6 +20,8 @@ PAGES = sorted(
     for pattern in ("*.md", "docs/*.md", "examples/**/*.md", "benchmarks/*.md", "configs/**/*.md")
     for path in ROOT.glob(pattern)
 )
+NEEDS = {"docs/mcp.md": "mcp"}
+"""Pages whose Python needs an optional extra, by the module that it brings."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -71,6 +74,9 @@ def test_links_resolve(page: Path) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if any(b[0] == "python" for b in blocks(page))], ids=name)
 def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page run in order, in one namespace, in an empty directory."""
+    extra = NEEDS.get(name(page))
+    if extra is not None and importlib.util.find_spec(extra) is None:
+        pytest.skip(f"NOT TESTED: {name(page)} needs pip install 'turnwise[{extra}]'")
     monkeypatch.chdir(tmp_path)
     module = types.ModuleType(f"docs_{page.stem}")
     monkeypatch.setitem(sys.modules, module.__name__, module)

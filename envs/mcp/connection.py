@@ -1,0 +1,259 @@
+"""``Connection``: one running MCP server and the session with it, on the loop where sandboxes are too."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TextIO, cast
+
+import pydantic
+
+from ...errors import EnvironmentDiedError, EnvironmentTimeoutError, InfrastructureError, ToolError, UsageError
+from ..messages import clip
+from .spec import FOLDER, ServerSpec
+
+if TYPE_CHECKING:
+    import mcp
+
+GIVEN_BY_SDK = ("HOME", "LOGNAME", "SHELL", "TERM", "USER")
+"""Variables of this process that the SDK hands on to every server; here a server gets those that its spec names."""
+QUOTED = 500
+"""Characters of a server's standard error that an error quotes."""
+CONNECT, READ = 30.0, 300.0
+"""Seconds to reach a server by HTTP, and for it to say something: the SDK's defaults. Calls have their own limit."""
+
+
+class Connection:
+    """A server that was started, or found, for this connection alone; made by ``open``.
+
+    The SDK demands that a session is entered and left by one task, so each connection has a task that does nothing
+    else. Everything here runs on one event loop.
+
+    Args:
+        spec: which server.
+        folder: what ``{folder}`` stands for.
+    """
+
+    def __init__(self, spec: ServerSpec, folder: Path) -> None:
+        self.spec, self._folder = spec, folder
+        self.seconds = 0.0
+        """What starting it took."""
+        self._client: asyncio.Future[mcp.Client] = asyncio.get_running_loop().create_future()
+        self._closing = asyncio.Event()
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._complaints: IO[bytes] | None = None
+        self._failed: str | None = None
+        self._task = asyncio.create_task(self._live(), name=f"turnwise-mcp-{spec.name}")
+
+    @classmethod
+    async def open(cls, spec: ServerSpec, folder: Path) -> Connection:
+        """Start the server and greet it.
+
+        Raises:
+            UsageError: there is no such program.
+            InfrastructureError: it does not start, or does not answer in time.
+        """
+        began, made = time.perf_counter(), cls(spec, folder)
+        try:
+            async with asyncio.timeout(spec.start_timeout) as deadline:
+                await asyncio.shield(made._client)
+        except BaseException as error:
+            await made.close()
+            if isinstance(error, TimeoutError) and deadline.expired():
+                raise EnvironmentTimeoutError(
+                    f"MCP server {spec.name!r} had not started after {spec.start_timeout:g} s (start_timeout)"
+                ) from None
+            raise
+        made.seconds = time.perf_counter() - began
+        return made
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be called, as far as is known."""
+        return self._failed is None and not self._task.done() and not self._closing.is_set()
+
+    async def tools(self) -> list[mcp.Tool]:
+        """What the server offers, all pages of it.
+
+        Raises:
+            InfrastructureError: it did not say, or without end.
+        """
+        client, found, cursor, seen = await self._client, list["mcp.Tool"](), None, set[str]()
+        try:
+            while True:
+                page = await client.list_tools(cursor=cursor, cache_mode="bypass")
+                found += page.tools
+                cursor = page.next_cursor
+                if cursor is None:
+                    return found
+                if cursor in seen:
+                    raise InfrastructureError(f"MCP server {self.spec.name!r} lists its tools without end")
+                seen.add(cursor)
+        except InfrastructureError:
+            raise
+        except Exception as error:
+            raise InfrastructureError(
+                f"MCP server {self.spec.name!r} does not say what its tools are: {error}"
+            ) from error
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> mcp.types.CallToolResult:
+        """Call a tool, by the server's own name for it.
+
+        Raises:
+            ToolError: the server refused the call, or its answer cannot be read.
+            InfrastructureError: it is gone, or did not answer in time; it is not to be called again.
+        """
+        if self._failed is not None:
+            raise EnvironmentDiedError(self._failed)
+        client, unread = await self._client, asyncio.get_running_loop().create_future()
+        self._waiting.add(unread)
+        answer = asyncio.ensure_future(client.call_tool(tool, dict(arguments), read_timeout_seconds=self.spec.timeout))
+        try:
+            await asyncio.wait((answer, unread), return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done():
+                raise ToolError(f"{tool}: the server's answer is no text that can be read")
+            return answer.result()
+        except (ToolError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            raise self._told(tool, error) from error
+        finally:
+            self._waiting.discard(unread)
+            answer.cancel()
+
+    async def close(self) -> None:
+        """End the session and the server: politely, then by force. Bounded by the SDK, about seven seconds."""
+        self._closing.set()
+        if not self._client.done():
+            self._task.cancel()
+        await asyncio.wait((self._task,))
+
+    # -- the inside ---------------------------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        with tempfile.TemporaryFile() as self._complaints:
+            try:
+                async with self._session(self._complaints) as client:
+                    self._client.set_result(client)
+                    await self._closing.wait()
+            except BaseException as error:
+                if not self._client.done():
+                    self._client.set_exception(self._unstarted(error))
+                    self._client.exception()  # seen: who opened may have given up waiting
+                self._failed = self._failed or f"MCP server {self.spec.name!r} is gone: {_innermost(error)}"
+
+    @asynccontextmanager
+    async def _session(self, complaints: IO[bytes]) -> AsyncIterator[mcp.Client]:
+        import mcp
+
+        async with AsyncExitStack() as stack:
+            transport = await self._transport(complaints, stack)
+            client = mcp.Client(
+                transport,
+                message_handler=self._heard,
+                read_timeout_seconds=self.spec.start_timeout,
+                cache=None,  # what a server's tools are is kept elsewhere
+            )
+            yield await stack.enter_async_context(client)
+
+    async def _transport(self, complaints: IO[bytes], stack: AsyncExitStack) -> Any:
+        import httpx2
+        from mcp import StdioServerParameters, stdio_client
+        from mcp.client.streamable_http import streamable_http_client
+
+        spec = self.spec
+        if spec.url is not None:
+            timeout = httpx2.Timeout(CONNECT, read=max(READ, spec.timeout))
+            http = await stack.enter_async_context(httpx2.AsyncClient(headers=dict(spec.headers), timeout=timeout))
+            return streamable_http_client(self._filled(spec.url), http_client=http)
+        program, *words = started(spec)
+        server = StdioServerParameters(
+            command=program,
+            args=[self._filled(word) for word in words],
+            env=self._variables(),
+            cwd=self._filled(str(spec.cwd)) if spec.cwd is not None else self._folder,
+        )
+        return stdio_client(server, errlog=cast(TextIO, complaints))
+
+    def _variables(self) -> dict[str, str]:
+        spec = self.spec
+        missing = [name for name in spec.inherit if name not in os.environ]
+        if missing:
+            raise UsageError(f"MCP server {spec.name!r} is to inherit {missing[0]}, which is not set here")
+        return {name: os.environ[name] for name in spec.inherit} | {
+            name: self._filled(value) for name, value in spec.env.items()
+        }
+
+    def _filled(self, text: str) -> str:
+        return text.replace(FOLDER, str(self._folder))
+
+    async def _heard(self, message: object) -> None:
+        """A line that the SDK could not read: where it was meant as an answer, nobody should wait for that any more."""
+        if isinstance(message, pydantic.ValidationError):
+            lines = [str(problem["input"]) for problem in message.errors(include_url=False)]
+            if any(re.search(r'"jsonrpc"', line) and not re.search(r'"method"', line) for line in lines):
+                for unread in self._waiting:
+                    if not unread.done():
+                        unread.set_result(None)
+
+    def _told(self, tool: str, error: Exception) -> Exception:
+        """What becomes of an error of the SDK: an observation where the server lives on, else infrastructure's."""
+        from mcp import MCPError
+        from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+
+        name = self.spec.name
+        if isinstance(error, MCPError) and error.code == REQUEST_TIMEOUT:
+            self._failed = f"MCP server {name!r} did not answer {tool!r} within {self.spec.timeout:g} s (timeout)"
+            return EnvironmentTimeoutError(self._failed)
+        answered = isinstance(error, (RuntimeError, pydantic.ValidationError)) or (
+            isinstance(error, MCPError) and error.code != CONNECTION_CLOSED
+        )
+        if answered and not self._task.done():
+            return ToolError(f"{tool}: {clip(str(error), QUOTED)}")
+        self._failed = f"MCP server {name!r} died while it was asked for {tool!r}{self._last_words()}"
+        return EnvironmentDiedError(self._failed)
+
+    def _unstarted(self, error: BaseException) -> Exception:
+        inner = _innermost(error)
+        if isinstance(inner, (UsageError, InfrastructureError)):
+            return inner
+        why = f"{type(inner).__name__}: {inner}" if str(inner) else type(inner).__name__
+        return EnvironmentDiedError(f"MCP server {self.spec.name!r} did not start: {why}{self._last_words()}")
+
+    def _last_words(self) -> str:
+        """What it wrote to standard error in the end; read without moving the place where the server writes."""
+        if self._complaints is None or self._complaints.closed:
+            return ""
+        size = os.fstat(self._complaints.fileno()).st_size
+        words = os.pread(self._complaints.fileno(), QUOTED, max(0, size - QUOTED)).decode(errors="replace").strip()
+        return f"; standard error ended with: {words}" if words else ""
+
+
+def started(spec: ServerSpec) -> list[str]:
+    """The words that start a server, so that it gets no variable of this process but ``PATH`` and what it is given.
+
+    Raises:
+        UsageError: there is no such program.
+    """
+    path = spec.env.get("PATH") or os.environ.get("PATH")
+    if FOLDER not in spec.command[0] and shutil.which(spec.command[0], path=path) is None:
+        raise UsageError(f"MCP server {spec.name!r} cannot be started: there is no program {spec.command[0]!r} here")
+    if sys.platform == "win32":
+        return list(spec.command)
+    withheld = [name for name in GIVEN_BY_SDK if name not in spec.env and name not in spec.inherit]
+    return ["/usr/bin/env", *(word for name in withheld for word in ("-u", name)), *spec.command]
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The first error in a group of groups: task groups wrap what they raise."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

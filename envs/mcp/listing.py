@@ -1,0 +1,182 @@
+"""The tools of MCP servers as tools of an environment: asked for once per server and process, calls checked first."""
+
+from __future__ import annotations
+
+import copy
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+
+from ...errors import ContractError, ToolError
+from ...sandboxes.portal import wait
+from ..messages import clip
+from ..tools import Tool
+from .sdk import need_sdk
+from .servers import Servers, shared
+from .spec import ServerSpec
+
+if TYPE_CHECKING:
+    import mcp
+
+MOST_BYTES = 1_000_000
+"""Bytes that the arguments of one call may have."""
+EXPLAINED = 3
+"""How many of the things that are wrong with arguments are named at once."""
+_asking = threading.Lock()
+
+
+class _Anything(pydantic.BaseModel):
+    """Stands where a tool of ours has the model of its arguments; a server's are checked by their JSON Schema."""
+
+
+@dataclass(frozen=True)
+class McpTool(Tool):
+    """A tool of a server.
+
+    Args:
+        spec: whose.
+        origin: what the server calls it.
+        problems: says what is wrong with arguments.
+    """
+
+    spec: ServerSpec = field(default_factory=lambda: ServerSpec("none", ("none",)))
+    origin: str = ""
+    problems: Callable[[Any], Iterator[str]] = lambda arguments: iter(())
+
+    def validate(self, arguments: Any) -> dict[str, Any]:
+        """The arguments, as the one argument ``arguments`` of ``function``.
+
+        Raises:
+            ToolError: they do not fit; the message tells the agent what to change.
+        """
+        if not isinstance(arguments, Mapping):
+            raise ToolError(f"{self.name}: arguments must be an object; got {clip(repr(arguments))}.")
+        given = copy.deepcopy(dict(arguments))
+        try:
+            size = len(json.dumps(given, ensure_ascii=False, allow_nan=False).encode())
+        except UnicodeEncodeError:
+            raise ToolError(f"{self.name}: an argument holds half a surrogate pair, which is no text.") from None
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ToolError(f"{self.name}: the arguments are no JSON: {clip(str(error), 200)}.") from None
+        if size > MOST_BYTES:
+            raise ToolError(f"{self.name}: the arguments have {size} bytes; at most {MOST_BYTES} are taken.")
+        found = list(self.problems(given))
+        if found:
+            more = f"; and {len(found) - EXPLAINED} more" if len(found) > EXPLAINED else ""
+            raise ToolError(f"{self.name}: {'; '.join(found[:EXPLAINED])}{more}.")
+        return {"arguments": given}
+
+
+def tools_of_servers(specs: Sequence[ServerSpec], call: Callable[..., Any]) -> tuple[McpTool, ...]:
+    """The tools that several servers offer, unbound.
+
+    Args:
+        specs: which servers.
+        call: makes what a tool runs, from the server's spec and the server's name for the tool.
+
+    Raises:
+        UsageError: the SDK is missing, or a program.
+        InfrastructureError: a server did not start.
+        ContractError: a server has no tool of a name in ``allow`` or ``deny``, or two offer tools of one name.
+    """
+    need_sdk()
+    names = [spec.name for spec in specs]
+    if len(set(names)) < len(names):
+        raise ContractError(f"two MCP servers are called {max(names, key=names.count)!r}; give each its own name")
+    made: dict[str, McpTool] = {}
+    for spec in specs:
+        listed = listing(spec)
+        known = [tool.name for tool in listed]
+        for name in (*(spec.allow or ()), *spec.deny):
+            if name not in known:
+                raise ContractError(f"MCP server {spec.name!r} has no tool {name!r}; it has {', '.join(known)}")
+        for tool in listed:
+            if not spec.offers(tool.name):
+                continue
+            name = spec.prefix + tool.name
+            if name in made:
+                raise ContractError(
+                    f"MCP servers {made[name].spec.name!r} and {spec.name!r} both offer {name!r}: "
+                    "give one of them a prefix, or deny one of the tools"
+                )
+            made[name] = _made(name, tool, spec, call)
+    return tuple(made.values())
+
+
+def listing(spec: ServerSpec) -> tuple[mcp.Tool, ...]:
+    """What a server says its tools are. It is started for this once, and what it said is kept, in this process."""
+    with _asking:  # or as many as are made at once would start one each
+        return _listing(spec)
+
+
+@lru_cache(maxsize=64)
+def _listing(spec: ServerSpec) -> tuple[mcp.Tool, ...]:
+    async def asked() -> tuple[mcp.Tool, ...]:
+        servers = shared(spec) if spec.stateless else Servers()
+        try:
+            return tuple(await servers.tools(spec))
+        finally:
+            if not spec.stateless:
+                await servers.close()
+
+    return wait(asked())
+
+
+def _made(name: str, tool: mcp.Tool, spec: ServerSpec, call: Callable[..., Any]) -> McpTool:
+    schema = dict(tool.input_schema)
+    schema.setdefault("properties", {})
+    return McpTool(
+        name,
+        tool.description or tool.title or "",
+        schema,
+        _Anything,
+        call(spec, tool.name),
+        spec=spec,
+        origin=tool.name,
+        problems=checker(schema),
+    )
+
+
+def checker(schema: dict[str, Any]) -> Callable[[Any], Iterator[str]]:
+    """A function that says what is wrong with arguments.
+
+    A schema that is none, or that refers to what is not in it, checks nothing: the server looks at them in any case.
+    """
+    import referencing
+    from jsonschema import SchemaError
+    from jsonschema.validators import Draft202012Validator, validator_for
+
+    kind: Any = validator_for(schema, default=Draft202012Validator)
+    try:
+        kind.check_schema(schema)
+    except SchemaError:
+        return lambda arguments: iter(())
+    # A registry of its own: without, references would be looked up on the network.
+    validator = kind(schema, registry=referencing.Registry())
+
+    def problems(arguments: Any) -> Iterator[str]:
+        try:
+            yield from map(_explained, sorted(validator.iter_errors(arguments), key=lambda error: str(error.path)))
+        except (referencing.exceptions.Unresolvable, RecursionError):
+            return
+
+    return problems
+
+
+def _explained(error: Any) -> str:
+    where = ".".join(str(step) for step in error.absolute_path)
+    at = f"argument {where!r}: " if where else ""
+    if error.validator == "required":
+        # One error for each, which names its property in words only.
+        name = error.message.removesuffix(" is a required property").strip("'")
+        return f"argument {'.'.join(filter(None, (where, name)))!r} is missing"
+    if error.validator == "type":
+        wanted = error.validator_value
+        wanted = wanted if isinstance(wanted, str) else " or ".join(wanted)
+        return f"{at}it must be of type {wanted}; got {clip(repr(error.instance))}"
+    return at + clip(error.message, 200)

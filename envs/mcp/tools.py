@@ -1,0 +1,139 @@
+"""Tools of MCP servers for any tool environment."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+from ...errors import ContractError, ToolError
+from ...tasks.rng import Rng
+from ...tasks.spec import TaskSpec
+from ..fork import Forks
+from ..messages import Action, ActionLike, ObservationLike, Part, TextPart, ToolCall
+from ..sampling import random_arguments
+from ..step import Step
+from ..toolenv import ToolEnv
+from ..tools import Tool, tools_of
+from .content import parts_of, unfolded
+from .listing import McpTool, tools_of_servers
+from .servers import Servers, shared
+from .spec import ServerSpec
+
+
+class McpTools(ToolEnv):
+    """A tool environment whose agent may also call the tools of MCP servers, whoever wrote them.
+
+    Name the servers in ``servers``; their tools stand beside your own. What they are is asked once per process, when
+    the first environment is made. In an episode a server is started by the first call, for this episode alone, and
+    ended with it, unless its spec says ``stateless``.
+
+    A fork starts servers of its own and repeats the calls: it is as faithful as they are deterministic.
+
+    Args:
+        servers: instead of those of the class.
+        kwargs: of the environment.
+    """
+
+    servers: ClassVar[Sequence[ServerSpec]] = ()
+    """Whose tools the agent gets."""
+    forks: ClassVar[Forks] = Forks.REPLAY
+
+    def __init__(self, *, servers: Sequence[ServerSpec] | None = None, **kwargs: Any) -> None:
+        specs = tuple(type(self).servers if servers is None else servers)
+        self._offered = _beside(cast(Hashable, type(self)), specs)
+        self._running = Servers()
+        super().__init__(**kwargs)
+
+    @property
+    def folder(self) -> Path:
+        """The episode's own folder, ``{folder}`` in specs: write there what servers shall find, look what they left.
+
+        Agents see it as ``/episode``, whatever its real name.
+        """
+        return self._running.folder
+
+    @property
+    def start_seconds(self) -> dict[str, float]:
+        """What starting each server of this episode took, by its name; those that were not called are left out."""
+        return self._running.seconds
+
+    async def use(self, tool: str, arguments: Mapping[str, Any] | None = None) -> str:
+        """Call a server's tool yourself, e.g. to set the world up or to judge it.
+
+        Args:
+            tool: as agents call it.
+            arguments: for it.
+
+        Returns:
+            The text of its answer.
+
+        Raises:
+            ToolError: the arguments do not fit, or the server answers with an error.
+            InfrastructureError: the server does not start, has died, or takes too long.
+        """
+        found = next((each for each in self._offered if isinstance(each, McpTool) and each.name == tool), None)
+        if found is None:
+            raise ToolError(f"no server offers {tool!r} here")
+        parts: tuple[Part, ...] = await found.function(self, **found.validate(arguments or {}))
+        return "".join(part.text for part in parts if isinstance(part, TextPart))
+
+    def offered(self) -> Sequence[Tool]:
+        """The tools of the class, then those of the servers, in the order in which these name them."""
+        return self._offered
+
+    def random_action(self, rng: Rng) -> ActionLike:
+        """A random tool with random arguments; none, where the schema is beyond what these are drawn for."""
+        tool = rng.pick(self.offered())
+        try:
+            return ToolCall(tool.name, random_arguments(tool.parameters, rng))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return ToolCall(tool.name)
+
+    def act(self, action: Action) -> Step | ObservationLike | Awaitable[Step | ObservationLike]:
+        """Run the calls of one message in order; servers are waited for, so never without an event loop."""
+        return self._answer(action) if action.tool_calls else self.said(action.text)
+
+    def close(self) -> None:
+        """End the servers of the episode."""
+        self._running.abandon()
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[TaskSpec, Rng]:
+        begun = super()._begin(seed, options)
+        self._running.abandon()
+        self._running = Servers()
+        return begun
+
+    async def _called(self, spec: ServerSpec, tool: str, arguments: dict[str, Any]) -> tuple[Part, ...]:
+        servers = shared(spec) if spec.stateless else self._running
+        folder = servers.folder
+        result = await servers.call(spec, tool, unfolded(arguments, folder))
+        parts = parts_of(result, spec.max_chars, folder)
+        if result.is_error:
+            raise ToolError("".join(part.text for part in parts if isinstance(part, TextPart)))
+        return parts
+
+
+@lru_cache(maxsize=256)
+def _beside(cls: Hashable, specs: tuple[ServerSpec, ...]) -> tuple[Tool, ...]:
+    """The tools of a class, and then those of servers."""
+    own = tools_of(cast(type, cls))
+    theirs = tools_of_servers(specs, _calling) if specs else ()
+    names = {tool.name for tool in own}
+    for tool in theirs:
+        if tool.name in names:
+            raise ContractError(
+                f"MCP server {tool.spec.name!r} offers {tool.name!r}, and so does the environment: "
+                "give the server a prefix, or deny its tool"
+            )
+    return (*own, *theirs)
+
+
+def _calling(spec: ServerSpec, tool: str) -> Callable[..., Any]:
+    """What an unbound tool of a server runs: its first argument is the environment."""
+
+    async def call(env: McpTools, arguments: dict[str, Any]) -> tuple[Part, ...]:
+        return await env._called(spec, tool, arguments)
+
+    return call

@@ -1,0 +1,263 @@
+"""``McpService``: an environment as an MCP server, one session one episode, over standard streams or HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...envs.mcp.sdk import need_sdk
+from ...envs.messages import Action, Observation, ToolCall
+from ...envs.registry import make
+from ...envs.toolenv import ToolEnv
+from ...errors import TurnwiseError
+from ...rollouts.episode import Episode
+from ...rollouts.pool import EnvPool
+from ...tasks.spec import TaskSpec
+from . import words
+from .episode import McpEpisode
+from .streams import standard_streams
+
+if TYPE_CHECKING:
+    from mcp.server import Server
+
+RESOURCE = "turnwise://task"
+"""Where the first observation can be read again."""
+PROMPT = "task"
+PATH = "/mcp"
+"""Where the server is, over HTTP."""
+IDLE = 30 * 60.0
+"""Seconds without a request after which an HTTP client counts as gone."""
+
+
+@dataclass(slots=True)
+class McpConfig:
+    """What is served.
+
+    Args:
+        env: an environment's id.
+        seed: of the first session's task; every further session gets the next.
+        split: the tasks'.
+        level: the tasks'; the lowest if omitted.
+        template: the tasks'; drawn by the seed if omitted.
+        show_score: say at the end how the episode was judged.
+        env_kwargs: constructor arguments of the environment.
+    """
+
+    env: str
+    seed: int = 0
+    split: str = "train"
+    level: int | None = None
+    template: str | None = None
+    show_score: bool = False
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+
+class McpService:
+    """Serves an environment: each session of a client is an episode of its own.
+
+    The first observation is what the server has as ``instructions``, and, for clients that do not show these, the
+    resource ``turnwise://task`` and the prompt ``task``. A call is one action of the agent. Where the environment
+    listens to plain messages, the tool ``say`` is one. When the episode is over, every further call says so.
+
+    Only protocol versions that have sessions are spoken; clients of later ones fall back to them.
+
+    Args:
+        config: what is served.
+        finished: gets the record of each episode that was played.
+
+    Raises:
+        UsageError: the SDK is missing, or there is no such environment or task.
+    """
+
+    def __init__(self, config: McpConfig, finished: Callable[[Episode], None] = lambda episode: None) -> None:
+        need_sdk()
+        self._config, self._finished = config, finished
+        env = make(config.env, **dict(config.env_kwargs))
+        try:
+            kind = type(env.unwrapped)
+            self._family = kind.tasks()  # type: ignore[attr-defined]
+            names = [tool.name for tool in env.unwrapped.tools]  # type: ignore[attr-defined]
+        finally:
+            env.close()
+        listens = not issubclass(kind, ToolEnv) or kind.said is not ToolEnv.said
+        self._say = next(name for name in ("say", *(f"say_{n}" for n in range(2, 99))) if name not in names)
+        self._listens = listens
+        self._run_seed = secrets.randbits(31)  # so that episodes of two runs can lie in one store
+        self._number = 0
+        self._task(0)  # what is wrong with it should be said now
+        self._pool = EnvPool.of(config.env, env_kwargs=config.env_kwargs)
+        self._open: dict[Any, _Visit] = {}
+
+    async def over_streams(self) -> None:
+        """Serve one client over standard input and output, until it closes them."""
+        from mcp.server.runner import serve_loop
+
+        server = self._server()
+        try:
+            async with standard_streams() as (read, write):
+                await serve_loop(server, read, write, lifespan_state={})
+        finally:
+            await self._pool.close()
+
+    async def over_http(self, host: str, port: int, stop: asyncio.Event, listening: Callable[[str], None]) -> None:
+        """Serve any number of clients over streamable HTTP, until ``stop``.
+
+        Args:
+            host: where to listen.
+            port: 0 takes a free one.
+            stop: ends it.
+            listening: told the address.
+
+        Raises:
+            UsageError: the address cannot be listened on.
+        """
+        from ..server import LoopServer
+
+        server = self._server()
+        app = server.streamable_http_app(
+            streamable_http_path=PATH, json_response=True, host=host, session_idle_timeout=IDLE
+        )
+        try:
+            async with server.session_manager.run():
+                serving = await LoopServer.open(app, host=host, port=port)
+                listening(f"http://{f'[{host}]' if ':' in host else host}:{serving.port}{PATH}")
+                try:
+                    await stop.wait()
+                finally:
+                    await serving.close()
+        finally:
+            await self._pool.close()
+
+    # -- sessions -----------------------------------------------------------------------------------------------
+
+    def _task(self, number: int) -> TaskSpec:
+        config = self._config
+        spec: TaskSpec = self._family.spec(
+            config.seed + number, split=config.split, level=config.level, template=config.template
+        )
+        return spec
+
+    async def _visit(self, connection: Any) -> _Visit:
+        """The visit of a connection, begun if it is new."""
+        visit: _Visit | None = connection.state.get(_Visit)
+        if visit is None:
+            number, self._number = self._number, self._number + 1
+            episode = McpEpisode(self._pool, self._task(number), number, self._run_seed, self._finished)
+            connection.exit_stack.push_async_callback(episode.leave)
+            visit = connection.state[_Visit] = _Visit(episode, await episode.begin())
+        return visit
+
+    # -- the protocol -------------------------------------------------------------------------------------------
+
+    def _server(self) -> Server[Any]:
+        from mcp import types
+        from mcp.server import Server
+
+        server: Server[Any] = Server(
+            f"turnwise {self._config.env}",
+            version=importlib.metadata.version("turnwise"),
+            on_list_tools=self._tools,
+            on_call_tool=self._call,
+            on_list_resources=self._resources,
+            on_read_resource=self._read,
+            on_list_prompts=self._prompts,
+            on_get_prompt=self._prompt,
+        )
+        server.add_request_handler("server/discover", types.RequestParams, _discover)
+        server.middleware.append(self._around)
+        return server
+
+    async def _around(self, ctx: Any, call_next: Any) -> Any:
+        """Begin the episode with the session, and give the session its own instructions."""
+        from mcp import MCPError
+        from mcp.types import INTERNAL_ERROR, UNSUPPORTED_PROTOCOL_VERSION
+        from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+        if ctx.method == "server/discover":
+            return await call_next(ctx)
+        if ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+            supported = {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": ctx.protocol_version}
+            raise MCPError(UNSUPPORTED_PROTOCOL_VERSION, "an episode needs a session", supported)
+        if ctx.method != "initialize":
+            return await call_next(ctx)
+        answer = await call_next(ctx)
+        try:
+            visit = await self._visit(_connection(ctx))
+        except TurnwiseError as error:
+            raise MCPError(INTERNAL_ERROR, words.plain(f"the episode could not begin: {error}")) from None
+        return {**answer, "instructions": words.instructions(visit.first)}
+
+    async def _tools(self, ctx: Any, params: Any) -> Any:
+        from mcp.types import ListToolsResult
+
+        visit = await self._visit(_connection(ctx))
+        listed = [words.described(tool) for tool in visit.episode.tools]
+        return ListToolsResult(tools=[*listed, words.said(self._say)] if self._listens else listed)
+
+    async def _call(self, ctx: Any, params: Any) -> Any:
+        visit, arguments = await self._visit(_connection(ctx)), params.arguments or {}
+        action = Action.of(ToolCall(params.name, arguments, str(ctx.request_id or "")))
+        if self._listens and params.name == self._say:
+            text = arguments.get("text")
+            if not isinstance(text, str) or set(arguments) != {"text"}:
+                action = Action(problem=f"Error: {self._say} takes one argument, text, and that is a string.")
+            else:
+                action = Action(text)
+        return words.result(await visit.episode.take(action), self._config.show_score)
+
+    async def _resources(self, ctx: Any, params: Any) -> Any:
+        from mcp.types import ListResourcesResult, Resource
+
+        told = "What is asked of the agent: the first observation of the episode."
+        task = Resource(uri=RESOURCE, name="task", description=told, mime_type="text/plain")
+        return ListResourcesResult(resources=[task])
+
+    async def _read(self, ctx: Any, params: Any) -> Any:
+        from mcp import MCPError
+        from mcp.types import INVALID_PARAMS, ReadResourceResult, TextResourceContents
+
+        if str(params.uri) != RESOURCE:
+            raise MCPError(INVALID_PARAMS, f"there is no resource but {RESOURCE}")
+        visit = await self._visit(_connection(ctx))
+        text = words.instructions(visit.first)
+        return ReadResourceResult(contents=[TextResourceContents(uri=RESOURCE, text=text, mime_type="text/plain")])
+
+    async def _prompts(self, ctx: Any, params: Any) -> Any:
+        from mcp.types import ListPromptsResult, Prompt
+
+        return ListPromptsResult(prompts=[Prompt(name=PROMPT, description="What is asked of the agent.")])
+
+    async def _prompt(self, ctx: Any, params: Any) -> Any:
+        from mcp import MCPError
+        from mcp.types import INVALID_PARAMS, GetPromptResult, PromptMessage
+
+        if params.name != PROMPT:
+            raise MCPError(INVALID_PARAMS, f"there is no prompt but {PROMPT!r}")
+        visit = await self._visit(_connection(ctx))
+        said = [block for message in visit.first.messages for block in words.blocks(message)]
+        return GetPromptResult(messages=[PromptMessage(role="user", content=block) for block in said])
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """An episode of a session, and what it began with."""
+
+    episode: McpEpisode
+    first: Observation
+
+
+def _connection(ctx: Any) -> Any:
+    """The session's connection, which keeps state and is told when the session ends; the context has no name for it."""
+    return ctx.session._connection
+
+
+async def _discover(ctx: Any, params: Any) -> Any:
+    """Name the versions with sessions only: clients that asked for more then greet as these have it."""
+    from mcp.types import DiscoverResult, ServerCapabilities
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+    return DiscoverResult(supported_versions=list(HANDSHAKE_PROTOCOL_VERSIONS), capabilities=ServerCapabilities())

@@ -1,0 +1,62 @@
+"""Standard input and output as an MCP transport that can be stopped at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, cast
+
+LONGEST = 64 * 1024 * 1024
+"""Bytes of one message."""
+
+
+@asynccontextmanager
+async def standard_streams() -> AsyncIterator[Any]:
+    """The SDK's transport, reading standard input by the event loop.
+
+    The SDK itself reads on a thread, which keeps a process from ending while nothing comes. While this serves,
+    descriptor 0 is empty, and what anything prints goes to standard error: standard output is the protocol's.
+    """
+    from mcp.server.stdio import stdio_server
+
+    private = os.dup(0)
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    sys.stdout.flush()
+    reader = asyncio.StreamReader(limit=LONGEST)
+    with os.fdopen(private, "rb", buffering=0) as pipe:
+        try:
+            protocol = asyncio.StreamReaderProtocol(reader)
+            transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+        except ValueError:  # a file, or nothing: it is read in no time
+            transport = None
+            reader.feed_data(pipe.read())
+            reader.feed_eof()
+        try:
+            async with stdio_server(stdin=cast(Any, _Lines(reader))) as streams:
+                yield streams
+        finally:
+            if transport is not None:
+                os.set_blocking(private, True)  # as whoever else has this terminal expects it
+                transport.close()
+
+
+class _Lines:
+    """The lines of a stream, as text; one that is too long is passed over."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    def __aiter__(self) -> _Lines:
+        return self
+
+    async def __anext__(self) -> str:
+        while True:
+            with suppress(ValueError):  # longer than the limit
+                if not (line := await self._reader.readline()):
+                    raise StopAsyncIteration
+                return line.decode("utf-8", "replace")
