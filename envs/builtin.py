@@ -8,6 +8,7 @@ from .registry import register
 
 GAMES = "turnwise.envs.games"
 CODE = "turnwise.envs.code"
+BFCL = "turnwise.envs.bfcl"
 
 IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     # Maze: procedural, then LMRL-Gym's fixed layouts.
@@ -46,6 +47,11 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/CodeShell-v0", f"{CODE}.shell:CodeShellEnv", {}, None),
     # Databases to ask and to change, judged by rows.
     ("turnwise/CodeSQL-v0", f"{CODE}.sql:CodeSqlEnv", {}, None),
+    # Other people's suites: BFCL's multi-turn tasks, with its own verdict.
+    ("turnwise/BFCLMultiTurnBase-v0", f"{BFCL}.env:BfclMultiTurnBase", {}, "bfcl"),
+    ("turnwise/BFCLMultiTurnMissFunc-v0", f"{BFCL}.env:BfclMultiTurnMissFunc", {}, "bfcl"),
+    ("turnwise/BFCLMultiTurnMissParam-v0", f"{BFCL}.env:BfclMultiTurnMissParam", {}, "bfcl"),
+    ("turnwise/BFCLMultiTurnLongContext-v0", f"{BFCL}.env:BfclMultiTurnLongContext", {}, "bfcl"),
 )
 """(id, ``module:Class``, constructor arguments, optional extra)."""
 
