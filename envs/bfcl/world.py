@@ -22,7 +22,7 @@ from ...tasks.bfcl.suite import BfclTask, class_of, descriptions
 STATELESS = "MathAPI"
 TREES = frozenset({"mkdir", "cp", "mv"})
 """Functions that can make a tree of files grow."""
-DEPTH, NODES = 40, 20_000
+DEPTH, NODES = 40, 5_000
 """How deep and how large a tree of files may become."""
 _one_at_a_time = Lock()
 
