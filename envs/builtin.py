@@ -9,6 +9,7 @@ from .registry import register
 GAMES = "turnwise.envs.games"
 CODE = "turnwise.envs.code"
 APPS = "turnwise.envs.apps"
+BFCL = "turnwise.envs.bfcl"
 
 IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     # Maze: procedural, then LMRL-Gym's fixed layouts.
@@ -45,10 +46,15 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/CodeEfficiency-v0", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
     # Files to change, judged by the state of all of them.
     ("turnwise/CodeShell-v0", f"{CODE}.shell:CodeShellEnv", {}, None),
-    # A person's apps in one database, judged by its rows.
-    ("turnwise/Apps-v0", f"{APPS}.env:AppsEnv", {}, None),
     # Databases to ask and to change, judged by rows.
     ("turnwise/CodeSQL-v0", f"{CODE}.sql:CodeSqlEnv", {}, None),
+    # A person's apps in one database, judged by its rows.
+    ("turnwise/Apps-v0", f"{APPS}.env:AppsEnv", {}, None),
+    # Other people's suites: BFCL's multi-turn tasks, with its own verdict.
+    ("turnwise/BFCLMultiTurnBase-v0", f"{BFCL}.env:BfclMultiTurnBase", {}, "bfcl"),
+    ("turnwise/BFCLMultiTurnMissFunc-v0", f"{BFCL}.env:BfclMultiTurnMissFunc", {}, "bfcl"),
+    ("turnwise/BFCLMultiTurnMissParam-v0", f"{BFCL}.env:BfclMultiTurnMissParam", {}, "bfcl"),
+    ("turnwise/BFCLMultiTurnLongContext-v0", f"{BFCL}.env:BfclMultiTurnLongContext", {}, "bfcl"),
 )
 """(id, ``module:Class``, constructor arguments, optional extra)."""
 

@@ -120,7 +120,7 @@ class InlineHost(Host):
                 return await env.astep(argument)
             if self._async and verb == "reset":
                 observation, info = await env.areset(options={"task": argument})
-                return observation, info, env.unwrapped.tools  # type: ignore[attr-defined]
+                return observation, info, env.get_wrapper_attr("tools")
             return perform(env, verb, argument)
         except (Exception, SystemExit) as error:
             raise translated(error, verb) from error
@@ -253,7 +253,7 @@ def perform(env: TurnEnv, verb: str, argument: Any) -> Any:
         return env.step(argument)
     if verb == "reset":
         observation, info = env.reset(options={"task": argument})
-        return observation, info, env.unwrapped.tools  # type: ignore[attr-defined]
+        return observation, info, env.get_wrapper_attr("tools")
     if verb == "oracle":
         return Action.of(env.get_wrapper_attr("oracle")())
     if verb == "random":

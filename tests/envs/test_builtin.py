@@ -15,12 +15,12 @@ from turnwise.envs.builtin import IDS
 from turnwise.envs.certify.certify import certify
 from turnwise.envs.registry import find
 
-NEEDED = {"chess": "chess"}
+NEEDED = {"chess": "chess", "bfcl": "bfcl_eval"}
 """The module by which an extra is known to be installed."""
 
 
-LONG = ("turnwise/Code", "turnwise/ChessStockfish")
-"""Where an episode needs other processes, certification takes minutes."""
+LONG = ("turnwise/Code", "turnwise/ChessStockfish", "turnwise/BFCL")
+"""Where an episode needs other processes, or has many long turns, certification takes minutes."""
 
 
 def ids(*, certified: bool = False) -> list[object]:

@@ -24,6 +24,7 @@ from turnwise.envs.wrappers.check_reward import CheckReward
 from turnwise.envs.wrappers.history import History
 from turnwise.envs.wrappers.multi_attempt import MultiAttempt
 from turnwise.envs.wrappers.observation_budget import ObservationBudget
+from turnwise.envs.wrappers.tool_faults import ToolFaults
 from turnwise.envs.wrappers.turn_limit import TurnLimit
 from turnwise.errors import ContractError
 
@@ -38,6 +39,7 @@ WRAPS: dict[str, Wrap] = {
     "attempts": partial(MultiAttempt, attempts=2),
     "history": partial(History, turns=2),
     "checks": CheckReward,
+    "faults": partial(ToolFaults, timeouts=0.2, errors=0.2, lost=0.2, seed=4),
     "several": lambda env: ObservationBudget(History(MultiAttempt(TurnLimit(env, 3), 3, "best"), 1), 200),
 }
 actions = st.lists(st.sampled_from(["hint", "bababa", "", "please"]), max_size=12)
