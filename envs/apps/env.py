@@ -134,6 +134,9 @@ class AppsByCalls(ToolEnv):
 
     def offered(self) -> Sequence[Tool]:
         """The calls of the apps that the task shows, and how to end it; before an episode, all there are."""
+        return self._calls()
+
+    def _calls(self) -> Sequence[Tool]:
         if self.work is None:
             return tools_for(type(self), tuple(app.name for app in APPS))
         found = tools_for(type(self), self.work.shown)
@@ -170,7 +173,7 @@ class AppsByCalls(ToolEnv):
             app: its name.
         """
         self._note("docs_app", {"app": app})
-        return dict(docs_of(self.offered(), app))
+        return dict(docs_of(self._calls(), app))
 
     @tool
     def docs_call(self, name: str) -> dict[str, Any]:
@@ -180,7 +183,7 @@ class AppsByCalls(ToolEnv):
             name: of the call, such as account_profile.
         """
         self._note("docs_call", {"name": name})
-        found = next((one for one in self.offered() if one.name == name), None)
+        found = next((one for one in self._calls() if one.name == name), None)
         if found is None:
             raise ToolError(f"404 there is no call {name[:40]!r}; docs_app lists those of an app")
         return found.to_json()["function"]  # type: ignore[no-any-return]
@@ -286,7 +289,7 @@ class AppsByCalls(ToolEnv):
     def _next(self, acts: Sequence[Act]) -> ActionLike:
         """The first of some acts that was not tried yet; a login or some patience first, where that is wanted."""
         past = [(one.name, one.arguments) for one in self.tried if not one.again]
-        offered = {one.name: one for one in self.offered()}
+        offered = {one.name: one for one in self._calls()}
         for act in acts:
             filled = offered[act.name].validate(act.arguments) if act.name in offered else act.arguments
             said = (act.name, _as_text(filled))

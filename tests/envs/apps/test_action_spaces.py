@@ -12,6 +12,7 @@ import turnwise as tw
 from turnwise.envs.apps.env import AppsEnv
 from turnwise.envs.messages import ToolCall
 from turnwise.rollouts.episode import Episode
+from turnwise.sandboxes.backend import Backend
 from turnwise.tasks.apps.catalogue import TEMPLATES
 from turnwise.tasks.apps.family import APPS_FAMILY
 from turnwise.tasks.score import Score
@@ -64,9 +65,9 @@ async def over_mcp(spec: TaskSpec, calls: list[ToolCall]) -> tuple[Score, str]:
 
 
 @pytest.mark.parametrize("spec", chosen(), ids=lambda spec: spec.template)
-def test_a_task_is_worth_the_same_by_calls_and_by_programs(spec: TaskSpec, backend: str) -> None:
+def test_a_task_is_worth_the_same_by_calls_and_by_programs(spec: TaskSpec, backend: Backend) -> None:
     by_calls, _ = played(spec)
-    by_programs, programs = played(spec, actions="python", sandbox=backend)
+    by_programs, programs = played(spec, actions="python")
     assert by_calls.success
     assert by_programs == by_calls
     assert all(program.tool_calls[0].name == "python" for program in programs)
