@@ -1,15 +1,20 @@
-"""What is at an address and is no server of a policy."""
+"""What is at an address and is no server of a policy, and the connections to what is one."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import httpx
 import pytest
 
 from turnwise.agents.serving.http.client import ServerClient
+from turnwise.agents.serving.http.connections import Connections
+from turnwise.agents.serving.http.routes import Call
+from turnwise.agents.serving.http.wire import Wire
 from turnwise.errors import InfrastructureError, TurnwiseError, UsageError
 
 PAGE = "<!DOCTYPE html>\n<html>\n<h1>Please log in</h1>\n</html>"
@@ -65,3 +70,63 @@ async def test_a_page_or_another_service_is_one_line(head: str, body: str, error
     assert address in str(told.value)
     assert "\n" not in str(told.value)
     assert len(str(told.value)) < 400, "a page is not told whole"
+
+
+@asynccontextmanager
+async def counting(gone: asyncio.Event) -> AsyncIterator[tuple[str, list[str]]]:
+    """Something that answers requests for as long as their connections last; its address, and who connected."""
+    met: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        met.append("connected")
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                await asyncio.sleep(0.02)
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}")
+                await writer.drain()
+        met.remove("connected")
+        writer.close()
+        gone.set()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", met
+
+
+async def test_requests_share_as_many_connections_as_are_under_way_at_once() -> None:
+    gone = asyncio.Event()
+    async with counting(gone) as (address, met):
+        wire = Wire(address)
+        call = Call("/x")
+        for _ in range(3):
+            await asyncio.gather(*(wire.ask(call) for _ in range(8)))
+            assert len(met) == 8, "none is opened again, and none is asked for which was free"
+        asked = asyncio.ensure_future(wire.ask(call))
+        await asyncio.sleep(0.01)
+        asked.cancel()
+        await asyncio.wait_for(gone.wait(), 10)
+        assert len(met) == 7, "a cancelled request closes its connection, which is how a server learns of it"
+        await asyncio.gather(*(wire.ask(call) for _ in range(8)))
+        assert len(met) == 8
+        await wire.send(call, once=True)
+        gone.clear()
+        await wire.close()
+        await asyncio.wait_for(gone.wait(), 10)
+        while met:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_client_has_one_connection_so_that_nothing_looks_for_a_free_one() -> None:
+    made: list[httpx.AsyncClient] = []
+
+    def make() -> httpx.AsyncClient:
+        made.append(httpx.AsyncClient(verify=False, trust_env=False))
+        return made[-1]
+
+    connections = Connections(make)
+    with connections.lent() as first, connections.lent() as second:
+        assert first is not second
+    with connections.lent() as again:
+        assert again is first, "of those that are free, the one used last"
+    assert len(connections) == 2
+    await connections.aclose()
+    assert all(client.is_closed for client in made)
