@@ -35,6 +35,7 @@ from .learning.utterances import Utterance, pack_utterances
 from .runs.collect import Collected
 from .runs.demonstrations import DemonstrationConfig
 from .runs.fresh import Fresh, fresh_utterances
+from .runs.interrupts import interruptible
 from .runs.metrics import Stopwatch
 from .runs.offline import as_said, demonstrations
 from .runs.penalised import reference_of
@@ -146,7 +147,7 @@ def train(config: ArcherConfig) -> RunResult:
         KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
     """
     with TrainingRun(config, "archer") as run:
-        return asyncio.run(_train(config, run))
+        return interruptible(_train(config, run))
 
 
 async def _train(config: ArcherConfig, run: TrainingRun) -> RunResult:

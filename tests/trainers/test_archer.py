@@ -155,6 +155,26 @@ def test_an_interruption_while_learning_waits_for_the_end_of_the_step(tmp_path: 
     assert weights(resumed) == weights(straight)
 
 
+def test_of_a_step_that_was_torn_nothing_is_kept(tmp_path: Path, cloned: Path) -> None:
+    """A second Ctrl-C, outside of a command: the event loop is closed while the actor has not learnt yet."""
+    broken = config(tmp_path / "broken", cloned / "model")
+
+    async def interrupted(run: TrainingRun) -> None:
+        task = asyncio.create_task(archer._train(broken, run))
+        while not (run._kept and run._kept["critic"].state_dict()["updates"] == 4):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        for each in asyncio.all_tasks() - {asyncio.current_task()}:
+            each.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with TrainingRun(broken, "archer") as run:
+        asyncio.run(interrupted(run))
+    assert run.folder.checkpoints.latest().step == 1, "the last one that was whole"
+    straight = archer.train(config(tmp_path / "straight", cloned / "model"))
+    assert weights(archer.train(broken.model_copy(update={"resume": True}))) == weights(straight)
+
+
 def test_an_empty_replay_is_told_and_nothing_is_lost(tmp_path: Path, cloned: Path) -> None:
     late = {**small.SHARED["episodes"], "turn_timeout": 1e-9}  # the policy fails every episode
     with pytest.raises(UsageError, match="the replay is empty"):

@@ -71,9 +71,7 @@ class Wire:
         method = "GET" if call.body is None else "POST"
         try:
             with connections.lent() as http:
-                response = await http.request(
-                    method, call.path, json=call.body, headers=call.headers, timeout=timeout
-                )
+                response = await http.request(method, call.path, json=call.body, headers=call.headers, timeout=timeout)
         except httpx.HTTPError as error:
             said = str(error) or type(error).__name__
             raise InfrastructureError(f"server {self.address} cannot be reached: {said}") from error
