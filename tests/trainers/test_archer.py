@@ -19,7 +19,7 @@ from turnwise.trainers.critics.replay import Replay
 from turnwise.trainers.critics.transitions import transitions
 from turnwise.trainers.learning.utterances import Utterance, pack_utterances
 from turnwise.trainers.runs.fresh import fresh_utterances
-from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.runs.metrics import Stopwatch, read_metrics
 from turnwise.trainers.runs.session import TrainingRun
 from turnwise.trainers.runs.setup import RunResult
 
@@ -358,5 +358,5 @@ def test_every_batch_of_fresh_utterances_is_of_the_policy_as_it_is_then(
         run.weights = Recording()
         monkeypatch.setattr(archer, "fresh_utterances", fresh)
         judge: Any = Judge(5)
-        asyncio.run(archer.learn_actor(settings, run, archer.Hierarchy(judge, ArcherRule(), replay)))
+        asyncio.run(archer.learn_actor(settings, run, archer.Hierarchy(judge, ArcherRule(), replay), Stopwatch()))
     assert happened == ["sampled", "sent"] * 3
