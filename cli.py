@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated
@@ -101,6 +102,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         complain("interrupted.")
         sys.exit(INTERRUPTED)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:  # all is said: pressed once more, Python would tell of its own ending
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise
 
 
 def _outlets() -> None:

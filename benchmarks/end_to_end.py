@@ -36,8 +36,9 @@ from turnwise.tasks.spec import Split
 from turnwise.trainers.runs.metrics import read_metrics
 
 ENV = "turnwise/MazeFO-v0"
-PARTS = ("collect", "learn", "sync")
-"""Of a step's seconds; overlapped, ``collect`` is what the learner waited for episodes."""
+PARTS = ("collect", "learn", "sync", "fresh")
+"""Of a step's seconds; overlapped, ``collect`` is what the learner waited for episodes. What ArCHer waited for
+utterances, ``fresh``, is a part of ``learn``."""
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,13 @@ def train(
     words += ["resume=true"] if resume else []
     wanted = configured(algorithm, located(config) if config else None, words)
     wanted = wanted.model_copy(update={"env": environment(wanted.env)})
-    with resumable(f"The run in {wanted.out} is whole: the same command with --resume goes on."):
+    from ..trainers.runs.interrupts import at_once
+
+    again = (
+        f"turnwise: stopped at once. The same command with --resume goes on from the newest checkpoint in {wanted.out}."
+    )
+    hint = f"The run in {wanted.out} is whole: the same command with --resume goes on."
+    with resumable(hint), at_once(again):
         result = run(wanted)
     if result.note:
         remark().print(result.note, markup=False)

@@ -35,6 +35,7 @@ from .learning.utterances import Utterance, pack_utterances
 from .runs.collect import Collected
 from .runs.demonstrations import DemonstrationConfig
 from .runs.fresh import Fresh, fresh_utterances
+from .runs.interrupts import interruptible
 from .runs.metrics import Stopwatch
 from .runs.offline import as_said, demonstrations
 from .runs.penalised import reference_of
@@ -146,7 +147,7 @@ def train(config: ArcherConfig) -> RunResult:
         KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
     """
     with TrainingRun(config, "archer") as run:
-        return asyncio.run(_train(config, run))
+        return interruptible(_train(config, run))
 
 
 async def _train(config: ArcherConfig, run: TrainingRun) -> RunResult:
@@ -172,28 +173,32 @@ async def _train(config: ArcherConfig, run: TrainingRun) -> RunResult:
 async def advance(
     config: ArcherConfig, run: TrainingRun, parts: Hierarchy, collected: Collected | None, clock: Stopwatch
 ) -> None:
-    """A step from what was collected to what is logged: an interruption finds all of it done, or nothing."""
+    """A step from what was collected to what is logged: an interruption finds all of it done, or nothing.
+
+    Of the seconds of ``learn``, those of ``fresh`` are waited for utterances.
+    """
     metrics = collected.metrics() if collected is not None else {}
     with clock("learn"):
         if collected is not None:
             new = [turn for episode in collected.episodes for turn in transitions(episode, config.gamma)]
             parts.replay.add(new)
-        metrics |= await learn_critic(config, run, parts)
+        metrics |= await learn_critic(config, run, parts, clock)
         if run.step >= config.warmup:
-            metrics |= await learn_actor(config, run, parts)
+            metrics |= await learn_actor(config, run, parts, clock)
     run.finish_step(config.rollouts if collected is not None else 0)
     metrics |= parts.replay.metrics()
     run.report(metrics | clock.metrics(metrics.get("action_tokens", 0.0)), advance=True)
 
 
-async def learn_critic(config: ArcherConfig, run: TrainingRun, parts: Hierarchy) -> dict[str, float]:
+async def learn_critic(config: ArcherConfig, run: TrainingRun, parts: Hierarchy, clock: Stopwatch) -> dict[str, float]:
     """``critic_steps`` updates of the critic, each followed by one of its slow copy; means over them."""
     rngs = [Rng("archer", config.seed, run.step, "critic", number) for number in range(config.critic_steps)]
     batches = [parts.replay.sample(config.batch, rng) for rng in rngs]
     fresh: Sequence[Fresh | None] = [None] * len(batches)
     if parts.rule.needs_fresh:  # all at once: the policy stands still until the critic has learnt
         states = [[each.state_ids for each in batch] for batch in batches]
-        fresh = await asyncio.gather(*map(partial(fresh_utterances, run.agent), states, rngs))
+        with clock("fresh"):
+            fresh = await asyncio.gather(*map(partial(fresh_utterances, run.agent), states, rngs))
     seen: list[dict[str, float]] = []
     for batch, said in zip(batches, fresh, strict=True):
         seen.append(parts.critic.update(batch, parts.rule, said.actions if said else None))
@@ -201,7 +206,7 @@ async def learn_critic(config: ArcherConfig, run: TrainingRun, parts: Hierarchy)
     return {name: sum(each[name] for each in seen) / len(seen) for name in seen[0]}
 
 
-async def learn_actor(config: ArcherConfig, run: TrainingRun, parts: Hierarchy) -> dict[str, float]:
+async def learn_actor(config: ArcherConfig, run: TrainingRun, parts: Hierarchy, clock: Stopwatch) -> dict[str, float]:
     """``actor_steps`` batches of states from the replay, and what the critic says of utterances in them."""
     updates: list[Update] = []
     for number in range(config.actor_steps):
@@ -211,7 +216,8 @@ async def learn_actor(config: ArcherConfig, run: TrainingRun, parts: Hierarchy) 
         else:
             batch = parts.replay.sample(-(-config.batch // config.utterances), rng)
             states = [each.state_ids for each in batch for _ in range(config.utterances)]
-            fresh = await fresh_utterances(run.agent, states, rng)
+            with clock("fresh"):
+                fresh = await fresh_utterances(run.agent, states, rng)
             updates += reinforce(config, run, parts, fresh.utterances)
         await run.weights.send(run.step)  # the next utterances are those of the policy as it is now
     return summary(updates)

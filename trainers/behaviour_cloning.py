@@ -7,11 +7,11 @@ Demonstrations are stored episodes, or played on the fly by scripted agents of m
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
 
 from .learning.rows import pack
+from .runs.interrupts import interruptible
 from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, learn_rows, scheduled
 from .runs.script import script
 from .runs.session import TrainingRun
@@ -34,7 +34,7 @@ def train(config: CloningConfig) -> RunResult:
         KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
     """
     with TrainingRun(config, "bc") as run:
-        return asyncio.run(_train(config, run))
+        return interruptible(_train(config, run))
 
 
 async def _train(config: CloningConfig, run: TrainingRun) -> RunResult:

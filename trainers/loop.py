@@ -7,7 +7,6 @@ penalty, no division by a standard deviation. Run it with ``turnwise train loop 
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -25,6 +24,7 @@ from .learning.loss import Correction, Level, loop_bounds
 from .learning.normalisers import normaliser
 from .learning.objective import Objective
 from .learning.updates import minibatches, parts_of, summary
+from .runs.interrupts import interruptible
 from .runs.overlap import OverlapConfig
 from .runs.script import script
 from .runs.session import TrainingRun
@@ -80,7 +80,7 @@ def train(config: LoopConfig) -> RunResult:
         checkpoint = run.begin()
         model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
         run.open(model, tokenizer, checkpoint, optimizer=scheduled(config), overlap=config.overlap)
-        return asyncio.run(_train(config, run))
+        return interruptible(_train(config, run))
 
 
 async def _train(config: LoopConfig, run: TrainingRun) -> RunResult:

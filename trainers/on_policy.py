@@ -7,7 +7,6 @@ configs/grpo-maze.toml`` or ``python -m turnwise.trainers.on_policy algorithm.na
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from .learning.rows import Rows
 from .learning.updates import minibatches, parts_of, summary
 from .runs.branching import AnyStrategy, refuse_mismatch
 from .runs.dynamic_sampling import DynamicSampling, draw
+from .runs.interrupts import interruptible
 from .runs.overlap import OverlapConfig
 from .runs.penalised import reference_of
 from .runs.script import script
@@ -121,7 +121,7 @@ def train(config: OnPolicyConfig) -> RunResult:
         checkpoint = run.begin()
         model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
         run.open(model, tokenizer, checkpoint, optimizer=scheduled(config), overlap=config.overlap)
-        return asyncio.run(_train(config, run, Parts.of(config, run)))
+        return interruptible(_train(config, run, Parts.of(config, run)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ learnt is how much better each token is than what usually follows, and ``log π_
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import sys
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from .algorithms.monte_carlo import MonteCarlo
 from .critics.token_learning import TokenLearner
 from .critics.token_steps import TokenSteps
 from .learning.rows import pack
+from .runs.interrupts import interruptible
 from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, learn_rows, scheduled
 from .runs.script import script
 from .runs.session import TrainingRun
@@ -72,7 +72,7 @@ def train(config: ValueBasedConfig) -> RunResult:
         KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
     """
     with TrainingRun(config, "value_based", may_change=("beta",)) as run:
-        return asyncio.run(_train(config, run))
+        return interruptible(_train(config, run))
 
 
 async def _train(config: ValueBasedConfig, run: TrainingRun) -> RunResult:

@@ -13,8 +13,8 @@ from typing import Any
 from turnwise.trainers import behaviour_cloning, loop
 from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.loop import LoopConfig
+from turnwise.trainers.runs.interrupts import INTERRUPTED
 from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.script import INTERRUPTED
 from turnwise.trainers.runs.setup import RunResult
 
 ENV = "turnwise/MazeU-v0"

@@ -19,7 +19,7 @@ from turnwise.trainers.critics.replay import Replay
 from turnwise.trainers.critics.transitions import transitions
 from turnwise.trainers.learning.utterances import Utterance, pack_utterances
 from turnwise.trainers.runs.fresh import fresh_utterances
-from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.runs.metrics import Stopwatch, read_metrics
 from turnwise.trainers.runs.session import TrainingRun
 from turnwise.trainers.runs.setup import RunResult
 
@@ -153,6 +153,26 @@ def test_an_interruption_while_learning_waits_for_the_end_of_the_step(tmp_path: 
     assert not checkpoint.pending.is_dir(), "what was learnt from does not wait to be learnt from again"
     resumed = archer.train(broken.model_copy(update={"resume": True}))
     assert weights(resumed) == weights(straight)
+
+
+def test_of_a_step_that_was_torn_nothing_is_kept(tmp_path: Path, cloned: Path) -> None:
+    """A second Ctrl-C, outside of a command: the event loop is closed while the actor has not learnt yet."""
+    broken = config(tmp_path / "broken", cloned / "model")
+
+    async def interrupted(run: TrainingRun) -> None:
+        task = asyncio.create_task(archer._train(broken, run))
+        while not (run._kept and run._kept["critic"].state_dict()["updates"] == 4):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        for each in asyncio.all_tasks() - {asyncio.current_task()}:
+            each.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with TrainingRun(broken, "archer") as run:
+        asyncio.run(interrupted(run))
+    assert run.folder.checkpoints.latest().step == 1, "the last one that was whole"
+    straight = archer.train(config(tmp_path / "straight", cloned / "model"))
+    assert weights(archer.train(broken.model_copy(update={"resume": True}))) == weights(straight)
 
 
 def test_an_empty_replay_is_told_and_nothing_is_lost(tmp_path: Path, cloned: Path) -> None:
@@ -338,5 +358,5 @@ def test_every_batch_of_fresh_utterances_is_of_the_policy_as_it_is_then(
         run.weights = Recording()
         monkeypatch.setattr(archer, "fresh_utterances", fresh)
         judge: Any = Judge(5)
-        asyncio.run(archer.learn_actor(settings, run, archer.Hierarchy(judge, ArcherRule(), replay)))
+        asyncio.run(archer.learn_actor(settings, run, archer.Hierarchy(judge, ArcherRule(), replay), Stopwatch()))
     assert happened == ["sampled", "sent"] * 3

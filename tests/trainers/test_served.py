@@ -83,6 +83,7 @@ def test_archer_takes_its_fresh_utterances_from_the_server(tmp_path: Path, clone
     changes = {"server": served(server), "steps": 2, "warmup": 0}
     result = archer.train(test_archer.config(tmp_path / "run", cloned / "model", **changes))
     assert lines(result)[-1]["mismatch_p99"] < 1e-4, "each utterance is of the weights that were just sent"
+    assert all(0 < line["seconds/fresh"] < line["seconds/learn"] for line in lines(result)), "what they took is told"
     syncs = len(server.calls("/finish_weight_update"))
     assert syncs >= 2 * (1 + 2), "one before each step, and one after each update of the actor"
 

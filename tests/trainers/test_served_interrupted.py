@@ -71,12 +71,11 @@ def test_a_run_that_is_stopped_in_a_sync_resumes(
     if kind is signal.SIGKILL:
         assert server.paused, "nobody was left who could wake it"
     else:
-        # The last signal may find Python itself ending, which then dies of it.
-        assert process.returncode in (130, -signal.SIGINT), said
+        assert process.returncode == 130, said
         assert "--resume" in said
-    if (kind, times) == (signal.SIGINT, 1):  # whoever asks again will not wait for servers
         assert len(said.strip().splitlines()) == 1, said
-        assert not server.paused, "it goes on with whole weights"
+    if kind is signal.SIGINT:  # whoever asks again will not wait for servers
+        assert server.paused == (times > 1), "after one they go on, with whole weights"
     again = train(tmp_path, "--resume")
     _, said = again.communicate(timeout=120)
     assert again.returncode == 0, said

@@ -10,12 +10,10 @@ from typing import Any, TypeVar
 
 from ...config import Config, held, load_config, tag_of
 from ...errors import TurnwiseError
+from .interrupts import INTERRUPTED, at_once
 from .setup import RunResult, TrainConfig
 
 C = TypeVar("C", bound=TrainConfig)
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
 
 
 def script(config_type: type[C], train: Callable[[C], RunResult], argv: Sequence[str] | None = None) -> int:
@@ -38,7 +36,8 @@ def script(config_type: type[C], train: Callable[[C], RunResult], argv: Sequence
     leads = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started, one says how it went
     try:
         config = load_config(config_type, words.config, words.overrides)
-        result = train(config)
+        with at_once(f"stopped at once; the run in {config.out} continues from its newest checkpoint with resume=true"):
+            result = train(config)
     except TurnwiseError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -23,12 +23,13 @@ from ..learning.lora import LoraConfig
 from ..learning.parallel import ALONE, World
 from ..weights.adapter import Adapter
 from ..weights.exchange import Exchange
-from ..weights.native import Files, Native
+from ..weights.native import Files, Memory, Native
 from ..weights.nccl import Nccl
 from ..weights.questions import Questions
 from ..weights.reload import Reload
 from ..weights.to_servers import ToServers
 from ..weights.transfer import Transport
+from .own_engine import EngineConfig, OwnEngine
 
 API_KEY = "VLLM_API_KEY"
 
@@ -45,16 +46,22 @@ class NcclConfig(Config):
 
 
 class ServerConfig(Config):
-    """Servers that sample in the trainer's place; start them with ``scripts/serve`` or as ``docs/serving.md`` says."""
+    """Servers that sample in the trainer's place; start them with ``scripts/serve`` or as ``docs/serving.md`` says.
 
-    urls: list[str] = pydantic.Field(min_length=1)
+    Or, with ``engine``, vLLM in this process.
+    """
+
+    urls: list[str] = pydantic.Field(default_factory=list)
     """Addresses of the replicas, e.g. ``["http://localhost:8000"]``; never that of a balancer in front of several. A
     key that they ask for is read from the environment variable ``VLLM_API_KEY``."""
     model: str | None = None
     """The name that they serve the base model under; the one that they serve when omitted."""
-    transfer: Literal["native", "adapter", "reload"] | None = None
+    engine: EngineConfig | None = None
+    """Instead of ``urls``: vLLM's engine in the trainer's process, which then has to be one with vLLM installed."""
+    transfer: Literal["native", "adapter", "reload", "memory"] | None = None
     """How weights go: ``native`` (vLLM's four phases), ``adapter`` (with ``lora``: the adapters alone) or ``reload`` (a
-    whole checkpoint); omitted, ``adapter`` where ``lora`` is set, else ``native``."""
+    whole checkpoint); omitted, ``adapter`` where ``lora`` is set, else ``native``. To an ``engine``, always ``memory``:
+    the learner's tensors themselves."""
     pause: Pause = Pause.KEEP
     """What happens to requests that are under way while weights change: ``keep`` (they go on with the new ones; needs a
     server that tells which token is whose), ``wait`` or ``abort`` (they are continued with the new ones)."""
@@ -76,6 +83,14 @@ class ServerConfig(Config):
 
     @pydantic.model_validator(mode="after")
     def _one_way(self) -> Self:
+        if bool(self.urls) == (self.engine is not None):
+            raise ValueError("name either urls, the addresses of servers, or engine, for vLLM in this process")
+        others = self.transfer not in (None, "memory") or self.nccl is not None
+        if others if self.engine is not None else self.transfer == "memory":
+            raise ValueError(
+                "an engine in this process is given weights from memory (transfer = memory, or nothing), and servers "
+                "by any other way"
+            )
         if self.nccl is not None and self.transfer not in (None, "native"):
             raise ValueError(f"nccl is a backend of transfer = native; got transfer = {self.transfer}")
         return self
@@ -121,16 +136,28 @@ class Serving:
                 "server.transfer = adapter sends adapters, and none are trained: set lora, or leave it out"
             )
         key = os.environ.get(API_KEY)
-        self.clients = [
-            ServerClient(url, model=config.model, api_key=key, timeout=config.timeout) for url in config.urls
-        ]
-        self.policy = ServedPolicy(
-            self.clients, max_in_flight=config.concurrency, patience=config.patience, version=version
-        )
         self.tokenizer = tokenizer
         self.world = world
         theirs = config.dtype or dtype
         longest = int(getattr(model.config, "max_position_embeddings", 1 << 20))
+        self.clients = [
+            ServerClient(url, model=config.model, api_key=key, timeout=config.timeout) for url in config.urls
+        ]
+        self.engine: OwnEngine | None = None
+        if config.engine is not None:
+            if world.size > 1:
+                raise UsageError(
+                    "server.engine is for one process, since vLLM takes torch.distributed for itself; start servers "
+                    "(scripts/serve) and name them in server.urls"
+                )
+            options = config.engine.options(longest=longest, dtype=theirs)
+            self.engine = OwnEngine(options, model, tokenizer, out / "engine")
+        self.policy = ServedPolicy(
+            [self.engine.server] if self.engine is not None else self.clients,
+            max_in_flight=config.concurrency,
+            patience=config.patience,
+            version=version,
+        )
         asked = Questions.of(tokenizer, context_length=longest, temperature=temperature, dtypes=[dtype, theirs])
         transport = self._transport(config, model, out, theirs, lora, base) if world.leads else None
         self.weights = ToServers(self.policy if world.leads else None, transport, model, asked, world=world)
@@ -150,6 +177,8 @@ class Serving:
         there = Path(config.exchange_there) / own if config.exchange_there else None
         exchange = Exchange(folder, there=there, dtype=getattr(torch, dtype))
         mode, timeout = config.pause, config.timeout
+        if config.engine is not None:
+            return Native(self.policy, Memory(getattr(torch, dtype)), mode=mode, timeout=timeout)
         chosen = config.transfer or ("adapter" if lora is not None and config.nccl is None else "native")
         if chosen == "adapter" and lora is not None:
             return Adapter(self.policy, exchange, model, rank=lora.rank, base=base, mode=mode, timeout=timeout)
@@ -171,6 +200,8 @@ class Serving:
         """
 
         async def ask() -> None:
+            if self.engine is not None:
+                self.engine.start()
             transport = self.weights.transport
             assert transport is not None
             try:
@@ -179,6 +210,8 @@ class Serving:
                 for client in self.clients:
                     await check_tokenizer(client, self.tokenizer, source="the run's model")
             except InfrastructureError as error:
+                if self.engine is not None:
+                    raise
                 raise InfrastructureError(
                     f"{error}; start it (docs/serving.md), or name another in server.urls, then run this again"
                 ) from error
@@ -194,3 +227,5 @@ class Serving:
         if self.world.leads:
             await self.weights.close()
             await self.policy.close()
+            if self.engine is not None:
+                self.engine.stop()

@@ -33,6 +33,7 @@ from .overlap import OverlapConfig, Overlapped, Source, in_thread
 from .run_folder import RunFolder
 from .sampler import TaskSampler
 from .setup import MAY_CHANGE, RunResult, TrainConfig, family_and_tools, round_seed, with_temperature
+from .uninterrupted import TornError
 
 T = TypeVar("T")
 
@@ -163,7 +164,8 @@ class TrainingRun:
         if self._overlap is not None:
             await self._overlap.close()
         await self.pool.close()
-        if isinstance(error, asyncio.CancelledError | KeyboardInterrupt):
+        # Any other interruption may have come in the midst of learning, of which a checkpoint would keep one half.
+        if isinstance(error, asyncio.CancelledError) and not isinstance(error, TornError):
             self.checkpoint()
         if self._serving is not None:
             await self._serving.close()

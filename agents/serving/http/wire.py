@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Any
 
 import httpx
 
 from ....errors import InfrastructureError, TurnwiseError, UsageError
 from ..answers import Answer, refusal, shortened
+from .connections import Connections
 from .routes import Call
 
 CONNECT_SECONDS = 10.0
 KEEP_SECONDS = 3.0
 """How long an idle connection is kept: shorter than the server's five, or it closes one just when it is used again."""
-KEPT = 256
 A_YEAR = 365 * 24 * 3600.0
 
 
@@ -46,7 +48,8 @@ class Wire:
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._silence = timeout
         self._timeout = httpx.Timeout(timeout, connect=CONNECT_SECONDS, pool=None)
-        self._clients: dict[bool, httpx.AsyncClient] = {}
+        self._verify = parsed.scheme == "https" and ssl.create_default_context()  # read once, not by every client
+        self._clients: dict[bool, Connections] = {}
         self._open: AsyncGenerator[None, None] | None = None
         self._held: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -63,13 +66,12 @@ class Wire:
         Raises:
             InfrastructureError: the network failed, or nothing came for too long.
         """
-        http = (await self._connections())[once]
+        connections = (await self._connections())[once]
         timeout = self._timeout if within is None else httpx.Timeout(min(within, self._silence), pool=None)
+        method = "GET" if call.body is None else "POST"
         try:
-            if call.body is None:
-                response = await http.get(call.path, headers=call.headers, timeout=timeout)
-            else:
-                response = await http.post(call.path, json=call.body, headers=call.headers, timeout=timeout)
+            with connections.lent() as http:
+                response = await http.request(method, call.path, json=call.body, headers=call.headers, timeout=timeout)
         except httpx.HTTPError as error:
             said = str(error) or type(error).__name__
             raise InfrastructureError(f"server {self.address} cannot be reached: {said}") from error
@@ -105,10 +107,10 @@ class Wire:
             self._held.cancel()
             await opened.aclose()
 
-    async def _connections(self) -> dict[bool, httpx.AsyncClient]:
+    async def _connections(self) -> dict[bool, Connections]:
         loop = asyncio.get_running_loop()
         if not self._clients or self._loop is not loop:
-            clients = {False: self._client(KEPT), True: self._client(0)}
+            clients = {once: Connections(partial(self._client, kept=not once)) for once in (False, True)}
             # What an earlier loop left open was closed with it. The loop itself holds what closes these, or they might
             # be collected, still open, a moment before the loop ends.
             self._clients, self._loop, self._open = clients, loop, _open_in_this_loop(*clients.values())
@@ -117,18 +119,18 @@ class Wire:
             return clients
         return self._clients
 
-    def _client(self, kept: int) -> httpx.AsyncClient:
+    def _client(self, kept: bool) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             base_url=self.address,
             headers=self._headers,
             timeout=self._timeout,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=kept, keepalive_expiry=KEEP_SECONDS),
-            verify=self.address.startswith("https"),
+            limits=httpx.Limits(max_connections=1, max_keepalive_connections=int(kept), keepalive_expiry=KEEP_SECONDS),
+            verify=self._verify,
             trust_env=False,  # a proxy of the surroundings between trainer and server is never wanted
         )
 
 
-async def _open_in_this_loop(*clients: httpx.AsyncClient) -> AsyncGenerator[None, None]:
+async def _open_in_this_loop(*clients: Connections) -> AsyncGenerator[None, None]:
     """Closes connections when their event loop ends, which shuts down the generators that it knows."""
     try:
         yield

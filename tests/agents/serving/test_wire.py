@@ -1,15 +1,20 @@
-"""What is at an address and is no server of a policy."""
+"""What is at an address and is no server of a policy, and the connections to what is one."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import httpx
 import pytest
 
 from turnwise.agents.serving.http.client import ServerClient
+from turnwise.agents.serving.http.connections import Connections
+from turnwise.agents.serving.http.routes import Call
+from turnwise.agents.serving.http.wire import Wire
 from turnwise.errors import InfrastructureError, TurnwiseError, UsageError
 
 PAGE = "<!DOCTYPE html>\n<html>\n<h1>Please log in</h1>\n</html>"
@@ -65,3 +70,63 @@ async def test_a_page_or_another_service_is_one_line(head: str, body: str, error
     assert address in str(told.value)
     assert "\n" not in str(told.value)
     assert len(str(told.value)) < 400, "a page is not told whole"
+
+
+@asynccontextmanager
+async def counting() -> AsyncIterator[tuple[str, set[asyncio.Task[None] | None]]]:
+    """Something that answers requests for as long as their connections last; its address, and who is connected."""
+    met: set[asyncio.Task[None] | None] = set()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        met.add(asyncio.current_task())
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                await asyncio.sleep(0.02)
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}")
+                await writer.drain()
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        met.remove(asyncio.current_task())
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", met
+        if met:
+            await asyncio.wait([task for task in met if task is not None], timeout=10)
+
+
+async def test_requests_share_as_many_connections_as_are_under_way_at_once() -> None:
+    async with counting() as (address, met):
+        wire = Wire(address)
+        call = Call("/x")
+        for _ in range(3):
+            await asyncio.gather(*(wire.ask(call) for _ in range(8)))
+            assert len(met) == 8, "none is opened again, and none is asked whether it is free"
+        asked = asyncio.ensure_future(wire.ask(call))
+        await asyncio.sleep(0.01)
+        before = set(met)
+        asked.cancel()
+        while met == before:
+            await asyncio.wait([task for task in met if task], return_when=asyncio.FIRST_COMPLETED, timeout=10)
+        assert len(met) == 7, "a cancelled request closes its connection, which is how a server learns of it"
+        await asyncio.gather(*(wire.ask(call) for _ in range(8)))
+        assert len(met) == 8
+        await wire.close()
+    assert not met, "none is left open"
+
+
+async def test_a_client_has_one_connection_so_that_nothing_looks_for_a_free_one() -> None:
+    made: list[httpx.AsyncClient] = []
+
+    def make() -> httpx.AsyncClient:
+        made.append(httpx.AsyncClient(verify=False, trust_env=False))
+        return made[-1]
+
+    connections = Connections(make)
+    with connections.lent() as first, connections.lent() as second:
+        assert first is not second
+    with connections.lent() as again:
+        assert again is first, "of those that are free, the one used last"
+    assert len(connections) == 2
+    await connections.aclose()
+    assert all(client.is_closed for client in made)

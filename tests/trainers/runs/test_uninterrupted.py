@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from turnwise.errors import UsageError
-from turnwise.trainers.runs.uninterrupted import uninterrupted
+from turnwise.trainers.runs.uninterrupted import TornError, uninterrupted
 
 
 class Work:
@@ -47,4 +47,14 @@ async def test_what_fails_while_being_cancelled_fails() -> None:
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(UsageError, match="broken"):
+        await task
+
+
+async def test_what_is_cancelled_itself_is_torn() -> None:
+    """As when an event loop is closed, which cancels all of its tasks: nothing of it may be saved as if whole."""
+    task = asyncio.ensure_future(uninterrupted(Work().run()))
+    await asyncio.sleep(0)
+    for each in asyncio.all_tasks() - {asyncio.current_task()}:
+        each.cancel()
+    with pytest.raises(TornError):
         await task
