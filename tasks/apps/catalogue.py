@@ -9,6 +9,9 @@ from ..rng import Rng
 from .account import history as account_history
 from .account.app import Account
 from .asking.template import Template
+from .calendar import history as calendar_history
+from .calendar import templates as calendar_templates
+from .calendar.app import Calendar
 from .contacts import history as contacts_history
 from .contacts import templates as contacts_templates
 from .contacts.app import Contacts
@@ -41,6 +44,7 @@ PARTS: tuple[Part, ...] = (
     Part(Account, account_history.fill),
     Part(Contacts, contacts_history.fill, contacts_templates.TEMPLATES),
     Part(Mail, mail_history.fill, mail_templates.TEMPLATES),
+    Part(Calendar, calendar_history.fill, calendar_templates.TEMPLATES),
 )
 """Every app, in the order in which worlds are filled: later ones may speak of earlier ones."""
 ACROSS: tuple[Template, ...] = ()
