@@ -18,6 +18,9 @@ from .contacts.app import Contacts
 from .mail import history as mail_history
 from .mail import templates as mail_templates
 from .mail.app import Mail
+from .todo import history as todo_history
+from .todo import templates as todo_templates
+from .todo.app import Todo
 from .world.app import App
 from .world.cast import Cast
 from .world.database import Database
@@ -45,6 +48,7 @@ PARTS: tuple[Part, ...] = (
     Part(Contacts, contacts_history.fill, contacts_templates.TEMPLATES),
     Part(Mail, mail_history.fill, mail_templates.TEMPLATES),
     Part(Calendar, calendar_history.fill, calendar_templates.TEMPLATES),
+    Part(Todo, todo_history.fill, todo_templates.TEMPLATES),
 )
 """Every app, in the order in which worlds are filled: later ones may speak of earlier ones."""
 ACROSS: tuple[Template, ...] = ()

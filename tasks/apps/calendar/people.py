@@ -30,9 +30,9 @@ def calendar_hours_with(scene: Scene) -> Asked:
     prompt = scene.rng.pick(
         (
             f"How many hours of events do I have together with {name} from {said(scene, since)} to "
-            f"{said(scene, until)}, both days included? {which}, and give me a number such as 2.5.",
+            f"{said(scene, until)}, both days included? {which}, and give me a number such as 37.5.",
             f"Add up how long all events with {name} in my calendar take that begin from {said(scene, since)} to "
-            f"{said(scene, until)} (both included). {which}. Answer in hours, such as 2.5.",
+            f"{said(scene, until)} (both included). {which}. Answer in hours, such as 37.5.",
         )
     )
 
@@ -60,9 +60,9 @@ def calendar_next_with(scene: Scene) -> Asked:
     prompt = scene.rng.pick(
         (
             f"When do I meet {name} next, according to my calendar? Answer with day and time, such as "
-            "2025-05-14T09:30.",
+            "2024-03-09T09:30.",
             f"When does the next event begin to which {name} and I both belong? Give me day and time in the form "
-            "2025-05-14T09:30.",
+            "2024-03-09T09:30.",
         )
     )
 
@@ -148,7 +148,7 @@ def calendar_uninvite_person(scene: Scene) -> Asked:
     prompt = (
         f"{name} is away from {said(scene, since)} to {said(scene, until)} (both days included). Take "
         f"{person['first_name']} off the guests of all events that I organize on these days, and tell me how many "
-        "hours those events have together, as a number such as 2.5."
+        "hours those events have together, as a number such as 37.5."
     )
 
     def solve(api: Solver) -> None:
@@ -215,7 +215,7 @@ def calendar_tell_guests(scene: Scene) -> Asked:
     prompt = (
         f"Move '{row['title']}' on {said(scene, day)} to {said(scene, to[:10])}, at the same time of day and as long "
         f"as it is. Then send one message to all its guests together, with the subject '{subject}'; somewhere in its "
-        "text there must be the new beginning in the form 2025-05-14 09:30."
+        "text there must be the new beginning in the form 2024-03-09 09:30."
     )
 
     def solve(api: Solver) -> None:

@@ -47,10 +47,10 @@ def calendar_first_free(scene: Scene) -> Asked:
     prompt = scene.rng.pick(
         (
             f"I work from {begin[11:]} to {end[11:]} on {said(scene, day)}. At what time does the first stretch of "
-            f"{minutes} minutes begin in which I have no event? {which}. Answer with a time such as 14:15.",
+            f"{minutes} minutes begin in which I have no event? {which}. Answer with a time such as 07:15.",
             f"Somebody needs {minutes} minutes of my time on {said(scene, day)}, between {begin[11:]} and {end[11:]}. "
             f"What is the earliest time at which that can begin without touching an event? {which}. "
-            "Give me the time, such as 14:15.",
+            "Give me the time, such as 07:15.",
         )
     )
 
@@ -94,9 +94,9 @@ def calendar_cancel_day(scene: Scene) -> Asked:
     prompt = scene.rng.pick(
         (
             f"I am ill on {said(scene, day)}: cancel every event that I organize on that day, and leave those of "
-            "others. How many hours do the cancelled events have together (a number such as 2.5)?",
+            "others. How many hours do the cancelled events have together (a number such as 37.5)?",
             f"Cancel all events on {said(scene, day)} of which I am the organizer. Then tell me how many hours they "
-            "would have taken in all, as a number such as 2.5.",
+            "would have taken in all, as a number such as 37.5.",
         )
     )
 
@@ -144,7 +144,7 @@ def calendar_decline_open(scene: Scene) -> Asked:
     time = hours((row["starts_at"], row["ends_at"]) for row in rows)
     prompt = (
         f"Decline all invitations to events from {said(scene, since)} to {said(scene, until)} (both days included) "
-        "that I have not answered yet. How many hours would they have taken together, as a number such as 2.5?"
+        "that I have not answered yet. How many hours would they have taken together, as a number such as 37.5?"
     )
 
     def solve(api: Solver) -> None:
