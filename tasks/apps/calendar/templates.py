@@ -37,7 +37,7 @@ def calendar_first_free(scene: Scene) -> Asked:
     day = scene.cast.day(scene.rng.randint(1, 14))
     strict = scene.level >= 3
     events = events_on(scene, day, day, COUNTED if strict else "1")
-    scene.need(len(events) >= min(scene.level, 4))
+    scene.need(len(events) >= min(scene.level, 3))
     begin, end = f"{day}T{scene.pick(('08:00', '08:30', '09:00'))}", f"{day}T{scene.pick(('17:00', '18:00'))}"
     minutes = scene.pick((30, 45, 60, 75, 90, 120))
     free = first_free([(row["starts_at"], row["ends_at"]) for row in events], begin, end, minutes)
@@ -89,7 +89,7 @@ def calendar_cancel_day(scene: Scene) -> Asked:
     day = scene.cast.day(scene.rng.randint(1, 25))
     events = events_on(scene, day, day)
     own = events_on(scene, day, day, OWN)
-    scene.need(min(scene.level, 3) <= len(own) <= 2 + scene.level and (scene.level < 3 or len(own) < len(events)))
+    scene.need(min(scene.level, 2) <= len(own) <= 2 + scene.level and (scene.level < 3 or len(own) < len(events)))
     freed = hours((row["starts_at"], row["ends_at"]) for row in own)
     prompt = scene.rng.pick(
         (

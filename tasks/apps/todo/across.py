@@ -89,7 +89,7 @@ def todo_prepare_events(scene: Scene) -> Asked:
     day = scene.cast.day(scene.rng.randint(1, 20))
     own = scene.level >= 3
     rows = events_on(scene, day, day, OWN if own else "1")
-    scene.need(min(scene.level, 3) <= len(rows) <= 2 + scene.level)
+    scene.need(min(scene.level, 2) <= len(rows) <= 2 + scene.level)
     where = scene.row("SELECT * FROM todo_lists")
     which = " that I organize" if own else ""
     prompt = scene.pick(

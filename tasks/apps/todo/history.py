@@ -12,7 +12,7 @@ from ..world.database import Database
 LISTS = (("Groceries", "Shopping"), ("Work", "Office"), ("Home", "House"), ("Travel", "Trips"), ("Errands", "Someday"))
 """Each list has one of two names."""
 SIMILAR = ("{} later", "{} for the weekend", "{} (old)")
-"""One list has a name that is nearly another's."""
+"""The last list has a name that is nearly another's; little stands on it."""
 ITEMS, REQUESTS = 90, 8
 TITLES = (
     "Prepare the {topic}",
@@ -44,7 +44,7 @@ def fill(db: Database, cast: Cast, rng: Rng) -> None:
     lists = [db.insert("todo_lists", name=name, created_at=cast.day(-rng.randint(100, 300))) for name in names]
     written: list[str] = []
     for _ in range(ITEMS):
-        where = rng.randrange(len(lists))
+        where = rng.randrange(len(LISTS)) if rng.random() < 0.94 else len(LISTS)
         again = len(written) > 20 and rng.random() < 0.12
         title = rng.pick(written) if again else _title(cast, rng, groceries=where == 0)
         written.append(title)

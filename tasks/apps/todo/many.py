@@ -185,7 +185,7 @@ def todo_delete_whole_list(scene: Scene) -> Asked:
     row = scene.row("SELECT * FROM todo_lists")
     other = scene.row("SELECT * FROM todo_lists WHERE id != ?", row["id"])
     items = items_where(scene, "list_id = ?", row["id"])
-    scene.need(2 <= len(items) <= 12 + scene.level)
+    scene.need(2 <= len(items) <= 5 + 3 * scene.level)
     prompt = (
         f"I do not need the list '{row['name']}' any more. Move what is still open on it to '{other['name']}', delete "
         "what is done, and then delete the list."

@@ -11,6 +11,11 @@ from .across import ACROSS
 from .drawing import date_text, item_drawn, item_found, items_where, list_number
 from .many import MANY
 
+NO_LIST = (
+    "If there is no list of exactly that name, do not make one: refuse, and name the list on which most items are "
+    "still open."
+)
+
 
 @template("todo", kind="action")
 def todo_complete_item(scene: Scene) -> Asked:
@@ -50,6 +55,8 @@ def todo_add_item(scene: Scene) -> Asked:
     if scene.level >= 3:
         about["priority"] = scene.pick(("low", "high"))
         asked += f" Its priority is {about['priority']}."
+        if scene.rng.random() < 0.5:
+            asked = f"{asked} {NO_LIST}"
     if scene.level >= 4:
         about["notes"] = f"Think of the {scene.pick(scene.cast.words['thing'])}."
         asked += f" Write this into its notes: {about['notes']}"
@@ -167,10 +174,7 @@ def todo_no_such_list(scene: Scene) -> Asked:
     )
     scene.need(counts[0]["n"] > counts[1]["n"])
     fullest, title = counts[0]["name"], _new_title(scene)
-    prompt = (
-        f"Add '{title}' to my list '{missing}'. If there is no list of exactly that name, do not make one: refuse, and "
-        "name the list on which most items are still open."
-    )
+    prompt = f"Add '{title}' to my list '{missing}'. {NO_LIST}"
 
     def solve(api: Solver) -> None:
         api.refuse("not_found", max(api.call("todo_lists"), key=lambda found: found["open"])["name"])
