@@ -9,12 +9,18 @@ from ..rng import Rng
 from .account import history as account_history
 from .account.app import Account
 from .asking.template import Template
+from .calendar import history as calendar_history
+from .calendar import templates as calendar_templates
+from .calendar.app import Calendar
 from .contacts import history as contacts_history
 from .contacts import templates as contacts_templates
 from .contacts.app import Contacts
 from .mail import history as mail_history
 from .mail import templates as mail_templates
 from .mail.app import Mail
+from .todo import history as todo_history
+from .todo import templates as todo_templates
+from .todo.app import Todo
 from .world.app import App
 from .world.cast import Cast
 from .world.database import Database
@@ -41,6 +47,8 @@ PARTS: tuple[Part, ...] = (
     Part(Account, account_history.fill),
     Part(Contacts, contacts_history.fill, contacts_templates.TEMPLATES),
     Part(Mail, mail_history.fill, mail_templates.TEMPLATES),
+    Part(Calendar, calendar_history.fill, calendar_templates.TEMPLATES),
+    Part(Todo, todo_history.fill, todo_templates.TEMPLATES),
 )
 """Every app, in the order in which worlds are filled: later ones may speak of earlier ones."""
 ACROSS: tuple[Template, ...] = ()

@@ -87,6 +87,17 @@ class Containing:
 
 
 @dataclass(frozen=True)
+class AtLeast:
+    """A whole number that is this one or a larger one, as the number of a row that is yet to be made."""
+
+    value: int
+
+    def matches(self, value: Any) -> bool:
+        """Whether it is."""
+        return isinstance(value, int) and not isinstance(value, bool) and value >= self.value
+
+
+@dataclass(frozen=True)
 class Must:
     """A change that there must be.
 

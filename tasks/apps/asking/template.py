@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ...rng import Rng
 from ..world.cast import Cast
 from ..world.database import Database, Row
-from .expected import Matcher, May, Must
+from .expected import AtLeast, Matcher, May, Must
 from .plan import Solver
 from .talk import Talk
 from .task import Kind, Refusal
@@ -69,6 +69,10 @@ class Scene:
             Unsuitable: there is none.
         """
         return self.pick(self.db.rows(sql, *values))
+
+    def next_id(self, table: str) -> AtLeast:
+        """The number of a row that is yet to be made: larger than any that there was."""
+        return AtLeast(int(self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", table) or 0) + 1)
 
 
 @dataclass(frozen=True)

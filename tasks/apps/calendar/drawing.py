@@ -1,0 +1,88 @@
+"""What templates and solutions that speak of events share."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from ..asking.expected import Must, Text, updated
+from ..asking.plan import Solver
+from ..asking.template import Scene
+from ..world.database import Row
+
+ME = "(SELECT email FROM profile)"
+OWN = f"organizer = {ME}"
+OTHERS = f"organizer != {ME}"
+COUNTED = f"{OWN} OR id NOT IN (SELECT event_id FROM guests WHERE email = {ME} AND response = 'no')"
+"""What the user has not declined."""
+
+
+def event_drawn(scene: Scene, where: str, *values: Any) -> Row:
+    """An event that is not cancelled, and whose title and day say which."""
+    row = scene.row(f"SELECT * FROM events WHERE status = 'confirmed' AND {where}", *values)
+    alike = scene.db.value(
+        """SELECT count(*) FROM events WHERE status = 'confirmed' AND lower(title) = lower(?)
+           AND substr(starts_at, 1, 10) = ?""",
+        row["title"],
+        row["starts_at"][:10],
+    )
+    scene.need(alike == 1)
+    return row
+
+
+def events_on(scene: Scene, since: str, until: str, where: str = "1") -> list[Row]:
+    """The events that begin on some days and are not cancelled."""
+    return scene.db.rows(
+        f"""SELECT * FROM events WHERE status = 'confirmed' AND substr(starts_at, 1, 10) BETWEEN ? AND ?
+            AND ({where}) ORDER BY starts_at, id""",
+        since,
+        until,
+    )
+
+
+def moved(scene: Scene, row: Row, starts_at: str, ends_at: str) -> tuple[Must, ...]:
+    """What becomes of an event that gets another time: its guests are asked again."""
+    times = {"starts_at": starts_at, "ends_at": ends_at}
+    changed = {name: value for name, value in times.items() if value != row[name]}
+    guests = scene.db.rows("SELECT id FROM guests WHERE event_id = ? AND response != 'none'", row["id"])
+    asked = tuple(updated("guests", guest["id"], f"asked again {guest['id']}", response="none") for guest in guests)
+    return (updated("events", row["id"], "moved", **changed), *asked)
+
+
+def said(scene: Scene, day: str) -> str:
+    """A day as people say it."""
+    at = date.fromisoformat(day)
+    long = f"{at.day} {at:%B %Y}"
+    return day if scene.level <= 2 else scene.rng.pick((day, long, f"{at:%A}, {long}"))
+
+
+def time_text(at: str) -> Text:
+    """A point in time as an answer."""
+    return Text(at, (at.replace("T", " "), f"{at}:00", f"{at.replace('T', ' ')}:00"))
+
+
+def clock(at: str) -> Text:
+    """The time of day of a point in time as an answer."""
+    short = at[11:]
+    return Text(short, (short.removeprefix("0"), f"{short}:00", *time_text(at).aliases, at))
+
+
+def full_name(row: Row) -> str:
+    """The name of a row of the address book."""
+    return f"{row['first_name']} {row['last_name']}"
+
+
+def event_found(api: Solver, title: str, day: str) -> dict[str, Any]:
+    """The event with this title on this day."""
+    if api.rng.random() < 0.5:
+        items = api.pages("calendar_list_events", since=day, until=day)
+    else:
+        items = api.pages("calendar_search", words=title, since=day, until=day)
+    found: dict[str, Any] = next(item for item in items if item["title"] == title)
+    return found
+
+
+def email_of(api: Solver, name: str) -> str:
+    """The address of somebody in the address book."""
+    part = api.rng.pick((name, name.split()[-1]))
+    return str(next(item["email"] for item in api.pages("contacts_search", name=part) if item["name"] == name))

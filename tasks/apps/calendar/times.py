@@ -1,0 +1,37 @@
+"""Reckoning with the times of events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+Span = tuple[str, str]
+"""A beginning and an end, as ``2025-05-14T09:30``."""
+
+
+def hours(spans: Iterable[Span]) -> float:
+    """How long some events are together."""
+    seconds = sum((datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds() for begin, end in spans)
+    return seconds / 3600
+
+
+def shifted(at: str, **span: float) -> str:
+    """A time so much later; arguments as of ``timedelta``."""
+    return (datetime.fromisoformat(at) + timedelta(**span)).isoformat(timespec="minutes")
+
+
+def first_free(spans: Iterable[Span], begin: str, end: str, minutes: int) -> str | None:
+    """When the first stretch of so many minutes begins that touches no event; ``None`` if there is none.
+
+    Args:
+        spans: of the events, in any order.
+        begin: nothing before counts.
+        end: the stretch must be over then.
+        minutes: that it must have.
+    """
+    at = begin
+    for start, over in sorted(spans):
+        if shifted(at, minutes=minutes) <= min(start, end):
+            return at
+        at = max(at, over)
+    return at if shifted(at, minutes=minutes) <= end else None
