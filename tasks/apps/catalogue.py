@@ -15,6 +15,9 @@ from .contacts.app import Contacts
 from .mail import history as mail_history
 from .mail import templates as mail_templates
 from .mail.app import Mail
+from .shop import history as shop_history
+from .shop import templates as shop_templates
+from .shop.app import Shop
 from .wallet import history as wallet_history
 from .wallet import templates as wallet_templates
 from .wallet.app import Wallet
@@ -45,6 +48,7 @@ PARTS: tuple[Part, ...] = (
     Part(Contacts, contacts_history.fill, contacts_templates.TEMPLATES),
     Part(Mail, mail_history.fill, mail_templates.TEMPLATES),
     Part(Wallet, wallet_history.fill, wallet_templates.TEMPLATES),
+    Part(Shop, shop_history.fill, shop_templates.TEMPLATES),
 )
 """Every app, in the order in which worlds are filled: later ones may speak of earlier ones."""
 ACROSS: tuple[Template, ...] = ()

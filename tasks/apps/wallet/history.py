@@ -71,10 +71,10 @@ def _moves(db: Database, cast: Cast, rng: Rng, close: list[Person]) -> None:
     """Payments between people, and what was put in; the balance was never below zero."""
     found: list[tuple[str, str, str, int, str, str]] = []
     for at in _times(cast.now, rng, MOVES):
-        kind = rng.pick(("sent",) * 10 + ("received",) * 9 + ("deposit",))
+        kind = rng.pick(("sent",) * 11 + ("received",) * 8 + ("deposit",))
         person = rng.pick(close if rng.random() < 0.8 else cast.others)
         if kind == "deposit":
-            found.append((at, kind, BANK, rng.randint(2, 8) * 5_000, "", ""))
+            found.append((at, kind, BANK, rng.randint(1, 4) * 5_000, "", ""))
         else:
             amount = some(rng)
             found.append((at, kind, person.email, -amount if kind == "sent" else amount, note(cast, rng), ""))

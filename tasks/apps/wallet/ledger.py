@@ -78,7 +78,7 @@ def book(
 
 
 def afford(db: Database, amount: int, now: datetime) -> None:
-    """Make a history true in which so much more was paid: more was there at first, and the limit allowed it.
+    """Make a history true in which more was bought: more was there at first, and the limit allowed it.
 
     Args:
         db: the world's rows, before an episode begins.
@@ -88,5 +88,7 @@ def afford(db: Database, amount: int, now: datetime) -> None:
     first = db.row("SELECT id, amount FROM transactions WHERE kind = 'deposit' ORDER BY created_at, id LIMIT 1")
     assert first is not None
     db.update("transactions", first["id"], amount=first["amount"] + amount)
-    needed = -(-spent(db, now) // STEP) * STEP
-    db.update("wallets", WALLET, balance=balance(db) + amount, monthly_limit=max(limit(db), needed))
+    month = "SELECT sum(-amount) FROM transactions WHERE kind = 'purchase' AND substr(created_at, 1, 7) = ?"
+    bought = int(db.value(month, f"{now:%Y-%m}") or 0)
+    higher = limit(db) - (-bought // STEP) * STEP
+    db.update("wallets", WALLET, balance=balance(db) + amount, monthly_limit=higher)

@@ -122,8 +122,8 @@ def _wanted(scene: Scene, who: str, amount: int, text: str) -> str:
     """The same words whether it can be done or not."""
     unless = (
         "If my balance is too small for that, send nothing and refuse with the balance as evidence; if only the"
-        " monthly limit of the wallet is in the way, refuse with what is left of it this month as evidence. Do not change the"
-        " limit."
+        " monthly limit of the wallet is in the way, refuse with what is left of it this month as evidence. Do not"
+        " change the limit."
     )
     asked = scene.rng.pick(
         (
