@@ -21,6 +21,12 @@ from .mail.app import Mail
 from .todo import history as todo_history
 from .todo import templates as todo_templates
 from .todo.app import Todo
+from .shop import history as shop_history
+from .shop import templates as shop_templates
+from .shop.app import Shop
+from .wallet import history as wallet_history
+from .wallet import templates as wallet_templates
+from .wallet.app import Wallet
 from .world.app import App
 from .world.cast import Cast
 from .world.database import Database
@@ -49,6 +55,8 @@ PARTS: tuple[Part, ...] = (
     Part(Mail, mail_history.fill, mail_templates.TEMPLATES),
     Part(Calendar, calendar_history.fill, calendar_templates.TEMPLATES),
     Part(Todo, todo_history.fill, todo_templates.TEMPLATES),
+    Part(Wallet, wallet_history.fill, wallet_templates.TEMPLATES),
+    Part(Shop, shop_history.fill, shop_templates.TEMPLATES),
 )
 """Every app, in the order in which worlds are filled: later ones may speak of earlier ones."""
 ACROSS: tuple[Template, ...] = ()

@@ -1,0 +1,314 @@
+"""Tasks of the shop: what there is, what was bought, and what goes back; buying is in ``buying.py``."""
+
+from __future__ import annotations
+
+from ..asking.expected import Must, Number, Text, deleted, inserted, updated
+from ..asking.plan import Solver
+from ..asking.task import Refusal
+from ..asking.template import Asked, Scene, template
+from ..wallet.speak import month_name, months, said, span, whole
+from ..world.database import Row
+from .buying import TEMPLATES as BUYING
+from .expect import cancelled, returned
+from .goods import LINES, PRODUCTS
+from .goods import total as with_shipping
+from .history import CATEGORIES
+from .orders import items, returnable
+from .speak import last_delivered, product_of
+
+
+@template("shop", kind="question")
+def shop_cheapest(scene: Scene) -> Asked:
+    """Which product of a kind is the cheapest."""
+    category, rating = scene.pick(CATEGORIES), scene.pick((3.0, 3.5, 4.0, 4.5)) if scene.level > 1 else 1.0
+    brand = scene.pick(scene.cast.words["brand"]) if scene.level > 3 else ""
+    found = scene.db.rows(
+        f"SELECT * FROM ({PRODUCTS}) WHERE category = ? AND rating >= ? AND stock > 0 AND brand != ? ORDER BY price",
+        category,
+        rating,
+        brand,
+    )
+    scene.need(len(found) > 1 and found[0]["price"] < found[1]["price"])
+    rated, not_by = f"has a rating of at least {rating}", f"is not by {brand}"
+    more = f", {rated} and {not_by}" if brand else f" and {rated}" if rating > 1 else ""
+    prompt = scene.rng.pick(
+        (
+            f"What is the cheapest product in the shop's category '{category}' that is in stock{more}? I need its"
+            " name.",
+            f"Give me the name of the cheapest thing that the shop has in the category '{category}': one that"
+            f" is in stock{more}.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        conditions: dict[str, object] = {"category": category, "in_stock": True}
+        if rating > 1:
+            conditions["min_rating"] = rating
+        if api.rng.random() < 0.6:
+            conditions["sort"] = "price"
+        shown = [item for item in api.pages("shop_search", **conditions) if item["name"].split(" ")[0] != brand]
+        api.answer(min(shown, key=lambda item: float(item["price"]))["name"])
+
+    return Asked(prompt, solve, answer=Text(found[0]["name"]), secrets=(found[0]["name"],))
+
+
+@template("shop", kind="question")
+def shop_spent_in_month(scene: Scene) -> Asked:
+    """What was spent in a month, at higher levels on a category."""
+    month = scene.pick(months(scene.cast.now, 4))
+    rows = scene.db.rows(
+        "SELECT * FROM orders WHERE substr(created_at, 1, 7) = ? AND status != 'cancelled' ORDER BY id", month
+    )
+    scene.need(len(rows) > 1)
+    if scene.level < 3:
+        spent, category = sum(row["total"] for row in rows), ""
+        what = f"have the orders that I made in the shop in {month_name(month)} cost in total, with shipping"
+        but = "Leave out what was cancelled, but do not take off what was paid back for returned items."
+    else:
+        category = scene.pick(CATEGORIES)
+        bought = [item for row in rows for item in items(scene.db, row["id"]) if item["category"] == category]
+        spent = sum(item["price"] * item["quantity"] for item in bought if not item["returned"])
+        scene.need(len(bought) > 1)
+        what = f"have I spent in the shop on things of the category '{category}', ordered in {month_name(month)}"
+        but = "Leave out shipping, orders that were cancelled, and items that I have returned."
+    prompt = scene.rng.pick(
+        (
+            f"How much {what}? {but}",
+            f"I keep a book of what I spend: how much {what}? {but}",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        kept = [one for one in api.pages("shop_list_orders", **span(month)) if one["status"] != "cancelled"]
+        if not category:
+            api.answer(sum(whole(one["total"]) for one in kept) / 100)
+            return
+        shown = [api.call("shop_get_order", order_id=one["order_id"])["items"] for one in kept]
+        paid = [item for each in shown for item in each if item["category"] == category and not item["returned"]]
+        api.answer(sum(whole(item["price"]) * item["quantity"] for item in paid) / 100)
+
+    return Asked(prompt, solve, answer=Number(spent / 100))
+
+
+@template("shop", kind="question", held_out=True)
+def shop_worst_review(scene: Scene) -> Asked:
+    """Who liked a product least."""
+    product = scene.row("SELECT * FROM products")
+    rows = scene.db.rows("SELECT * FROM reviews WHERE product_id = ? ORDER BY stars", product["id"])
+    scene.need(len(rows) > 1 and rows[0]["stars"] < rows[1]["stars"])
+    prompt = scene.rng.pick(
+        (
+            f"Who has given the {product['name']} the fewest stars in the shop? Answer with the name in the review.",
+            f"One of the reviews of the {product['name']} in the shop is the worst: who has written it?",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        found = api.pages("shop_list_reviews", product_id=product_of(api, product["name"]))
+        api.answer(min(found, key=lambda one: int(one["stars"]))["author"])
+
+    return Asked(prompt, solve, answer=Text(rows[0]["author"]), secrets=(rows[0]["author"],))
+
+
+@template("shop", kind="mixed")
+def shop_cancel(scene: Scene) -> Asked:
+    """Cancel what is not shipped yet."""
+    placed = scene.db.rows("SELECT * FROM orders WHERE status = 'placed' ORDER BY id")
+    least = scene.rng.randint(0, 30) * 500
+    if scene.level >= 4:
+        rows, name = [row for row in placed if row["total"] > least], ""
+        scene.need(bool(rows))
+        prompt = scene.rng.pick(
+            (
+                f"Cancel all my orders in the shop that cost more than {said(least)} in total and can still be"
+                " cancelled. How much money do I get back?",
+                f"I must save money: cancel every order above {said(least)} that the shop has not shipped yet, and tell"
+                " me how much comes back.",
+            )
+        )
+    else:
+        one = scene.pick(placed)
+        name = scene.pick(items(scene.db, one["id"]))["name"]
+        rows = [row for row in placed if any(item["name"] == name for item in items(scene.db, row["id"]))]
+        scene.need(rows == [one])
+        prompt = scene.rng.pick(
+            (
+                f"I have ordered the {name} by mistake. It has not been shipped yet: cancel that order, and tell me how"
+                " much money I get back.",
+                f"Cancel the order with the {name} that has not been shipped yet. What is paid back?",
+            )
+        )
+
+    def solve(api: Solver) -> None:
+        back = 0
+        for item in list(api.pages("shop_list_orders", status="placed")):
+            bought = api.call("shop_get_order", order_id=item["order_id"])["items"] if name else []
+            if any(one["name"] == name for one in bought) or (not name and whole(item["total"]) > least):
+                back += whole(api.call("shop_cancel_order", order_id=item["order_id"])["refunded"])
+        api.answer(back / 100)
+
+    must = cancelled(scene.db, *(row["id"] for row in rows))
+    return Asked(prompt, solve, must=must, answer=Number(sum(row["total"] for row in rows) / 100))
+
+
+def _sent_back(scene: Scene, *, late: bool) -> tuple[str, Row, Row, str]:
+    """Words that ask for a return, the item and its order, and the month of the order."""
+    orders = scene.db.rows("SELECT * FROM orders WHERE status = 'delivered' ORDER BY id")
+    order = scene.pick([row for row in orders if returnable(row, scene.cast.now.date()) != late])
+    item, month = scene.pick(items(scene.db, order["id"])), order["created_at"][:7]
+    rows = scene.db.rows(
+        """SELECT order_items.id FROM order_items JOIN orders ON orders.id = order_id JOIN variants ON
+           variants.id = variant_id WHERE product_id = ? AND substr(created_at, 1, 7) = ?""",
+        item["product_id"],
+        month,
+    )
+    scene.need(len(rows) == 1 and not item["returned"])
+    prompt = scene.rng.pick(
+        (
+            f"I do not like the {item['name']} that I ordered in {month_name(month)}. Return it to the shop.",
+            f"Send the {item['name']} from my order in {month_name(month)} back to the shop.",
+        )
+    )
+    prompt += " If the 30 days for that are over, it is not possible: refuse with the day of the delivery as evidence."
+    return prompt, item, order, month
+
+
+def _item_of(api: Solver, name: str, month: str) -> tuple[Row, Row]:
+    """An order of a month in which a product was bought, and the item in it."""
+    for one in api.pages("shop_list_orders", status="delivered", **span(month)):
+        order = api.call("shop_get_order", order_id=one["order_id"])
+        for item in order["items"]:
+            if item["name"] == name:
+                return order, item
+    raise LookupError(name)
+
+
+@template("shop", kind="action")
+def shop_return(scene: Scene) -> Asked:
+    """Return something in time."""
+    prompt, item, _, month = _sent_back(scene, late=False)
+
+    def solve(api: Solver) -> None:
+        _, found = _item_of(api, item["name"], month)
+        api.call("shop_return_item", order_item_id=found["order_item_id"])
+        api.answer()
+
+    return Asked(prompt, solve, must=returned(scene.db, item["id"]))
+
+
+@template("shop", kind="refusal")
+def shop_return_too_late(scene: Scene) -> Asked:
+    """What came too long ago stays."""
+    prompt, item, order, month = _sent_back(scene, late=True)
+    at = order["delivered_at"]
+
+    def solve(api: Solver) -> None:
+        found, _ = _item_of(api, item["name"], month)
+        api.refuse("not_possible", found["delivered_at"][: 10 if api.rng.random() < 0.7 else None])
+
+    return Asked(prompt, solve, refusal=Refusal("not_possible", Text(at[:10], (at,))), secrets=(at[:10],))
+
+
+@template("shop", kind="mixed")
+def shop_trim_cart(scene: Scene) -> Asked:
+    """Take out of the cart what is dear, and change how many there are of something."""
+    count = scene.rng.randint(3, 4 + scene.level)
+    for row in scene.rng.sample(scene.db.rows("SELECT id FROM variants WHERE stock > 8 ORDER BY id"), count):
+        scene.add("cart_items", variant_id=row["id"], quantity=scene.rng.randint(1, 4))
+    lines, most = scene.db.rows(LINES), scene.rng.randint(3, 16) * 500
+    out, kept = [line for line in lines if line["price"] > most], [line for line in lines if line["price"] <= most]
+    one, wanted = scene.pick(kept), scene.rng.randint(1, 8)
+    alike = [line for line in lines if line["product_id"] == one["product_id"]]
+    scene.need(bool(out) and len(alike) == 1 and one["quantity"] != wanted)
+    subtotal = sum(line["price"] * (wanted if line is one else line["quantity"]) for line in kept)
+    prompt = scene.rng.pick(
+        (
+            f"Take everything out of my cart in the shop that costs more than {said(most)} a piece, and change the"
+            f" number of the {one['name']} to {wanted}. Do not order yet. What does the cart cost then, with shipping?",
+            f"My cart in the shop is too expensive. Out with all that is dearer than {said(most)} a piece! And make it"
+            f" {wanted} of the {one['name']}. How much would I have to pay then, with shipping? I order it myself.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        changes = {}
+        for item in api.call("shop_show_cart")["items"]:
+            if item["price"] * 100 > most + 0.5:
+                changes[item["variant_id"]] = 0
+            elif item["name"] == one["name"]:
+                changes[item["variant_id"]] = wanted
+        for variant, quantity in api.rng.sample(list(changes.items()), len(changes)):
+            api.call("shop_set_quantity", variant_id=variant, quantity=quantity)
+        api.answer(api.call("shop_show_cart")["total"])
+
+    must = [deleted("cart_items", line["id"], f"out {line['id']}") for line in out]
+    must.append(updated("cart_items", one["id"], "quantity", quantity=wanted))
+    return Asked(prompt, solve, must=tuple(must), answer=Number(with_shipping(subtotal) / 100))
+
+
+@template("shop", kind="action")
+def shop_prune_wishes(scene: Scene) -> Asked:
+    """Take some things off the wish list."""
+    most, rating = scene.rng.randint(4, 20) * 500, scene.pick((3.0, 3.5, 4.0)) if scene.level >= 3 else 6.0
+    rows = scene.db.rows(f"SELECT * FROM ({PRODUCTS}) WHERE id IN (SELECT product_id FROM wishes)")
+    gone = [row["id"] for row in rows if row["price"] > most and row["rating"] < rating]
+    scene.need(0 < len(gone) < len(rows))
+    bad = f" and is rated below {rating}" if rating < 6 else ""
+    prompt = scene.rng.pick(
+        (
+            f"Take everything off my wish list in the shop that costs more than {said(most)}{bad}.",
+            f"My wish list in the shop is too long: what costs more than {said(most)}{bad} can go. Leave the rest.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        found = [item for item in api.pages("shop_list_wishes") if whole(item["price"]) > most]
+        for item in found:
+            if item["rating"] < rating:
+                api.call("shop_set_wish", product_id=item["product_id"], wished=False)
+        api.answer()
+
+    wishes = {row["product_id"]: row["id"] for row in scene.db.rows("SELECT * FROM wishes")}
+    return Asked(prompt, solve, must=tuple(deleted("wishes", wishes[id], f"wish {id} gone") for id in gone))
+
+
+@template("shop", kind="action")
+def shop_review_last(scene: Scene) -> Asked:
+    """Review what came last, with a price that decides about the stars."""
+    order = last_delivered(scene)
+    bought = {item["product_id"]: item for item in items(scene.db, order["id"])}
+    least, stars = scene.rng.randint(10, 60) * 100, scene.rng.sample(range(1, 6), 2)
+    same = scene.level == 1
+    some, other = (f"{count} star" + ("s" if count > 1 else "") for count in stars)
+    parts = f" to what I paid less than {said(least)} a piece for, and {other} to the rest"
+    prompt = f"Review everything that was in the last order that the shop has delivered to me: give {some}"
+    prompt += f"{'' if same else parts}. You need not write anything."
+
+    def given(price: int) -> int:
+        return stars[0] if same or price < least else stars[1]
+
+    def solve(api: Solver) -> None:
+        last = next(api.pages("shop_list_orders", status="delivered"))
+        shown = api.call("shop_get_order", order_id=last["order_id"])["items"]
+        for product, price in {item["product_id"]: item["price"] for item in shown}.items():
+            api.call("shop_add_review", product_id=product, stars=given(whole(price)))
+        api.answer()
+
+    must: tuple[Must, ...] = tuple(
+        inserted("reviews", f"review of {id}", product_id=id, stars=given(item["price"])) for id, item in bought.items()
+    )
+    return Asked(prompt, solve, must=must)
+
+
+TEMPLATES = (
+    shop_cheapest,
+    shop_spent_in_month,
+    shop_worst_review,
+    shop_cancel,
+    shop_return,
+    shop_return_too_late,
+    shop_trim_cart,
+    shop_prune_wishes,
+    shop_review_last,
+    *BUYING,
+)

@@ -1,0 +1,57 @@
+"""How tasks speak of money, months and people, and how their solutions find them."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from ..asking.plan import Solver
+from ..world.database import Row
+
+
+def said(amount: int) -> str:
+    """An amount of cents in a sentence."""
+    return f"{amount / 100:.2f}"
+
+
+def whole(amount: float) -> int:
+    """The cents of an amount that a call has shown."""
+    return round(amount * 100)
+
+
+def name_of(row: Row) -> str:
+    """First and last name of a row of ``contacts``."""
+    return f"{row['first_name']} {row['last_name']}"
+
+
+def months(now: datetime, back: int) -> list[str]:
+    """The last whole months as ``2025-03``, the latest first."""
+    found, first = [], now.date().replace(day=1)
+    for _ in range(back):
+        first = (first - timedelta(days=1)).replace(day=1)
+        found.append(f"{first:%Y-%m}")
+    return found
+
+
+def month_name(month: str) -> str:
+    """A month in a sentence, ``March 2025``."""
+    return f"{date.fromisoformat(f'{month}-01'):%B %Y}"
+
+
+def span(month: str) -> dict[str, str]:
+    """The first and the last day of a month, as arguments of a listing."""
+    first = date.fromisoformat(f"{month}-01")
+    last = (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+    return {"since": first.isoformat(), "until": last.isoformat()}
+
+
+def email_of(api: Solver, name: str) -> str:
+    """The address of the contact with this full name."""
+    asked = api.rng.pick((name, name.split(" ", 1)[1]))
+    found = (item for item in api.pages("contacts_search", name=asked) if item["name"] == name)
+    return str(next(found)["email"])
+
+
+def total(items: list[Any]) -> int:
+    """The sum of the amounts of some items of a listing, in cents."""
+    return sum(whole(item["amount"]) for item in items)

@@ -1,0 +1,266 @@
+"""Tasks of the wallet: what has moved, and what is sent; with the address book where people are named."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from ..asking.expected import Number, Text, updated
+from ..asking.plan import Solver
+from ..asking.task import Refusal
+from ..asking.template import Asked, Scene, template
+from ..world.database import Row
+from . import ledger
+from .expect import sent
+from .history import note, some
+from .requests import TEMPLATES as REQUESTS
+from .speak import email_of, month_name, months, name_of, said, span, total, whole
+
+
+@template("wallet", "contacts", kind="question")
+def wallet_sent_to(scene: Scene) -> Asked:
+    """How much was sent to somebody, or to two people."""
+    count = 2 if scene.level >= 4 else 1
+    rows = [scene.row("SELECT * FROM contacts") for _ in range(count)]
+    since = scene.cast.day(-scene.rng.randint(20, 130)) if scene.level > 1 else ""
+    moves = [
+        scene.db.rows(
+            "SELECT amount FROM transactions WHERE kind = 'sent' AND party = ? AND created_at >= ?", row["email"], since
+        )
+        for row in rows
+    ]
+    scene.need(len({row["id"] for row in rows}) == count and all(moves) and sum(map(len, moves)) > 1)
+    names = [name_of(row) for row in rows]
+    who = " and ".join(names) + (" together" if count == 2 else "")
+    when = f" since {since} (that day included)" if since else ""
+    prompt = scene.rng.pick(
+        (
+            f"How much money have I sent to {who} with my wallet{when}?",
+            f"Add up what I have sent to {who} from my wallet{when}.",
+            f"What did I send to {who}{when}? I mean the sum of all payments from my wallet.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        conditions = {"since": since} if since else {}
+        found = 0
+        for name in names:
+            found -= total(
+                list(api.pages("wallet_list_transactions", kind="sent", party=email_of(api, name), **conditions))
+            )
+        api.answer(found / 100)
+
+    return Asked(prompt, solve, answer=Number(-sum(move["amount"] for each in moves for move in each) / 100))
+
+
+@template("wallet", kind="question")
+def wallet_top_giver(scene: Scene) -> Asked:
+    """From whom the most money came."""
+    day = scene.cast.day(-scene.rng.randint(30, 140))
+    each = scene.level == 1
+    measure = "max(amount)" if each else "sum(amount)"
+    rows = scene.db.rows(
+        f"""SELECT party, {measure} AS much FROM transactions WHERE kind = 'received' AND created_at >= ?
+            GROUP BY party ORDER BY much DESC""",
+        day,
+    )
+    scene.need(len(rows) > 2 and rows[0]["much"] > rows[1]["much"])
+    what = "made the largest single payment to me" if each else "sent me the most money in total"
+    prompt = scene.rng.pick(
+        (
+            f"Which person has {what} since {day}? Give me the e-mail address.",
+            f"Look into my wallet: who {what} since {day} (that day included)? I need the e-mail address.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        found: Counter[str] = Counter()
+        for item in api.pages("wallet_list_transactions", kind="received", since=day):
+            much, party = whole(item["amount"]), item["party"]
+            found[party] = max(found[party], much) if each else found[party] + much
+        api.answer(found.most_common(1)[0][0])
+
+    return Asked(prompt, solve, answer=Text(rows[0]["party"]), secrets=(rows[0]["party"],))
+
+
+@template("wallet", kind="question")
+def wallet_balance_then(scene: Scene) -> Asked:
+    """What the balance was at the end of a day."""
+    days = scene.rng.randint(4, 12 + 18 * scene.level)
+    day, next_day = scene.cast.day(-days), scene.cast.day(-days + 1)
+    since = scene.db.rows("SELECT amount FROM transactions WHERE created_at >= ?", next_day)
+    scene.need(len(since) > 1)
+    then = ledger.balance(scene.db) - sum(row["amount"] for row in since)
+    prompt = scene.rng.pick(
+        (
+            f"What was the balance of my wallet at the end of {day}?",
+            f"How much money was in my wallet when {day} was over? Work it out from what has moved since.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        now = api.call("wallet_balance")["balance"]
+        after = list(api.pages("wallet_list_transactions", since=next_day))
+        api.answer((whole(now) - total(after)) / 100)
+
+    return Asked(prompt, solve, answer=Number(then / 100))
+
+
+def _errand(scene: Scene) -> tuple[Row, str, str]:
+    """Somebody who gets money, how a sentence names that person, and what the money is for."""
+    row = scene.row("SELECT * FROM contacts")
+    who = name_of(row)
+    if scene.level >= 3:
+        alike = "SELECT count(*) FROM contacts WHERE first_name = ? AND city = ? AND relation = ?"
+        scene.need(scene.db.value(alike, row["first_name"], row["city"], row["relation"]) == 1)
+        kin = {"friend": "the friend", "family": "from my family", "colleague": "the colleague", "other": ""}
+        who = f"{row['first_name']} ({kin[row['relation']]}, who lives in {row['city']})".replace("(, ", "(")
+    return row, who, note(scene.cast, scene.rng)
+
+
+def _wanted(scene: Scene, who: str, amount: int, text: str) -> str:
+    """The same words whether it can be done or not."""
+    unless = (
+        "If my balance is too small for that, send nothing and refuse with the balance as evidence; if only the"
+        " monthly limit of the wallet is in the way, refuse with what is left of it this month as evidence. Do not"
+        " change the limit."
+    )
+    asked = scene.rng.pick(
+        (
+            f"Send {said(amount)} from my wallet to {who} with the note '{text}'.",
+            f"I owe {said(amount)} to {who}. Pay that with my wallet; the note is '{text}'.",
+            f"Pay {said(amount)} to {who} by wallet, and write '{text}' into the note.",
+        )
+    )
+    return f"{asked} {unless}"
+
+
+def _finding(scene: Scene, row: Row) -> Callable[[Solver], str]:
+    """How a solution finds the address of who is named."""
+    name, level = name_of(row), scene.level
+
+    def find(api: Solver) -> str:
+        if level < 3:
+            return email_of(api, name)
+        conditions = {"name": row["first_name"], "city": row["city"], "relation": row["relation"]}
+        items = list(api.pages("contacts_search", **conditions))
+        return str(next(item["email"] for item in items if item["name"].split(" ")[0] == row["first_name"]))
+
+    return find
+
+
+@template("wallet", "contacts", kind="action")
+def wallet_send(scene: Scene) -> Asked:
+    """Send money to somebody."""
+    row, who, text = _errand(scene)
+    most = min(ledger.balance(scene.db), ledger.left(scene.db, scene.cast.now))
+    amount = some(scene.rng, 250)
+    scene.need(amount <= most)
+    find = _finding(scene, row)
+
+    def solve(api: Solver) -> None:
+        email = find(api)
+        if api.rng.random() < 0.5:
+            api.call("wallet_balance")
+        api.call("wallet_send_money", to=email, amount=amount / 100, note=text)
+        api.answer()
+
+    return Asked(_wanted(scene, who, amount, text), solve, must=sent(scene.db, row["email"], amount, text))
+
+
+@template("wallet", "contacts", kind="refusal")
+def wallet_balance_too_small(scene: Scene) -> Asked:
+    """Money that is not there cannot be sent."""
+    _, who, text = _errand(scene)
+    there = ledger.balance(scene.db)
+    amount = some(scene.rng, there // 100 + 200)
+    scene.need(amount > there)
+
+    def solve(api: Solver) -> None:
+        balance = api.call("wallet_balance")["balance"]
+        if api.rng.random() < 0.5:
+            api.call("wallet_get_limit")
+        api.refuse("not_possible", balance)
+
+    refusal = Refusal("not_possible", Number(there / 100))
+    return Asked(_wanted(scene, who, amount, text), solve, refusal=refusal, secrets=(said(there),))
+
+
+@template("wallet", "contacts", kind="refusal")
+def wallet_over_limit(scene: Scene) -> Asked:
+    """More than the monthly limit allows cannot be sent."""
+    _, who, text = _errand(scene)
+    there, left = ledger.balance(scene.db), ledger.left(scene.db, scene.cast.now)
+    amount = some(scene.rng, there // 100 + 5)
+    scene.need(0 < left < amount <= there)
+
+    def solve(api: Solver) -> None:
+        if api.rng.random() < 0.5:
+            api.call("wallet_balance")
+        api.refuse("not_possible", api.call("wallet_get_limit")["left_this_month"])
+
+    refusal = Refusal("not_possible", Number(left / 100))
+    return Asked(_wanted(scene, who, amount, text), solve, refusal=refusal, secrets=(said(left),))
+
+
+@template("wallet", "contacts", kind="question", held_out=True)
+def wallet_net_with(scene: Scene) -> Asked:
+    """What came from somebody, less what went there."""
+    row = scene.row("SELECT * FROM contacts")
+    since = scene.cast.day(-scene.rng.randint(30, 140)) if scene.level > 2 else ""
+    moves = scene.db.rows(
+        "SELECT kind, amount FROM transactions WHERE party = ? AND created_at >= ?", row["email"], since
+    )
+    scene.need(len({move["kind"] for move in moves}) == 2)
+    name, when = name_of(row), f" since {since} (that day included)" if since else ""
+    prompt = (
+        f"Compare what {name} has sent me by wallet with what I have sent to {name}{when}. How much more did I get than"
+        " I gave? Give me a number below zero if I gave more."
+    )
+
+    def solve(api: Solver) -> None:
+        conditions = {"since": since} if since else {}
+        found = total(list(api.pages("wallet_list_transactions", party=email_of(api, name), **conditions)))
+        api.answer(found / 100)
+
+    return Asked(prompt, solve, answer=Number(sum(move["amount"] for move in moves) / 100))
+
+
+@template("wallet", kind="action", held_out=True)
+def wallet_limit_by_month(scene: Scene) -> Asked:
+    """Set the limit to what went out in a month, rounded up."""
+    month = scene.pick(months(scene.cast.now, min(4, scene.level + 1)))
+    step = scene.rng.pick((1_000, 5_000, 10_000))
+    rows = scene.db.rows(
+        "SELECT amount FROM transactions WHERE kind IN ('sent', 'purchase') AND substr(created_at, 1, 7) = ?", month
+    )
+    limit = -(sum(row["amount"] for row in rows) // step) * step
+    scene.need(len(rows) > 1 and limit != ledger.limit(scene.db))
+    prompt = (
+        f"Add up what I sent to people and what I bought with my wallet in {month_name(month)} (leave refunds aside),"
+        f" round it up to the next {step // 100} and make that my monthly limit."
+    )
+
+    def solve(api: Solver) -> None:
+        kinds = ["sent", "purchase"]
+        api.rng.shuffle(kinds)
+        out = 0
+        for kind in kinds:
+            out -= total(list(api.pages("wallet_list_transactions", kind=kind, **span(month))))
+        api.call("wallet_set_limit", amount=-(-out // step) * step / 100)
+        api.answer()
+
+    return Asked(prompt, solve, must=(updated("wallets", ledger.WALLET, "limit", monthly_limit=limit),))
+
+
+TEMPLATES = (
+    wallet_sent_to,
+    wallet_top_giver,
+    wallet_balance_then,
+    wallet_send,
+    wallet_balance_too_small,
+    wallet_over_limit,
+    wallet_net_with,
+    wallet_limit_by_month,
+    *REQUESTS,
+)
