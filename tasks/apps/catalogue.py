@@ -12,9 +12,15 @@ from .asking.template import Template
 from .contacts import history as contacts_history
 from .contacts import templates as contacts_templates
 from .contacts.app import Contacts
+from .files import history as files_history
+from .files import templates as files_templates
+from .files.app import Files
 from .mail import history as mail_history
 from .mail import templates as mail_templates
 from .mail.app import Mail
+from .music import history as music_history
+from .music import templates as music_templates
+from .music.app import Music
 from .world.app import App
 from .world.cast import Cast
 from .world.database import Database
@@ -41,6 +47,8 @@ PARTS: tuple[Part, ...] = (
     Part(Account, account_history.fill),
     Part(Contacts, contacts_history.fill, contacts_templates.TEMPLATES),
     Part(Mail, mail_history.fill, mail_templates.TEMPLATES),
+    Part(Files, files_history.fill, files_templates.TEMPLATES, held_out=True),
+    Part(Music, music_history.fill, music_templates.TEMPLATES, held_out=True),
 )
 """Every app, in the order in which worlds are filled: later ones may speak of earlier ones."""
 ACROSS: tuple[Template, ...] = ()
