@@ -15,6 +15,9 @@ from .calendar.app import Calendar
 from .contacts import history as contacts_history
 from .contacts import templates as contacts_templates
 from .contacts.app import Contacts
+from .files import history as files_history
+from .files import templates as files_templates
+from .files.app import Files
 from .mail import history as mail_history
 from .mail import templates as mail_templates
 from .mail.app import Mail
@@ -27,6 +30,9 @@ from .shop.app import Shop
 from .wallet import history as wallet_history
 from .wallet import templates as wallet_templates
 from .wallet.app import Wallet
+from .music import history as music_history
+from .music import templates as music_templates
+from .music.app import Music
 from .world.app import App
 from .world.cast import Cast
 from .world.database import Database
@@ -57,6 +63,8 @@ PARTS: tuple[Part, ...] = (
     Part(Todo, todo_history.fill, todo_templates.TEMPLATES),
     Part(Wallet, wallet_history.fill, wallet_templates.TEMPLATES),
     Part(Shop, shop_history.fill, shop_templates.TEMPLATES),
+    Part(Files, files_history.fill, files_templates.TEMPLATES, held_out=True),
+    Part(Music, music_history.fill, music_templates.TEMPLATES, held_out=True),
 )
 """Every app, in the order in which worlds are filled: later ones may speak of earlier ones."""
 ACROSS: tuple[Template, ...] = ()

@@ -1,0 +1,225 @@
+"""What do the levels of the apps family ask for, and how many different tasks are there?
+
+Levels: sampled tasks are solved by their templates' own solutions, whose calls are counted (``task_answer``, messages
+to the user and logins included); "rows" are those that differ in the end. Distinct tasks: specs drawn at random are
+told apart by what is asked, in which world, by which user, whatever their level; among them, equal ones are counted.
+
+Run: python benchmarks/apps_levels.py [--n 300] [--sample 6000] [--count 0] [--json PATH]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from turnwise.tasks.apps.asking.levels import LEVELS
+from turnwise.tasks.apps.asking.plan import plan
+from turnwise.tasks.apps.asking.play import played
+from turnwise.tasks.apps.asking.task import AppTask
+from turnwise.tasks.apps.catalogue import IDLE
+from turnwise.tasks.apps.family import APPS_FAMILY, open_world
+from turnwise.tasks.apps.world.world import calls_of
+from turnwise.tasks.apps.worlds import WORLDS
+from turnwise.tasks.rng import Rng, stable_hash
+from turnwise.tasks.spec import Split, TaskSpec
+
+SPLITS = tuple(split for split in Split if APPS_FAMILY.templates(split))
+SURE = 3.0
+"""Standard errors that are granted to chance."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What one task asked for.
+
+    Args:
+        kind: of the task.
+        calls: that its solution made.
+        needed: apps.
+        shown: apps.
+        offered: calls of the apps that are shown.
+        rows: that differ in the end.
+    """
+
+    kind: str
+    calls: int
+    needed: int
+    shown: int
+    offered: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """How many different tasks there are, judged by a random sample.
+
+    Args:
+        sampled: tasks.
+        seen: different ones among them.
+        estimate: of the number of all different tasks, from below: it is that number only if all are equally likely.
+        surely: the same with three standard errors of the sample taken off.
+    """
+
+    sampled: int
+    seen: int
+    estimate: float
+    surely: float
+
+
+def solved(spec: TaskSpec) -> Solved:
+    """Solve a task.
+
+    Raises:
+        AssertionError: its solution does not.
+    """
+    task = APPS_FAMILY.generate(spec)
+    world = open_world(spec, task)
+    acts = plan(task, world, Rng("levels", spec.digest))
+    score = played(task, world, acts, IDLE)
+    assert score.success, f"{spec} is not solved: {score}"
+    offered = len(calls_of(world.apps))
+    return Solved(task.kind, len(acts), len(task.apps), len(task.shown), offered, len(world.changes()))
+
+
+def content(spec: TaskSpec, task: AppTask) -> bytes:
+    """What makes two tasks different: the prompt, the world, what is added to it, and what else the user would say."""
+    world = (spec.seed + task.draw // 8) % WORLDS
+    return stable_hash(task.prompt, str(spec.split), world, repr(task.setup), repr(task.talk))
+
+
+def drawn(n: int, seed: int = 0) -> list[TaskSpec]:
+    """Specs at random, every template of every split as often as any other; those of one world stand together."""
+    rng, found = Rng("how many tasks", seed), []
+    pairs = [(split, template) for split in SPLITS for template in APPS_FAMILY.templates(split)]
+    for _ in range(n):
+        split, template = rng.pick(pairs)
+        level, number = rng.pick(APPS_FAMILY.levels), rng.randrange(2**31)
+        found.append(APPS_FAMILY.spec(number, split=split, level=level, template=template))
+    return sorted(found, key=lambda spec: (str(spec.split), spec.seed % WORLDS))
+
+
+def distinct(contents: Iterable[bytes]) -> Distinct:
+    """How many different tasks there are, from how many of a random sample are equal.
+
+    Two independent draws from K things are equal with probability sum p_k^2 >= 1 / K (Cauchy-Schwarz), whatever their
+    frequencies p_k; so K is at least one over the share of equal pairs. That share is a U-statistic, whose variance
+    is W. Hoeffding's (Annals of Mathematical Statistics 19, 1948); three more pairs are granted for the case that none
+    is equal.
+
+    Args:
+        contents: of independent draws, at least two.
+    """
+    times = Counter(contents)
+    n = sum(times.values())
+    pairs = n * (n - 1) / 2
+    share = sum(many * (many - 1) / 2 for many in times.values()) / pairs
+    spread = sum(many * ((many - 1) / (n - 1) - share) ** 2 for many in times.values()) / n
+    error = math.sqrt(4 * spread / n + share / pairs)
+    estimate = 1 / share if share else math.inf
+    return Distinct(n, len(times), estimate, 1 / (share + SURE * error + 3 / pairs))
+
+
+def how_many(sample: int, seed: int = 0) -> Distinct:
+    """How many different tasks there are in the whole family.
+
+    Args:
+        sample: tasks to draw.
+        seed: of the draw.
+    """
+    return distinct(content(spec, APPS_FAMILY.generate(spec)) for spec in drawn(sample, seed))
+
+
+def counted(n: int) -> int:
+    """How many of n tasks, drawn as above, are different: with enough patience, no estimate is needed."""
+    return len({content(spec, APPS_FAMILY.generate(spec)) for spec in drawn(n, seed=1)})
+
+
+def row(name: str, level: int | None, found: Sequence[Solved], templates: int) -> str:
+    """A line of the table."""
+    calls = sorted(one.calls for one in found)
+    cells = (
+        name,
+        "all" if level is None else str(level),
+        str(templates),
+        f"{statistics.median(calls):.0f}",
+        f"{calls[math.ceil(0.9 * len(calls)) - 1]}",
+        f"{calls[-1]}",
+        "" if level is None else str(LEVELS[level].turns),
+        f"{statistics.mean(one.needed for one in found):.1f}",
+        f"{statistics.mean(one.shown for one in found):.1f}",
+        f"{statistics.median(one.offered for one in found):.0f}",
+        f"{statistics.mean(one.rows for one in found):.1f}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def kinds(name: str, found: Sequence[Solved]) -> str:
+    """A line of the table of kinds."""
+    shares = Counter(one.kind for one in found)
+    cells = (f"{100 * shares[kind] / len(found):.0f} %" for kind in KINDS)
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+KINDS = ("question", "action", "mixed", "refusal", "dialogue")
+HEAD = (
+    "| split | level | templates | calls, median | 90 % | most | turns | apps needed | shown | calls offered | rows |",
+    "|---" * 11 + "|",
+)
+KINDS_HEAD = (f"| split | {' | '.join(KINDS)} |", "|---" * (1 + len(KINDS)) + "|")
+
+
+def tables(found: dict[tuple[Split, int], list[Solved]]) -> list[str]:
+    """Two Markdown tables: what the levels ask for, and the kinds of the splits."""
+    lines = [*HEAD]
+    for level in APPS_FAMILY.levels:
+        both = [one for split in SPLITS for one in found[split, level]]
+        names = {name for split in SPLITS for name in APPS_FAMILY.templates(split)}
+        lines.append(row("all", level, both, len(names)))
+    for split in SPLITS:
+        for level in APPS_FAMILY.levels:
+            lines.append(row(str(split), level, found[split, level], len(APPS_FAMILY.templates(split))))
+    lines += ["", *KINDS_HEAD]
+    for split in SPLITS:
+        lines.append(kinds(str(split), [one for level in APPS_FAMILY.levels for one in found[split, level]]))
+    return lines
+
+
+def main() -> None:
+    """Read the command line and measure."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--n", type=int, default=300, help="tasks of each split, its levels in turn; 0: no table")
+    parser.add_argument("--sample", type=int, default=6000, help="tasks to tell apart; 0: none")
+    parser.add_argument("--count", type=int, default=0, help="tasks of which to count those that differ, one by one")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    written: dict[str, object] = {}
+    if arguments.n:
+        found: dict[tuple[Split, int], list[Solved]] = {}
+        for split in SPLITS:
+            for spec in sorted(APPS_FAMILY.sample(arguments.n, split=split), key=lambda one: one.seed % WORLDS):
+                found.setdefault((split, spec.level), []).append(solved(spec))
+        print("\n".join(tables(found)), flush=True)
+        written["levels"] = {
+            f"{split} {level}": [asdict(one) for one in each] for (split, level), each in found.items()
+        }
+    if arguments.sample:
+        many = how_many(arguments.sample)
+        print(f"\n{many.seen} of {many.sampled} tasks differ; in all at least {many.estimate:.3g}", end="")
+        print(f" different ones ({many.surely:.3g} with three standard errors off)", flush=True)
+        written["distinct"] = asdict(many)
+    if arguments.count:
+        number = counted(arguments.count)
+        print(f"{number} of {arguments.count} tasks differ ({1 - number / arguments.count:.2%} come again)", flush=True)
+        written["counted"] = {"tasks": arguments.count, "different": number}
+    if arguments.json:
+        arguments.json.write_text(json.dumps(written, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

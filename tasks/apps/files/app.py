@@ -1,0 +1,351 @@
+"""``Files``: folders with documents and pictures, a trash, and who may see what."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar, Literal
+
+from ....errors import ToolError
+from ..world.app import App, Body, Id, Maybe, Page, Words, call
+from ..world.database import Row
+
+Type = Literal["txt", "md", "csv", "pdf", "jpg"]
+Access = Literal["view", "edit"]
+TEXTS = ("txt", "md", "csv")
+"""Types of files that can be read and written."""
+THERE = "files.id NOT IN (SELECT file_id FROM trash)"
+"""What holds of a file that is not in the trash."""
+NAME = re.compile(r"[^/\\\s][^/\\\n\r]{0,90}\.(txt|md|csv|pdf|jpg)")
+PATH = re.compile(r"(/[^/\\\s][^/\\\n\r]{0,60}){1,4}")
+
+
+class Files(App):
+    """The user's files. A file that is locked by somebody can be read, copied and shared, and nothing else."""
+
+    name = "files"
+    about = "folders with documents and pictures: search, read, write, move, copy, trash, share"
+    ids: ClassVar[dict[str, str]] = {"file_id": "files"}
+    stray = ("files_make_folder", {"folder": "/Nobody asked for this"})
+    schema: ClassVar[str] = """
+        CREATE TABLE folders (id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT UNIQUE);
+        CREATE TABLE files (id INTEGER PRIMARY KEY AUTOINCREMENT, folder TEXT, name TEXT, content TEXT, size INTEGER,
+            locked_by TEXT, created_at TEXT, updated_at TEXT);
+        CREATE INDEX files_by_folder ON files (folder, name);
+        CREATE TABLE trash (id INTEGER PRIMARY KEY AUTOINCREMENT, file_id INTEGER UNIQUE, created_at TEXT);
+        CREATE TABLE shares (id INTEGER PRIMARY KEY AUTOINCREMENT, file_id INTEGER, email TEXT, access TEXT,
+            UNIQUE (file_id, email));
+        CREATE TABLE storage (id INTEGER PRIMARY KEY AUTOINCREMENT, quota INTEGER);
+    """
+
+    @call
+    def list_folders(self) -> dict[str, int]:
+        """Every folder, and how many files are in each."""
+        rows = self.db.rows(
+            f"""SELECT path, count(files.id) AS n FROM folders LEFT JOIN files ON folder = path AND {THERE}
+                GROUP BY path ORDER BY path"""
+        )
+        return {row["path"]: row["n"] for row in rows}
+
+    @call
+    def list_folder(self, folder: Words, page: Page = 1) -> dict[str, Any]:
+        """The files in a folder by name, without those in the folders within it.
+
+        Args:
+            folder: its path, such as /Documents.
+            page: of the listing.
+        """
+        self._folder(folder)
+        rows = self.db.rows(f"SELECT * FROM files WHERE folder = ? AND {THERE} ORDER BY name, id", folder)
+        return self.paged([_head(row) for row in rows], page)
+
+    @call
+    def search(
+        self,
+        name: Maybe = "",
+        words: Maybe = "",
+        type: Type | None = None,
+        folder: Maybe = "",
+        since: Maybe = "",
+        until: Maybe = "",
+        page: Page = 1,
+    ) -> dict[str, Any]:
+        """Find files that are not in the trash, last changed first; several conditions must all hold.
+
+        Args:
+            name: a part of the file's name.
+            words: stand in its text.
+            type: the ending of its name.
+            folder: a path; files in it and in the folders within it.
+            since: changed at this time or later, such as 2025-05-14T09:30.
+            until: changed at this time or earlier.
+            page: of the listing.
+        """
+        rows = self.db.rows(
+            f"""SELECT * FROM files WHERE {THERE} AND (instr(lower(name), lower(?1)) OR ?1 = '')
+                AND (instr(lower(content), lower(?2)) OR ?2 = '') AND (name LIKE '%.' || ?3 OR ?3 IS NULL)
+                AND (folder = ?4 OR substr(folder, 1, length(?4) + 1) = ?4 || '/' OR ?4 = '')
+                AND updated_at >= ?5 AND (updated_at <= ?6 OR ?6 = '') ORDER BY updated_at DESC, id DESC""",
+            name,
+            words,
+            type,
+            folder.rstrip("/"),
+            since,
+            until,
+        )
+        return self.paged([_head(row) for row in rows], page)
+
+    @call
+    def details(self, file_id: Id) -> dict[str, Any]:
+        """Everything that is known of a file but its text: also who may see it, and who has locked it.
+
+        Args:
+            file_id: which; it may be in the trash.
+        """
+        row = self.find("files", file_id, "file")
+        shares = self.db.rows("SELECT email, access FROM shares WHERE file_id = ? ORDER BY email", file_id)
+        gone = self.db.row("SELECT id FROM trash WHERE file_id = ?", file_id) is not None
+        rest = {"created_at": row["created_at"], "locked_by": row["locked_by"] or None, "in_trash": gone}
+        return {**_head(row), **rest, "shared_with": shares}
+
+    @call
+    def read(self, file_id: Id) -> dict[str, Any]:
+        """The text of a file of type txt, md or csv.
+
+        Args:
+            file_id: which.
+        """
+        row = self._there(file_id)
+        _text_only(row["name"])
+        return {**_head(row), "content": row["content"]}
+
+    @call
+    def write(self, folder: Words, name: Words, content: Body) -> dict[str, Any]:
+        """Make a new text file.
+
+        Args:
+            folder: the path of a folder that exists.
+            name: which nothing else in the folder has, ending in .txt, .md or .csv.
+            content: the text.
+        """
+        self._free(folder, name)
+        _text_only(name)
+        return self._made(folder, name, **text(content))
+
+    @call
+    def append(self, file_id: Id, line: Words) -> dict[str, Any]:
+        """Add a line at the end of a text file.
+
+        Args:
+            file_id: which; it must not be locked.
+            line: the text of the line.
+        """
+        row = self._open(file_id)
+        _text_only(row["name"])
+        if "\n" in line:
+            raise ToolError("422 a line has no line breaks: add one line after the other")
+        self._room(len(line.encode()) + 1)
+        columns = text(with_line(row["content"], line))
+        self.db.update("files", file_id, **columns, updated_at=self.stamp)
+        return {"file_id": file_id, "size": columns["size"]}
+
+    @call
+    def move(self, file_id: Id, folder: Words | None = None, name: Words | None = None) -> dict[str, Any]:
+        """Put a file into another folder, or give it another name, or both.
+
+        Args:
+            file_id: which; it must not be locked.
+            folder: the path of a folder that exists; where the file is now, if left out.
+            name: a new name with the same ending; the present one, if left out.
+        """
+        row = self._open(file_id)
+        there = {"folder": folder or row["folder"], "name": name or row["name"]}
+        if ending(there["name"]) != ending(row["name"]):
+            raise ToolError(f"422 the name of file {file_id} must end in .{ending(row['name'])}")
+        self._free(**there)
+        self.db.update("files", file_id, **there)
+        return {"file_id": file_id, **there}
+
+    @call
+    def copy(self, file_id: Id, folder: Words, name: Words | None = None) -> dict[str, Any]:
+        """Make a second file with the same content. It is shared with nobody.
+
+        Args:
+            file_id: which.
+            folder: the path of the folder for the copy, which must exist.
+            name: of the copy, with the same ending; the same name, if left out.
+        """
+        row = self._there(file_id)
+        name = name or row["name"]
+        if ending(name) != ending(row["name"]):
+            raise ToolError(f"422 the name of the copy must end in .{ending(row['name'])}")
+        self._free(folder, name)
+        return self._made(folder, name, content=row["content"], size=row["size"])
+
+    @call
+    def delete(self, file_id: Id) -> dict[str, Any]:
+        """Put a file into the trash, where it still takes up space.
+
+        Args:
+            file_id: which; it must not be locked.
+        """
+        row = self._open(file_id)
+        self.db.insert("trash", file_id=file_id, created_at=self.stamp)
+        return {"file_id": file_id, "name": row["name"], "in_trash": True}
+
+    @call
+    def list_trash(self, page: Page = 1) -> dict[str, Any]:
+        """The files in the trash, those deleted last first.
+
+        Args:
+            page: of the listing.
+        """
+        rows = self.db.rows(
+            """SELECT files.*, trash.created_at AS deleted_at FROM files JOIN trash ON file_id = files.id
+               ORDER BY deleted_at DESC, files.id DESC"""
+        )
+        return self.paged([{**_head(row), "deleted_at": row["deleted_at"]} for row in rows], page)
+
+    @call
+    def restore(self, file_id: Id) -> dict[str, Any]:
+        """Take a file out of the trash: it lies again where it was.
+
+        Args:
+            file_id: which.
+        """
+        row = self.find("files", file_id, "file")
+        gone = self.db.row("SELECT id FROM trash WHERE file_id = ?", file_id)
+        if gone is None:
+            raise ToolError(f"409 file {file_id} is not in the trash")
+        self._free(row["folder"], row["name"])
+        self.db.delete("trash", gone["id"])
+        return {"file_id": file_id, "folder": row["folder"], "name": row["name"]}
+
+    @call
+    def share(self, file_id: Id, email: Words, access: Access = "view") -> dict[str, Any]:
+        """Let somebody see a file, or also change it.
+
+        Args:
+            file_id: which.
+            email: the address of somebody in the address book.
+            access: view or edit.
+        """
+        self._there(file_id)
+        email = email.lower()
+        if not self.db.row("SELECT id FROM contacts WHERE email = ?", email):
+            raise ToolError(f"404 nobody in the address book has the address {email!r}")
+        if self.db.row("SELECT id FROM shares WHERE file_id = ? AND email = ?", file_id, email):
+            raise ToolError(f"409 file {file_id} is shared with {email} already")
+        self.db.insert("shares", file_id=file_id, email=email, access=access)
+        return {"file_id": file_id, "email": email, "access": access}
+
+    @call
+    def unshare(self, file_id: Id, email: Words) -> dict[str, Any]:
+        """No longer let somebody see a file.
+
+        Args:
+            file_id: which.
+            email: the address of that person.
+        """
+        self._there(file_id)
+        found = self.db.row("SELECT id FROM shares WHERE file_id = ? AND email = ?", file_id, email.lower())
+        if found is None:
+            raise ToolError(f"404 file {file_id} is not shared with {email!r}")
+        self.db.delete("shares", found["id"])
+        return {"file_id": file_id, "email": email.lower()}
+
+    @call
+    def list_shared(self, email: Maybe = "", page: Page = 1) -> dict[str, Any]:
+        """What is shared, by name; files in the trash are left out.
+
+        Args:
+            email: only what this person may see.
+            page: of the listing.
+        """
+        rows = self.db.rows(
+            f"""SELECT files.*, email, access FROM files JOIN shares ON file_id = files.id
+                WHERE {THERE} AND (email = lower(?1) OR ?1 = '') ORDER BY name, files.id, email""",
+            email,
+        )
+        return self.paged([{**_head(row), "email": row["email"], "access": row["access"]} for row in rows], page)
+
+    @call
+    def make_folder(self, folder: Words) -> dict[str, Any]:
+        """Make a folder.
+
+        Args:
+            folder: its path, such as /Documents/Letters; the folder that it lies in must exist.
+        """
+        if not PATH.fullmatch(folder):
+            raise ToolError(f"422 {folder!r} is no path such as /Documents/Letters")
+        if folder.rpartition("/")[0]:
+            self._folder(folder.rpartition("/")[0])
+        if self.db.row("SELECT id FROM folders WHERE lower(path) = lower(?)", folder):
+            raise ToolError(f"409 there is a folder {folder!r} already")
+        self.db.insert("folders", path=folder)
+        return {"folder": folder}
+
+    @call
+    def storage(self) -> dict[str, int]:
+        """How many bytes there are in all, are used (also by what is in the trash), and are free."""
+        quota, used = self.db.value("SELECT quota FROM storage"), self.db.value("SELECT sum(size) FROM files")
+        return {"quota": quota, "used": used, "free": quota - used}
+
+    def _made(self, folder: str, name: str, **columns: Any) -> dict[str, Any]:
+        self._room(columns["size"])
+        times = {"created_at": self.stamp, "updated_at": self.stamp}
+        id = self.db.insert("files", folder=folder, name=name, **columns, locked_by="", **times)
+        return {"file_id": id, "folder": folder, "name": name, "size": columns["size"]}
+
+    def _there(self, id: int) -> Row:
+        row = self.find("files", id, "file")
+        if self.db.row("SELECT id FROM trash WHERE file_id = ?", id):
+            raise ToolError(f"409 file {id} is in the trash")
+        return row
+
+    def _open(self, id: int) -> Row:
+        row = self._there(id)
+        if row["locked_by"]:
+            raise ToolError(f"423 file {id} is locked by {row['locked_by']}")
+        return row
+
+    def _folder(self, path: str) -> None:
+        if not self.db.row("SELECT id FROM folders WHERE path = ?", path):
+            raise ToolError(f"404 there is no folder {path!r}: files_list_folders tells which there are")
+
+    def _free(self, folder: str, name: str) -> None:
+        self._folder(folder)
+        if not NAME.fullmatch(name):
+            raise ToolError(f"422 {name!r} is no name of a file such as letter.txt")
+        taken = f"SELECT id FROM files WHERE folder = ? AND lower(name) = lower(?) AND {THERE}"
+        if self.db.row(taken, folder, name):
+            raise ToolError(f"409 there is a file {name!r} in {folder} already")
+
+    def _room(self, size: int) -> None:
+        free = self.storage()["free"]
+        if size > free:
+            raise ToolError(f"507 the storage is full: {free} bytes are free, {size} are needed")
+
+
+def ending(name: str) -> str:
+    """The type of a file with this name."""
+    return name.rpartition(".")[2]
+
+
+def text(content: str) -> dict[str, Any]:
+    """The columns of a file with this text."""
+    return {"content": content, "size": len(content.encode())}
+
+
+def with_line(content: str, line: str) -> str:
+    """A text with another line at its end."""
+    return f"{content}\n{line}" if content else line
+
+
+def _text_only(name: str) -> None:
+    if ending(name) not in TEXTS:
+        raise ToolError(f"415 {name!r} is no text: only files of type {', '.join(TEXTS)} are")
+
+
+def _head(row: Row) -> dict[str, Any]:
+    names = {"file_id": "id", "folder": "folder", "name": "name", "size": "size", "changed_at": "updated_at"}
+    return {shown: row[column] for shown, column in names.items()}

@@ -1,0 +1,303 @@
+"""Tasks of files alone; those with the address book and the mailbox are in ``with_people.py``."""
+
+from __future__ import annotations
+
+from ..asking.expected import Number, Text, deleted, inserted, updated
+from ..asking.plan import Solver
+from ..asking.talk import Slot, Talk
+from ..asking.task import Refusal
+from ..asking.template import Asked, Scene, template
+from ..world.database import Row
+from . import with_people
+from .app import ending, text, with_line
+from .finding import COUNTS, amounts, at, files, id_at, path_of, some_file
+
+KINDS = {"jpg": "picture (.jpg)", "pdf": "PDF file", "csv": "list (.csv)", "txt": "text file (.txt)"}
+
+
+@template("files", kind="question")
+def files_sum_of_list(scene: Scene) -> Asked:
+    """What a list of costs adds up to; from level 2 on only of some entries, from level 3 on in its newest version."""
+    topic = scene.pick(scene.cast.words["topic"])
+    versions = sorted(files(scene, "name LIKE ?", f"{topic} costs%.csv"), key=lambda row: str(row["updated_at"]))
+    newest = scene.level >= 3
+    scene.need(len({row["updated_at"] for row in versions}) == len(versions) >= (2 if newest else 1))
+    row = versions[-1] if newest else scene.pick(versions)
+    least = scene.rng.randint(20, 90) if scene.level >= 2 else 0
+    chosen = [amount for amount in amounts(row["content"]) if amount >= least * 100]
+    scene.need(len(chosen) >= 2)
+    which = f"the version of my '{topic} costs' list that was changed last" if newest else f"the list {path_of(row)}"
+    only = f" Count only entries of at least {least}." if least else ""
+    prompt = scene.rng.pick(
+        (
+            f"Add up the amounts in {which}.{only} What is the total?",
+            f"What do the amounts in {which} come to?{only}",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        if newest:
+            found = next(item for item in api.pages("files_search", name=f"{topic} costs", type="csv"))["file_id"]
+        else:
+            found = id_at(api, row["folder"], row["name"])
+        content = api.call("files_read", file_id=found)["content"]
+        api.answer(sum(amount for amount in amounts(content) if amount >= least * 100) / 100)
+
+    return Asked(prompt, solve, answer=Number(sum(chosen) / 100))
+
+
+@template("files", kind="action")
+def files_move_largest(scene: Scene) -> Asked:
+    """Move the largest files of a folder to another."""
+    folder = scene.row("SELECT folder FROM files GROUP BY folder HAVING count(*) > 4")["folder"]
+    count = (scene.level + 1) // 2
+    rows = sorted(files(scene, "folder = ?", folder), key=lambda row: -int(row["size"]))
+    target = scene.row("SELECT path FROM folders WHERE path != ?", folder)["path"]
+    chosen = rows[:count]
+    scene.need(len(rows) > count + 1 and len({row["size"] for row in rows[: count + 1]}) == count + 1)
+    names = {row["name"].lower() for row in files(scene, "folder = ?", target)}
+    scene.need(not any(row["locked_by"] or row["name"].lower() in names for row in chosen))
+    what = "largest file" if count == 1 else f"{COUNTS[count]} largest files"
+    prompt = scene.rng.pick(
+        (
+            f"Move the {what} in {folder} to {target}.",
+            f"{folder} takes up too much space. Put the {what} lying directly in it into {target}.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        items = sorted(api.pages("files_list_folder", folder=folder), key=lambda item: -item["size"])[:count]
+        api.rng.shuffle(items)
+        for item in items:
+            api.call("files_move", file_id=item["file_id"], folder=target)
+        api.answer()
+
+    must = tuple(updated("files", row["id"], f"move {row['id']}", folder=target) for row in chosen)
+    return Asked(prompt, solve, must=must)
+
+
+@template("files", kind="mixed")
+def files_trash_old(scene: Scene) -> Asked:
+    """Throw away the files of a type in a folder that have not been changed for long, and say how large they were."""
+    kind = scene.pick(tuple(KINDS))
+    rows = files(scene, "name LIKE ?", f"%.{kind}")
+    folder = scene.pick(sorted({row["folder"] for row in rows}))
+    rows = [row for row in rows if row["folder"] == folder]
+    until = scene.cast.day(-scene.rng.randint(15, 150))
+    old = [row for row in rows if row["updated_at"] < until]
+    scene.need(1 <= len(old) <= scene.level + 1 and not any(row["locked_by"] for row in old))
+    scene.need(scene.level == 1 or len(old) > 1 or scene.rng.random() < 0.2)
+    prompt = scene.rng.pick(
+        (
+            f"Put every {KINDS[kind]} lying directly in {folder} that was last changed before {until} into the trash, "
+            "and tell me how many bytes they take up together.",
+            f"Clean up {folder} (not the folders in it): each {KINDS[kind]} last changed before {until} goes into the "
+            "trash. How many bytes is that in all?",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        items = [
+            item
+            for item in api.pages("files_list_folder", folder=folder)
+            if ending(item["name"]) == kind and item["changed_at"] < until
+        ]
+        for item in items:
+            api.call("files_delete", file_id=item["file_id"])
+        api.answer(sum(item["size"] for item in items))
+
+    must = tuple(inserted("trash", f"trash {row['id']}", file_id=row["id"]) for row in old)
+    return Asked(prompt, solve, must=must, answer=Number(sum(row["size"] for row in old)))
+
+
+@template("files", kind="action")
+def files_restore_one(scene: Scene) -> Asked:
+    """Take the largest file of a type, or the one thrown away last, out of the trash; later also put it elsewhere."""
+    kind, by = scene.pick(tuple(KINDS)), scene.pick(("size", "at"))
+    rows = scene.db.rows(
+        """SELECT files.*, trash.id AS gone, trash.created_at AS at FROM files JOIN trash ON file_id = files.id
+           WHERE name LIKE ? ORDER BY files.id""",
+        f"%.{kind}",
+    )
+    scene.need(len(rows) > 1)
+    row = max(rows, key=lambda one: str(one["at"]) if by == "at" else f"{one['size']:012}")
+    scene.need(sum(one[by] == row[by] for one in rows) == 1 and not row["locked_by"])
+    target = scene.row("SELECT path FROM folders WHERE path != ?", row["folder"])["path"]
+    for place in (row["folder"], target):
+        scene.need(not files(scene, "folder = ? AND lower(name) = lower(?)", place, row["name"]))
+    which = f"the largest {KINDS[kind]} in the trash" if by == "size" else f"the {KINDS[kind]} that I deleted last"
+    moved = scene.level >= 3
+    prompt = scene.rng.pick((f"Restore {which}", f"I still need {which}: take it out of the trash"))
+    prompt += f", and move it to {target}." if moved else "."
+
+    def solve(api: Solver) -> None:
+        items = [item for item in api.pages("files_list_trash") if ending(item["name"]) == kind]
+        found = max(items, key=lambda item: item["size"])["file_id"] if by == "size" else items[0]["file_id"]
+        api.call("files_restore", file_id=found)
+        if moved:
+            api.call("files_move", file_id=found, folder=target)
+        api.answer()
+
+    must = [deleted("trash", row["gone"], "restored")]
+    if moved:
+        must.append(updated("files", row["id"], "moved", folder=target))
+    return Asked(prompt, solve, must=tuple(must))
+
+
+@template("files", kind="mixed")
+def files_total_into_file(scene: Scene) -> Asked:
+    """Add up what files of a type take up, and write that into a new file."""
+    kind = scene.pick(tuple(KINDS))
+    folder = scene.row("SELECT path FROM folders")["path"]
+    rows = files(scene, "folder = ? AND name LIKE ?", folder, f"%.{kind}")
+    since = scene.cast.day(-scene.rng.randint(40, 250))
+    if scene.level >= 3:
+        rows = [row for row in rows if row["updated_at"] >= since]
+    scene.need(len(rows) >= 2)
+    name, total = f"{kind} total.txt", sum(row["size"] for row in rows)
+    scene.need(not files(scene, "name = ?", name))
+    when = f" that was changed on {since} or later" if scene.level >= 3 else ""
+    prompt = (
+        f"How many bytes does every {KINDS[kind]} lying directly in {folder}{when} take up, all together? Write the "
+        f"number, and nothing else, into a new file '{name}' in {folder}, and tell me too."
+    )
+
+    def solve(api: Solver) -> None:
+        items = [item for item in api.pages("files_list_folder", folder=folder) if ending(item["name"]) == kind]
+        found = sum(item["size"] for item in items if scene.level < 3 or item["changed_at"] >= since)
+        api.call("files_write", folder=folder, name=name, content=str(found))
+        api.answer(found)
+
+    must = (inserted("files", "written", folder=folder, name=name, content=Number(total)),)
+    return Asked(prompt, solve, must=must, answer=Number(total))
+
+
+def _line_wanted(scene: Scene, locked: bool) -> tuple[Row, str, str]:
+    """A file, a line to add to it, and the prompt, which says what to do if the file is locked."""
+    held = "locked_by != ''" if locked else "locked_by = ''"
+    row = some_file(scene, f"content != '' AND name LIKE '%.txt' AND {held}")
+    line = f"Do not forget the {scene.pick(scene.cast.words['thing'])}"
+    rest = f"If somebody has locked the file, leave it alone and refuse with the name of {scene.pick(LOCKERS)}."
+    prompt = scene.rng.pick(
+        (
+            f"Add the line '{line}' at the end of {path_of(row)}. {rest}",
+            f"Put '{line}' as a last line into the file {row['name']} in the folder {row['folder']}. {rest}",
+        )
+    )
+    return row, line, prompt
+
+
+LOCKERS = ("that person", "whoever did it")
+
+
+@template("files", kind="action")
+def files_add_line(scene: Scene) -> Asked:
+    """Add a line to a file that could have been locked."""
+    row, line, prompt = _line_wanted(scene, locked=False)
+
+    def solve(api: Solver) -> None:
+        api.call("files_append", file_id=id_at(api, row["folder"], row["name"]), line=line)
+        api.answer()
+
+    return Asked(prompt, solve, must=(updated("files", row["id"], "line", **text(with_line(row["content"], line))),))
+
+
+@template("files", kind="refusal")
+def files_add_line_locked(scene: Scene) -> Asked:
+    """The same with a file that is locked."""
+    row, _, prompt = _line_wanted(scene, locked=True)
+
+    def solve(api: Solver) -> None:
+        found = api.call("files_details", file_id=id_at(api, row["folder"], row["name"]))
+        api.refuse("not_allowed", found["locked_by"])
+
+    locker = row["locked_by"]
+    return Asked(prompt, solve, refusal=Refusal("not_allowed", Text(locker)), secrets=(locker,))
+
+
+def _copy_wanted(scene: Scene, fits: bool) -> tuple[Row, str, int, str]:
+    """A picture, where its copy belongs, how much room there is, and the prompt."""
+    free = scene.db.value("SELECT quota - (SELECT sum(size) FROM files) FROM storage")
+    row = some_file(scene, f"name LIKE '%.jpg' AND size {'<=' if fits else '>'} ?", free)
+    target = scene.row("SELECT path FROM folders WHERE path != ?", row["folder"])["path"]
+    scene.need(not files(scene, "folder = ? AND lower(name) = lower(?)", target, row["name"]))
+    prompt = scene.rng.pick(
+        (
+            f"Copy {path_of(row)} to {target}.",
+            f"I want a second copy of the picture {row['name']} (it lies in {row['folder']}) in {target}.",
+        )
+    )
+    prompt += " If there is too little space for that, delete nothing: refuse, and tell me how many bytes are free."
+    return row, target, free, prompt
+
+
+@template("files", kind="action")
+def files_copy_picture(scene: Scene) -> Asked:
+    """Copy a picture for which there is enough room."""
+    row, target, _, prompt = _copy_wanted(scene, fits=True)
+
+    def solve(api: Solver) -> None:
+        api.call("files_copy", file_id=id_at(api, row["folder"], row["name"]), folder=target)
+        api.answer()
+
+    copy = inserted("files", "copy", folder=target, name=row["name"], size=row["size"], content="")
+    return Asked(prompt, solve, must=(copy,))
+
+
+@template("files", kind="refusal")
+def files_copy_too_large(scene: Scene) -> Asked:
+    """The same with one for which there is not."""
+    row, _, free, prompt = _copy_wanted(scene, fits=False)
+
+    def solve(api: Solver) -> None:
+        found = at(api, row["folder"], row["name"])
+        room = api.call("files_storage")["free"]
+        assert found is not None
+        assert found["size"] > room
+        api.refuse("not_possible", room)
+
+    return Asked(prompt, solve, refusal=Refusal("not_possible", Number(free)), secrets=(str(free),))
+
+
+@template("files", kind="dialogue")
+def files_delete_agreed(scene: Scene) -> Asked:
+    """Find out which file is to go, and throw it away when its size has been told and agreed on."""
+    row = some_file(scene, "locked_by = ''")
+    prompt = scene.rng.pick(
+        (
+            "I would like to get rid of a file. Ask me for its name and folder, then tell me its name and its exact "
+            "size in bytes, and delete it only once I have agreed.",
+            "A file can go into the trash. Ask me which one and where it lies; before you do it, tell me what it is "
+            "called and how many bytes it has, and wait for my yes.",
+        )
+    )
+    slots = (
+        Slot(("which file", "name", "called"), f"It is called {row['name']}."),
+        Slot(("folder", "where"), f"It lies in {row['folder']}."),
+    )
+
+    def solve(api: Solver) -> None:
+        api.say(api.rng.pick(("Which file is it, and in which folder?", "What is its name, and where does it lie?")))
+        found = at(api, row["folder"], row["name"])
+        assert found is not None
+        api.say(f"I am about to delete {found['name']}, which has {found['size']} bytes. Is that right?")
+        api.call("files_delete", file_id=found["file_id"])
+        api.answer()
+
+    talk = Talk(slots, confirm=(row["name"], str(row["size"])))
+    return Asked(prompt, solve, must=(inserted("trash", "trashed", file_id=row["id"]),), talk=talk)
+
+
+TEMPLATES = (
+    files_sum_of_list,
+    files_move_largest,
+    files_trash_old,
+    files_restore_one,
+    files_total_into_file,
+    files_add_line,
+    files_add_line_locked,
+    files_copy_picture,
+    files_copy_too_large,
+    files_delete_agreed,
+    *with_people.TEMPLATES,
+)

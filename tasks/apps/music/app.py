@@ -1,0 +1,324 @@
+"""``Music``: songs, playlists, likes, what was heard, and what comes next."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar
+
+import pydantic
+
+from ....errors import ToolError
+from ..world.app import App, Id, Maybe, Page, Words, call
+from ..world.database import Row
+
+Year = Annotated[int, pydantic.Field(ge=1900, le=2100)]
+Place = Annotated[int, pydantic.Field(ge=1, le=500)]
+LONGEST = 20
+"""How many songs may wait."""
+
+
+class Music(App):
+    """The user's music. Playlists of other people can be seen, and not changed."""
+
+    name = "music"
+    about = "songs, playlists, likes, listening history, and what is played next"
+    ids: ClassVar[dict[str, str]] = {"song_id": "songs", "playlist_id": "playlists"}
+    stray = ("music_create_playlist", {"name": "Nobody asked for this"})
+    schema: ClassVar[str] = """
+        CREATE TABLE songs (id INTEGER PRIMARY KEY AUTOINCREMENT, title TEXT, artist TEXT, album TEXT, genre TEXT,
+            year INTEGER, seconds INTEGER, plays INTEGER);
+        CREATE TABLE playlists (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, owner TEXT, songs TEXT);
+        CREATE TABLE likes (id INTEGER PRIMARY KEY AUTOINCREMENT, song_id INTEGER UNIQUE, created_at TEXT);
+        CREATE TABLE heard (id INTEGER PRIMARY KEY AUTOINCREMENT, song_id INTEGER, created_at TEXT);
+        CREATE TABLE queue (id INTEGER PRIMARY KEY AUTOINCREMENT, song_id INTEGER, place INTEGER);
+    """
+
+    @call
+    def search(
+        self,
+        title: Maybe = "",
+        artist: Maybe = "",
+        genre: Maybe = "",
+        from_year: Year | None = None,
+        to_year: Year | None = None,
+        page: Page = 1,
+    ) -> dict[str, Any]:
+        """Find songs, by artist and then title; several conditions must all hold.
+
+        Args:
+            title: a part of the title.
+            artist: a part of the artist's name.
+            genre: exactly.
+            from_year: of this year or later.
+            to_year: of this year or earlier.
+            page: of the listing.
+        """
+        rows = self.db.rows(
+            """SELECT * FROM songs WHERE (instr(lower(title), lower(?1)) OR ?1 = '')
+               AND (instr(lower(artist), lower(?2)) OR ?2 = '') AND (lower(genre) = lower(?3) OR ?3 = '')
+               AND (year >= ?4 OR ?4 IS NULL) AND (year <= ?5 OR ?5 IS NULL) ORDER BY artist, title, id""",
+            title,
+            artist,
+            genre,
+            from_year,
+            to_year,
+        )
+        return self.paged([_brief(row) for row in rows], page)
+
+    @call
+    def song(self, song_id: Id) -> dict[str, Any]:
+        """Everything that is known of a song: also how often the user has played it, and whether it is liked.
+
+        Args:
+            song_id: which.
+        """
+        row = self.find("songs", song_id, "song")
+        rest = {name: row[name] for name in ("album", "genre", "plays")}
+        return {**_brief(row), **rest, "liked": self._like(song_id) is not None}
+
+    @call
+    def list_liked(self, page: Page = 1) -> dict[str, Any]:
+        """The songs that the user likes, those liked last first.
+
+        Args:
+            page: of the listing.
+        """
+        rows = self.db.rows(
+            """SELECT songs.*, likes.created_at AS at FROM songs JOIN likes ON song_id = songs.id
+               ORDER BY at DESC, likes.id DESC"""
+        )
+        return self.paged([{**_brief(row), "liked_at": row["at"]} for row in rows], page)
+
+    @call
+    def like(self, song_id: Id) -> dict[str, Any]:
+        """Put a song among those that the user likes.
+
+        Args:
+            song_id: which.
+        """
+        self.find("songs", song_id, "song")
+        if self._like(song_id) is not None:
+            raise ToolError(f"409 song {song_id} is liked already")
+        self.db.insert("likes", song_id=song_id, created_at=self.stamp)
+        return {"song_id": song_id, "liked": True}
+
+    @call
+    def unlike(self, song_id: Id) -> dict[str, Any]:
+        """Take a song from those that the user likes.
+
+        Args:
+            song_id: which.
+        """
+        self.find("songs", song_id, "song")
+        id = self._like(song_id)
+        if id is None:
+            raise ToolError(f"409 song {song_id} is not liked")
+        self.db.delete("likes", id)
+        return {"song_id": song_id, "liked": False}
+
+    @call
+    def list_playlists(self, page: Page = 1) -> dict[str, Any]:
+        """The user's playlists and those of others that the user follows, by name, without their songs.
+
+        Args:
+            page: of the listing.
+        """
+        return self.paged([_list(row) for row in self.db.rows("SELECT * FROM playlists ORDER BY name, id")], page)
+
+    @call
+    def playlist(self, playlist_id: Id, page: Page = 1) -> dict[str, Any]:
+        """The songs of a playlist in their order, and whose it is.
+
+        Args:
+            playlist_id: which.
+            page: of the songs.
+        """
+        row = self.find("playlists", playlist_id, "playlist")
+        found = [_brief(self.find("songs", id, "song")) for id in json.loads(row["songs"])]
+        return {**_list(row), **self.paged(found, page)}
+
+    @call
+    def create_playlist(self, name: Words) -> dict[str, Any]:
+        """Make an empty playlist.
+
+        Args:
+            name: which no other playlist of the user has.
+        """
+        self._free(name)
+        id = self.db.insert("playlists", name=name, owner=self._me, songs="[]")
+        return {"playlist_id": id, "name": name}
+
+    @call
+    def rename_playlist(self, playlist_id: Id, name: Words) -> dict[str, Any]:
+        """Give a playlist another name.
+
+        Args:
+            playlist_id: which; it must be the user's.
+            name: which no other playlist of the user has.
+        """
+        self._own(playlist_id)
+        self._free(name)
+        self.db.update("playlists", playlist_id, name=name)
+        return {"playlist_id": playlist_id, "name": name}
+
+    @call
+    def delete_playlist(self, playlist_id: Id) -> str:
+        """Remove a playlist for ever; its songs stay.
+
+        Args:
+            playlist_id: which; it must be the user's.
+        """
+        self._own(playlist_id)
+        self.db.delete("playlists", playlist_id)
+        return f"playlist {playlist_id} is deleted"
+
+    @call
+    def add_song(self, playlist_id: Id, song_id: Id) -> dict[str, Any]:
+        """Put a song at the end of a playlist.
+
+        Args:
+            playlist_id: which; it must be the user's.
+            song_id: which; it must not be in the playlist yet.
+        """
+        songs = self._own(playlist_id)
+        self.find("songs", song_id, "song")
+        if song_id in songs:
+            raise ToolError(f"409 song {song_id} is in playlist {playlist_id} already")
+        return self._kept(playlist_id, [*songs, song_id])
+
+    @call
+    def remove_song(self, playlist_id: Id, song_id: Id) -> dict[str, Any]:
+        """Take a song out of a playlist.
+
+        Args:
+            playlist_id: which; it must be the user's.
+            song_id: which.
+        """
+        songs = self._own(playlist_id, song_id)
+        return self._kept(playlist_id, [id for id in songs if id != song_id])
+
+    @call
+    def move_song(self, playlist_id: Id, song_id: Id, place: Place) -> dict[str, Any]:
+        """Put a song of a playlist at another place; the others keep their order.
+
+        Args:
+            playlist_id: which; it must be the user's.
+            song_id: which.
+            place: counted from 1.
+        """
+        songs = self._own(playlist_id, song_id)
+        if place > len(songs):
+            raise ToolError(f"422 there is no place {place}: playlist {playlist_id} has {len(songs)} songs")
+        songs.remove(song_id)
+        return self._kept(playlist_id, [*songs[: place - 1], song_id, *songs[place - 1 :]])
+
+    @call
+    def history(self, since: Maybe = "", until: Maybe = "", page: Page = 1) -> dict[str, Any]:
+        """What the user has heard in the last two months, latest first; a song that was heard twice is there twice.
+
+        Args:
+            since: at this time or later, such as 2025-05-14T09:30.
+            until: at this time or earlier.
+            page: of the listing.
+        """
+        rows = self.db.rows(
+            """SELECT songs.*, heard.created_at AS at FROM heard JOIN songs ON song_id = songs.id
+               WHERE at >= ?1 AND (at <= ?2 OR ?2 = '') ORDER BY at DESC, heard.id DESC""",
+            since,
+            until,
+        )
+        return self.paged([{**_brief(row), "heard_at": row["at"]} for row in rows], page)
+
+    @call
+    def play(self, song_id: Id) -> dict[str, Any]:
+        """Play a song: it stands in the history from then on, and counts as played once more.
+
+        Args:
+            song_id: which.
+        """
+        row = self.find("songs", song_id, "song")
+        self.db.insert("heard", song_id=song_id, created_at=self.stamp)
+        self.db.update("songs", song_id, plays=row["plays"] + 1)
+        return {**_brief(row), "plays": row["plays"] + 1}
+
+    @call
+    def list_queue(self, page: Page = 1) -> dict[str, Any]:
+        """What is played next, in that order.
+
+        Args:
+            page: of the listing.
+        """
+        rows = self.db.rows("SELECT songs.* FROM queue JOIN songs ON song_id = songs.id ORDER BY place")
+        return self.paged([_brief(row) for row in rows], page)
+
+    @call
+    def add_to_queue(self, song_id: Id, first: bool = False) -> dict[str, Any]:
+        """Let a song be played after all those that wait, or before them. At most twenty songs can wait.
+
+        Args:
+            song_id: which; it must not wait yet.
+            first: before the others.
+        """
+        self.find("songs", song_id, "song")
+        waiting = self.db.rows("SELECT * FROM queue ORDER BY place")
+        if any(row["song_id"] == song_id for row in waiting):
+            raise ToolError(f"409 song {song_id} waits already")
+        if len(waiting) >= LONGEST:
+            raise ToolError(f"409 {LONGEST} songs wait: no more can")
+        place = 0 if not waiting else waiting[0]["place"] - 1 if first else waiting[-1]["place"] + 1
+        self.db.insert("queue", song_id=song_id, place=place)
+        return {"song_id": song_id, "waiting": len(waiting) + 1}
+
+    @call
+    def clear_queue(self) -> str:
+        """Let no song wait any more."""
+        rows = self.db.rows("SELECT id FROM queue")
+        if not rows:
+            raise ToolError("409 no song waits")
+        for row in rows:
+            self.db.delete("queue", row["id"])
+        return f"{len(rows)} songs no longer wait"
+
+    def _own(self, playlist_id: int, song_id: int | None = None) -> list[int]:
+        row = self.find("playlists", playlist_id, "playlist")
+        if row["owner"] != self._me:
+            raise ToolError(f"403 playlist {playlist_id} can only be changed by {row['owner']}, who has made it")
+        songs: list[int] = json.loads(row["songs"])
+        if song_id not in (None, *songs):
+            raise ToolError(f"404 there is no song {song_id} in playlist {playlist_id}")
+        return songs
+
+    def _kept(self, playlist_id: int, songs: list[int]) -> dict[str, Any]:
+        self.db.update("playlists", playlist_id, songs=songs_of(songs))
+        return {"playlist_id": playlist_id, "songs": len(songs)}
+
+    def _free(self, name: str) -> None:
+        if self.db.row("SELECT id FROM playlists WHERE lower(name) = lower(?) AND owner = ?", name, self._me):
+            raise ToolError(f"409 there is a playlist {name!r} already")
+
+    def _like(self, song_id: int) -> int | None:
+        found: int | None = self.db.value("SELECT id FROM likes WHERE song_id = ?", song_id)
+        return found
+
+    @property
+    def _me(self) -> str:
+        return str(self.db.value("SELECT first_name || ' ' || last_name FROM profile"))
+
+
+def songs_of(ids: Iterable[int]) -> str:
+    """The songs of a playlist as the table keeps them: their numbers in order."""
+    return json.dumps(list(ids))
+
+
+def _brief(row: Row) -> dict[str, Any]:
+    return {"song_id": row["id"], **{name: row[name] for name in ("title", "artist", "year", "seconds")}}
+
+
+def _list(row: Row) -> dict[str, Any]:
+    return {
+        "playlist_id": row["id"],
+        "name": row["name"],
+        "owner": row["owner"],
+        "songs": len(json.loads(row["songs"])),
+    }

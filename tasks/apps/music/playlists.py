@@ -1,0 +1,312 @@
+"""Tasks of playlists: made, changed, joined; or left alone because they are somebody else's."""
+
+from __future__ import annotations
+
+from ..asking.expected import Number, Text, deleted
+from ..asking.plan import Solver
+from ..asking.talk import Slot, Talk
+from ..asking.task import Refusal
+from ..asking.template import Asked, Scene, template
+from ..world.database import Row
+from .finding import (
+    artist_of,
+    changed,
+    liked,
+    liked_by,
+    made,
+    make_playlist,
+    me,
+    new_name,
+    own_playlist,
+    playlist_named,
+    song_named,
+    songs,
+    songs_in,
+    spoken,
+)
+
+
+@template("music", kind="action")
+def music_liked_to_playlist(scene: Scene) -> Asked:
+    """Make a playlist of the liked songs of an artist or, from level 3 on, a genre, which are short enough."""
+    by_genre, name = scene.level >= 3, new_name(scene)
+    value = scene.pick(scene.cast.words["genre"]) if by_genre else artist_of(scene)
+    minutes = scene.rng.randint(3, 6) if scene.level >= 2 else 60
+    found = liked(scene, "genre = ?" if by_genre else "artist = ?", value)
+    rows = [row for row in found if row["seconds"] <= 60 * minutes]
+    scene.need(2 <= len(rows) <= scene.level + 4 and (scene.level == 1 or len(rows) < len(found)))
+    which = f"{value} songs that I like" if by_genre else f"songs by {value} that I like"
+    limit = f" and that last {minutes} minutes at most" if scene.level >= 2 else ""
+    prompt = scene.rng.pick(
+        (
+            f"Make a playlist '{name}' of all {which}{limit}. The order does not matter.",
+            f"I want a new playlist called '{name}' with all the {which}{limit}, in any order.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        items = [item for item in api.pages("music_list_liked") if item["seconds"] <= 60 * minutes]
+        if by_genre:
+            ids = {item["song_id"] for item in api.pages("music_search", genre=value)}
+            items = [item for item in items if item["song_id"] in ids]
+        else:
+            items = [item for item in items if item["artist"] == value]
+        api.rng.shuffle(items)
+        make_playlist(api, name, (item["song_id"] for item in items))
+        api.answer()
+
+    return Asked(prompt, solve, must=(made(scene, name, [row["id"] for row in rows]),))
+
+
+@template("music", kind="action")
+def music_fill_minutes(scene: Scene) -> Asked:
+    """Make a playlist of as much of the beginning of another as fits into some minutes."""
+    row, inside = own_playlist(scene)
+    name, minutes = new_name(scene), scene.rng.randint(5, 8 + 4 * scene.level)
+    taken: list[Row] = []
+    for song in inside:
+        if sum(one["seconds"] for one in (*taken, song)) > 60 * minutes:
+            break
+        taken.append(song)
+    scene.need(2 <= len(taken) < len(inside) and len(taken) <= scene.level + 3)
+    old = row["name"]
+    prompt = (
+        f"Make a new playlist '{name}' of at most {minutes} minutes: take the songs of '{old}' in their order, and "
+        "stop before the first one with which it would get longer than that."
+    )
+
+    def solve(api: Solver) -> None:
+        ids, left = [], 60 * minutes
+        for item in api.pages("music_playlist", playlist_id=playlist_named(api, old)):
+            left -= item["seconds"]
+            if left < 0:
+                break
+            ids.append(item["song_id"])
+        make_playlist(api, name, ids)
+        api.answer()
+
+    return Asked(prompt, solve, must=(made(scene, name, [song["id"] for song in taken], ordered=True),))
+
+
+@template("music", kind="action")
+def music_remove_songs(scene: Scene) -> Asked:
+    """Take songs of an artist, too long ones or old ones out of a playlist."""
+    row, inside = own_playlist(scene)
+    word, limit = scene.pick(("artist", "seconds", "year")), scene.rng.randint(3, 6)
+    year, artist = scene.rng.randint(1980, 2015), scene.pick(inside)["artist"]
+    text = {
+        "artist": f"every song by {artist}",
+        "seconds": f"every song that is longer than {limit} minutes",
+        "year": f"every song from before {year}",
+    }[word]
+
+    def unwanted(song: Row) -> bool:
+        if word == "artist":
+            return bool(song["artist"] == artist)
+        return bool(song["seconds"] > 60 * limit if word == "seconds" else song["year"] < year)
+
+    out = [song for song in inside if unwanted(song)]
+    scene.need((scene.level + 1) // 2 <= len(out) <= scene.level + 2 and len(out) < len(inside))
+    name = row["name"]
+    prompt = scene.rng.pick(
+        (f"Remove {text} from my playlist '{name}'.", f"Take {text} out of the playlist '{name}', nothing else.")
+    )
+
+    def solve(api: Solver) -> None:
+        id = playlist_named(api, name)
+        items = [item for item in api.pages("music_playlist", playlist_id=id) if unwanted(item)]
+        api.rng.shuffle(items)
+        for item in items:
+            api.call("music_remove_song", playlist_id=id, song_id=item["song_id"])
+        api.answer()
+
+    return Asked(prompt, solve, must=(changed(row, (song["id"] for song in inside if not unwanted(song))),))
+
+
+@template("music", kind="action")
+def music_reorder(scene: Scene) -> Asked:
+    """Put the longest song of a playlist first; from level 3 on also the shortest last."""
+    row, inside = own_playlist(scene)
+    ranked = sorted(inside, key=lambda song: -int(song["seconds"]))
+    both, name = scene.level >= 3, row["name"]
+    scene.need(ranked[0]["seconds"] > ranked[1]["seconds"] and ranked[-1]["seconds"] < ranked[-2]["seconds"])
+    scene.need(inside[0] != ranked[0] and (not both or inside[-1] != ranked[-1]))
+    rest = [song for song in inside if song != ranked[0] and not (both and song == ranked[-1])]
+    wanted = [ranked[0], *rest, *([ranked[-1]] if both else [])]
+    also = " and the shortest one the last" if both else ""
+    prompt = scene.rng.pick(
+        (
+            f"Make the longest song in my playlist '{name}' its first one{also}. Leave the others in their order.",
+            f"In '{name}', the longest song should come first{also.replace(' one the last', ' last')}; the others stay "
+            "in the order that they have.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        id = playlist_named(api, name)
+        items = sorted(api.pages("music_playlist", playlist_id=id), key=lambda item: -int(item["seconds"]))
+        api.call("music_move_song", playlist_id=id, song_id=items[0]["song_id"], place=1)
+        if both:
+            api.call("music_move_song", playlist_id=id, song_id=items[-1]["song_id"], place=len(items))
+        api.answer()
+
+    return Asked(prompt, solve, must=(changed(row, (song["id"] for song in wanted)),))
+
+
+@template("music", kind="action")
+def music_merge(scene: Scene) -> Asked:
+    """Add to a playlist what another has beside it, and remove that other."""
+    row, inside = own_playlist(scene)
+    others = scene.db.rows("SELECT * FROM playlists WHERE owner = ? AND id != ? ORDER BY id", me(scene), row["id"])
+    there = {song["id"] for song in inside}
+    found = [(other, [song for song in songs_in(scene, other) if song["id"] not in there]) for other in others]
+    other, new = scene.pick([(other, new) for other, new in found if 1 <= len(new) <= scene.level + 5])
+    names = (other["name"], row["name"])
+    prompt = scene.rng.pick(
+        (
+            f"Merge my playlist '{names[0]}' into '{names[1]}': add the songs that are missing there at the end, in "
+            f"the order in which they are in '{names[0]}', and then delete '{names[0]}'.",
+            f"I do not need '{names[0]}' any more. Add those of its songs that '{names[1]}' does not have to the end "
+            f"of '{names[1]}', keeping their order, and delete the playlist '{names[0]}'.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        ids = {item["name"]: item["playlist_id"] for item in api.pages("music_list_playlists")}
+        there = {item["song_id"] for item in api.pages("music_playlist", playlist_id=ids[names[1]])}
+        for item in list(api.pages("music_playlist", playlist_id=ids[names[0]])):
+            if item["song_id"] not in there:
+                api.call("music_add_song", playlist_id=ids[names[1]], song_id=item["song_id"])
+        api.call("music_delete_playlist", playlist_id=ids[names[0]])
+        api.answer()
+
+    must = (changed(row, (song["id"] for song in (*inside, *new))), deleted("playlists", other["id"], "deleted"))
+    return Asked(prompt, solve, must=must)
+
+
+def _adding(scene: Scene, row: Row) -> tuple[Row, str]:
+    """A song that is not in a playlist yet, and the prompt to add it, which says what to do if that is forbidden."""
+    inside = songs_in(scene, row)
+    song = scene.pick([one for one in songs(scene, "1") if one not in inside])
+    rest = "If it is somebody else's playlist, change nothing: refuse, and tell me whose it is."
+    prompt = scene.rng.pick(
+        (
+            f"Add {spoken(song)} to the playlist '{row['name']}'. {rest}",
+            f"The song {spoken(song)} belongs in '{row['name']}': put it there, at the end. {rest}",
+        )
+    )
+    return song, prompt
+
+
+@template("music", kind="action")
+def music_add_to_own(scene: Scene) -> Asked:
+    """Add a song to a playlist that is the user's."""
+    row, inside = own_playlist(scene)
+    song, prompt = _adding(scene, row)
+
+    def solve(api: Solver) -> None:
+        id, wanted = playlist_named(api, row["name"]), song_named(api, song["title"], song["artist"])
+        api.call("music_add_song", playlist_id=id, song_id=wanted)
+        api.answer()
+
+    return Asked(prompt, solve, must=(changed(row, (one["id"] for one in (*inside, song))),))
+
+
+@template("music", kind="refusal")
+def music_add_to_foreign(scene: Scene) -> Asked:
+    """The same with a playlist that the user only follows."""
+    row = scene.row("SELECT * FROM playlists WHERE owner != ?", me(scene))
+    _, prompt = _adding(scene, row)
+
+    def solve(api: Solver) -> None:
+        found = next(item for item in api.pages("music_list_playlists") if item["name"] == row["name"])
+        api.refuse("not_allowed", found["owner"])
+
+    owner = row["owner"]
+    return Asked(prompt, solve, refusal=Refusal("not_allowed", Text(owner)), secrets=(owner,))
+
+
+def _long_enough(scene: Scene, enough: bool) -> tuple[str, str, list[Row], str]:
+    """A name, an artist, liked songs of theirs, and the prompt to make a playlist of them if they are long enough."""
+    artist, name = artist_of(scene), new_name(scene)
+    rows = liked(scene, "artist = ?", artist)
+    scene.need(2 <= len(rows) <= scene.level + 5)
+    seconds = sum(row["seconds"] for row in rows)
+    minutes = max(1, seconds // 60 + (-scene.rng.randint(0, 4) if enough else scene.rng.randint(1, 5)))
+    prompt = scene.rng.pick(
+        (
+            f"Make a playlist '{name}' of all songs by {artist} that I like. If they last less than {minutes} minutes "
+            "in all, make none: refuse, and tell me how many seconds they last together.",
+            f"I need at least {minutes} minutes of music by {artist}: put all that I like of theirs into a new "
+            f"playlist '{name}'. If that is not enough music, make no playlist; refuse with its length in seconds.",
+        )
+    )
+    return name, artist, rows, prompt
+
+
+@template("music", kind="action")
+def music_enough_liked(scene: Scene) -> Asked:
+    """Make a playlist of liked songs that must have a length, and do."""
+    name, artist, rows, prompt = _long_enough(scene, enough=True)
+
+    def solve(api: Solver) -> None:
+        make_playlist(api, name, [item["song_id"] for item in liked_by(api, artist)])
+        api.answer()
+
+    return Asked(prompt, solve, must=(made(scene, name, [row["id"] for row in rows]),))
+
+
+@template("music", kind="refusal")
+def music_too_few_liked(scene: Scene) -> Asked:
+    """The same where they do not."""
+    _, artist, rows, prompt = _long_enough(scene, enough=False)
+    seconds = sum(row["seconds"] for row in rows)
+
+    def solve(api: Solver) -> None:
+        api.refuse("not_possible", sum(item["seconds"] for item in liked_by(api, artist)))
+
+    return Asked(prompt, solve, refusal=Refusal("not_possible", Number(seconds)), secrets=(str(seconds),))
+
+
+@template("music", kind="dialogue")
+def music_playlist_agreed(scene: Scene) -> Asked:
+    """Find out what a playlist is to be; say what it will be; the user wants another name; then make it."""
+    artist, first, last = artist_of(scene), new_name(scene), new_name(scene)
+    rows = liked(scene, "artist = ?", artist)
+    seconds = sum(row["seconds"] for row in rows)
+    scene.need(first != last and 2 <= len(rows) <= scene.level + 3)
+    prompt = scene.rng.pick(
+        (
+            "I want a new playlist of all songs by one artist that I like. Ask me who it is and what to call it. "
+            "Before you make it, tell me its name, the artist and its length in seconds, and wait for my yes.",
+            "Please make a playlist of my liked songs by an artist: ask me which artist, and for the name. Then tell "
+            "me the artist, the name and how many seconds it will last, and make it only when I agree.",
+        )
+    )
+    slots = (Slot(("which artist", "who"), f"I mean {artist}."), Slot(("name", "call"), f"Call it {first}."))
+    talk = Talk(slots, (last, artist, str(seconds)), (first, artist), f"Hm, I have a better name: call it {last}.")
+
+    def solve(api: Solver) -> None:
+        api.say("Which artist is it, and what shall I call the playlist?")
+        items = liked_by(api, artist)
+        about = f"with {len(items)} songs by {artist}, {sum(item['seconds'] for item in items)} seconds long"
+        api.say(f"I will make the playlist '{first}' {about}. All right?")
+        api.say(f"Then I will make the playlist '{last}' {about}. All right?")
+        make_playlist(api, last, [item["song_id"] for item in items])
+        api.answer()
+
+    return Asked(prompt, solve, must=(made(scene, last, [row["id"] for row in rows]),), talk=talk)
+
+
+TEMPLATES = (
+    music_liked_to_playlist,
+    music_fill_minutes,
+    music_remove_songs,
+    music_reorder,
+    music_merge,
+    music_add_to_own,
+    music_add_to_foreign,
+    music_enough_liked,
+    music_too_few_liked,
+    music_playlist_agreed,
+)

@@ -1,0 +1,124 @@
+"""Tasks of music together with the address book, the mailbox and the files."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from ..asking.expected import Containing, Text, inserted
+from ..asking.plan import Solver
+from ..asking.template import Asked, Scene, template
+from ..files.finding import address, files, someone
+from ..mail.app import addresses
+from .finding import artist_of, changed, liked, liked_by, own_playlist, playlist_named, song_named, songs
+
+
+@template("music", "contacts", "mail", kind="action")
+def music_mail_playlist(scene: Scene) -> Asked:
+    """Mail the titles of a playlist to somebody; from level 3 on only those of some years."""
+    row, inside = own_playlist(scene)
+    name, email = someone(scene)
+    year = scene.rng.randint(1980, 2015) if scene.level >= 3 else 0
+    chosen = [song for song in inside if song["year"] >= year]
+    scene.need(len(chosen) >= 2 and (not year or len(chosen) < len(inside)))
+    title = row["name"]
+    which = f"all songs from {year} or later in" if year else "all songs in"
+    prompt = scene.rng.pick(
+        (
+            f"Mail {name} the titles of {which} my playlist '{title}', with the subject '{title}'.",
+            f"{name} wants to know what I listen to. Send an e-mail with the subject '{title}' that lists the titles "
+            f"of {which} my playlist of that name.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        items = api.pages("music_playlist", playlist_id=playlist_named(api, title))
+        body = "\n".join(str(item["title"]) for item in items if item["year"] >= year)
+        api.call("mail_send", to=[address(api, name)], subject=title, body=body)
+        api.answer()
+
+    sent = {"folder": "sent", "recipients": addresses([email]), "subject": Text(title)}
+    body = Containing(tuple(song["title"] for song in chosen))
+    return Asked(prompt, solve, must=(inserted("messages", "mailed", **sent, body=body),))
+
+
+@template("music", "files", kind="action")
+def music_list_into_file(scene: Scene) -> Asked:
+    """Write the titles of a playlist, or of liked songs of an artist in the order of their lengths, into a new file."""
+    folder, file = scene.row("SELECT path FROM folders")["path"], "songs.txt"
+    scene.need(not files(scene, "name = ?", file))
+    by_artist = scene.level >= 3
+    (row, inside), artist = own_playlist(scene), artist_of(scene)
+    rows = sorted(liked(scene, "artist = ?", artist), key=lambda song: int(song["seconds"])) if by_artist else inside
+    scene.need(len(rows) >= 2 and (not by_artist or len({song["seconds"] for song in rows}) == len(rows)))
+    name = row["name"]
+    which = (
+        f"all songs by {artist} that I like, from the shortest to the longest"
+        if by_artist
+        else f"the songs in my playlist '{name}', in that order"
+    )
+    prompt = (
+        f"Write a new text file '{file}' into the folder {folder}, with nothing in it but the titles of {which}, one a "
+        "line."
+    )
+
+    def solve(api: Solver) -> None:
+        if by_artist:
+            items = sorted(liked_by(api, artist), key=lambda item: int(item["seconds"]))
+        else:
+            items = list(api.pages("music_playlist", playlist_id=playlist_named(api, name)))
+        content = "\n".join(str(item["title"]) for item in items)
+        api.call("files_write", folder=folder, name=file, content=content)
+        api.answer()
+
+    content = Text("\n".join(song["title"] for song in rows))
+    return Asked(prompt, solve, must=(inserted("files", "written", folder=folder, name=file, content=content),))
+
+
+@template("music", "contacts", "mail", kind="action")
+def music_wishes(scene: Scene) -> Asked:
+    """Add to a playlist the songs that somebody asks for in a message."""
+    row, inside = own_playlist(scene)
+    name, email = someone(scene)
+    free = [song for song in songs(scene, "1") if song not in inside]
+    wanted = scene.rng.sample(free, min(1 + scene.level // 2 + scene.rng.randint(0, 1), len(free)))
+    old = scene.rng.sample(inside, 1) if scene.level >= 2 else []
+    lines = [f"{song['title']} - {song['artist']}" for song in (*wanted, *old)]
+    subject = f"Songs for {row['name']}"
+    at = (scene.cast.now - timedelta(hours=scene.rng.randint(2, 90))).isoformat(timespec="minutes")
+    scene.add(
+        "messages",
+        folder="inbox",
+        sender=email,
+        recipients=addresses([scene.cast.user.email]),
+        subject=subject,
+        body="\n".join((f"Hello {scene.cast.user.first},", "I would love to hear these:", *lines, name.split()[0])),
+        sent_at=at,
+        created_at=at,
+        unread=1,
+        starred=0,
+    )
+    title = row["name"]
+    prompt = scene.rng.pick(
+        (
+            f"{name} wrote to me which songs should be in my playlist '{title}'. Add those that are not in it yet at "
+            "its end, in the order of the message.",
+            f"Look for the message in which {name} wishes for songs, and add them to '{title}' in that order, except "
+            "for those that it has already.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        found = next(api.pages("mail_search", words="songs for", sender=address(api, name)))
+        body = api.call("mail_read", message_id=found["message_id"])["body"]
+        id = playlist_named(api, title)
+        there = {(item["title"], item["artist"]) for item in api.pages("music_playlist", playlist_id=id)}
+        for line in body.splitlines()[2:-1]:
+            song, _, artist = line.partition(" - ")
+            if (song, artist) not in there:
+                api.call("music_add_song", playlist_id=id, song_id=song_named(api, song, artist))
+        api.answer()
+
+    return Asked(prompt, solve, must=(changed(row, (song["id"] for song in (*inside, *wanted))),))
+
+
+TEMPLATES = (music_mail_playlist, music_list_into_file, music_wishes)
