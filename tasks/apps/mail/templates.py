@@ -47,7 +47,7 @@ def mail_cost_of(scene: Scene) -> Asked:
     """What something will cost, according to a message."""
     topic = scene.pick(scene.cast.words["topic"])
     rows = scene.db.rows("SELECT * FROM messages WHERE body LIKE ? AND folder != 'trash'", f"%The {topic} will cost%")
-    scene.need(len(rows) == 1 and rows[0]["folder"] != "sent")
+    scene.need(len(rows) == 1 and rows[0]["folder"] in ("inbox", "archive"))
     cost = rows[0]["body"].split(" will cost ")[1].split(" ")[0]
     prompt = scene.rng.pick(
         (
