@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..rng import Rng
 from .account import history as account_history
 from .account.app import Account
+from .across import dialogues
 from .asking.template import Template
 from .contacts import history as contacts_history
 from .contacts import templates as contacts_templates
@@ -43,7 +44,7 @@ PARTS: tuple[Part, ...] = (
     Part(Mail, mail_history.fill, mail_templates.TEMPLATES),
 )
 """Every app, in the order in which worlds are filled: later ones may speak of earlier ones."""
-ACROSS: tuple[Template, ...] = ()
+ACROSS: tuple[Template, ...] = dialogues.TEMPLATES
 """Templates of several apps that begin with none of them."""
 
 APPS: tuple[type[App], ...] = tuple(part.app for part in PARTS)

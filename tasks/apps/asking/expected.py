@@ -162,7 +162,8 @@ def plain(text: str) -> str:
 
 def stands_in(part: str, text: str) -> bool:
     """Whether a text stands in another one as whole words, up to case and spaces: 5 does not stand in 15 or in 5.20."""
-    return bool(plain(part)) and whole_words(plain(part)).search(plain(text)) is not None
+    part, text = plain(part), plain(text)
+    return bool(part) and part in text and whole_words(part).search(text) is not None
 
 
 @lru_cache(maxsize=4096)

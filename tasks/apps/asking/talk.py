@@ -142,7 +142,7 @@ def _clear(talk: Talk, said: str, *, corrected: bool) -> bool:
     withdrawn = set(_texts(talk.proposal) if corrected else _texts(talk.confirm)) - set(wanted)
     rest = said
     for text in sorted(wanted, key=len, reverse=True):
-        rest = whole_words(plain(text)).sub(" … ", rest)
+        rest = whole_words(plain(text)).sub(" … ", rest) if plain(text) in rest else rest
     if DENYING.search(rest) or any(stands_in(text, rest) for text in (*withdrawn, *talk.rivals)):
         return False
     return not any(sort.search(rest) and any(sort.search(plain(text)) for text in wanted) for sort in SORTS)
