@@ -65,11 +65,11 @@ def mail_dialogue_archive(scene: Scene) -> Asked:
 @template("mail", "contacts", kind="dialogue")
 def mail_dialogue_forward(scene: Scene) -> Asked:
     """Forward a message; which and to whom must be asked, and the second changes from the second level on."""
-    giver = scene.row(f"SELECT * FROM contacts WHERE email IN (SELECT sender FROM messages WHERE {GOT})")
+    wanted = scene.row(f"SELECT * FROM messages WHERE {GOT}")
+    giver = scene.row("SELECT * FROM contacts WHERE email = ?", wanted["sender"])
     rows = scene.db.rows("SELECT * FROM messages WHERE sender = ? AND folder != 'trash'", giver["email"])
-    topic = scene.pick(scene.cast.words["topic"])
-    found = [row for row in rows if topic in row["subject"].lower()]
-    scene.need(len(found) == 1 and len(rows) > 1)
+    topic = scene.pick([word for word in scene.cast.words["topic"] if word in wanted["subject"].lower()])
+    scene.need(sum(topic in row["subject"].lower() for row in rows) == 1 and len(rows) > 1)
     first = scene.row("SELECT * FROM contacts WHERE id != ?", giver["id"])
     last = namesake(scene, first) if scene.level >= 2 else first
     scene.need(giver["id"] not in (first["id"], last["id"]))
@@ -102,7 +102,7 @@ def mail_dialogue_forward(scene: Scene) -> Asked:
         api.call("mail_forward", message_id=item["message_id"], to=[found_contact(api, name)["email"]])
         api.answer()
 
-    sent = {"forward_of": found[0]["id"], "recipients": addresses([last["email"]])}
+    sent = {"forward_of": wanted["id"], "recipients": addresses([last["email"]])}
     return Asked(prompt, solve, must=(inserted("messages", "forwarded", folder="sent", **sent),), talk=talk)
 
 
@@ -162,9 +162,9 @@ def mail_dialogue_taken_back(scene: Scene) -> Asked:
     n = scene.db.value("SELECT count(*) FROM messages WHERE folder = ? AND sender = ?", folder, person["email"])
     prompt = (
         f"Move everything that {name} sent me from my {folder} to the trash. But first tell me how many messages that"
-        f" is (such as '{scene.rng.randint(40, 60)} messages') and from whom, and wait for my answer. If I take it back,"
-        " leave everything as it is and refuse: it is not allowed then. As evidence name what I still need them for, in"
-        " one word."
+        f" is (such as '{scene.rng.randint(40, 60)} messages') and from whom, and wait for my answer. If I take it"
+        " back, leave everything as it is and refuse: it is not allowed then. As evidence name what I still need them"
+        " for, in one word."
     )
     talk = Talk(
         proposal=(reached(person), counted(n)),

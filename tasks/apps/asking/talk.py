@@ -72,7 +72,7 @@ class Talk:
             needs to ask if there is no ``proposal`` either.
         proposal: what stands in a message that proposes what the user first wanted; the user then takes it back.
         correction: the words with which that is done; empty: the user keeps to what was said.
-        rivals: what might be named in the place of a detail; a message with one of them in it proposes nothing.
+        rivals: words that might stand in the place of a detail; a message with one of them in it proposes nothing.
     """
 
     slots: tuple[Slot, ...] = ()
@@ -143,7 +143,8 @@ def _clear(talk: Talk, said: str, *, corrected: bool) -> bool:
     rest = said
     for text in sorted(wanted, key=len, reverse=True):
         rest = whole_words(plain(text)).sub(" … ", rest) if plain(text) in rest else rest
-    if DENYING.search(rest) or any(stands_in(text, rest) for text in (*withdrawn, *talk.rivals)):
+    named = (text for text in (*withdrawn, *talk.rivals) if text.casefold() in rest)
+    if DENYING.search(rest) or any(stands_in(text, rest) for text in named):
         return False
     return not any(sort.search(rest) and any(sort.search(plain(text)) for text in wanted) for sort in SORTS)
 

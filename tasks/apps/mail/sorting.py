@@ -51,13 +51,16 @@ def mail_archive_older(scene: Scene) -> Asked:
 def mail_wrote_most_in(scene: Scene) -> Asked:
     """The telephone number of whoever wrote most in a month."""
     months = sorted({scene.cast.day(-days)[:7] for days in range(115)} - {scene.cast.day(0)[:7]})
-    month = scene.pick(months[1:])
-    rows = scene.db.rows(
-        f"SELECT sender, count(*) AS n FROM messages WHERE {GOT} AND sent_at LIKE ? GROUP BY sender ORDER BY n DESC",
-        f"{month}-%",
-    )
-    scene.need(len(rows) > 1 and rows[0]["n"] > rows[1]["n"])
-    person = scene.row("SELECT * FROM contacts WHERE email = ?", rows[0]["sender"])
+    clear = []
+    for month in months[1:]:
+        rows = scene.db.rows(
+            f"SELECT sender, count(*) AS n FROM messages WHERE {GOT} AND sent_at LIKE ? GROUP BY 1 ORDER BY 2 DESC",
+            f"{month}-%",
+        )
+        if len(rows) > 1 and rows[0]["n"] > rows[1]["n"]:
+            clear.append((month, rows[0]["sender"]))
+    month, sender = scene.pick(clear)
+    person = scene.row("SELECT * FROM contacts WHERE email = ?", sender)
     prompt = scene.rng.pick(
         (
             f"Who wrote me the most e-mails in {month}, not counting those in the trash? Tell me that person's"
