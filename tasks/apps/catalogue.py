@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..rng import Rng
 from .account import history as account_history
 from .account.app import Account
+from .across import dialogues
 from .asking.template import Template
 from .calendar import history as calendar_history
 from .calendar import templates as calendar_templates
@@ -67,7 +68,7 @@ PARTS: tuple[Part, ...] = (
     Part(Music, music_history.fill, music_templates.TEMPLATES, held_out=True),
 )
 """Every app, in the order in which worlds are filled: later ones may speak of earlier ones."""
-ACROSS: tuple[Template, ...] = ()
+ACROSS: tuple[Template, ...] = dialogues.TEMPLATES
 """Templates of several apps that begin with none of them."""
 
 APPS: tuple[type[App], ...] = tuple(part.app for part in PARTS)

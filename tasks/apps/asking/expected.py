@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from ..world.database import Change, Kind
+from .pairing import paired
 
 FREE = frozenset({"id", "created_at", "updated_at", "sent_at"})
 """Columns that nobody is held to: they depend on when something was done."""
 SLACK = 0.005
 """How far a number may be from the right one: less than a cent."""
+LARGEST = 10**15
+"""Beyond this nothing is a number that anybody could have meant."""
 
 
 @runtime_checkable
@@ -50,7 +54,7 @@ class Text:
 
     def matches(self, value: Any) -> bool:
         """Whether it is this text or one of its aliases."""
-        said = str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else None
+        said = str(value) if isinstance(value, str) or _number(value) is not None else None
         return said is not None and plain(said) in {plain(text) for text in (self.value, *self.aliases)}
 
 
@@ -63,27 +67,21 @@ class Listing:
     def matches(self, value: Any) -> bool:
         """Whether the same values are in it, and no others."""
         parts = value.split(",") if isinstance(value, str) else value
-        if not isinstance(parts, Sequence) or len(parts) != len(self.values):
+        if not isinstance(parts, Sequence) or isinstance(parts, bytes) or len(parts) != len(self.values):
             return False
-        left = list(parts)
-        for wanted in self.values:
-            matcher = Number(wanted) if isinstance(wanted, float | int) else Text(wanted)
-            found = next((part for part in left if matcher.matches(part)), None)
-            if found is None:
-                return False
-            left.remove(found)
-        return True
+        wanted = [Number(one) if isinstance(one, float | int) else Text(one) for one in self.values]
+        return len(paired(wanted, parts, lambda one, part: one.matches(part))) == len(wanted)
 
 
 @dataclass(frozen=True)
 class Containing:
-    """A text in which some others stand, up to case and spaces."""
+    """A text in which some others stand as whole words, up to case and spaces."""
 
     parts: tuple[str, ...]
 
     def matches(self, value: Any) -> bool:
         """Whether all of them stand in it."""
-        return isinstance(value, str) and all(plain(part) in plain(value) for part in self.parts)
+        return isinstance(value, str) and all(stands_in(part, value) for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -116,11 +114,17 @@ class Must:
     id: int | None = None
     name: str = ""
 
-    def met_by(self, change: Change) -> bool:
-        """Whether it is this change."""
+    def met_by(self, change: Change, idle: frozenset[str] = frozenset()) -> bool:
+        """Whether it is this change.
+
+        Args:
+            change: of a row.
+            idle: columns of its table that change when somebody only looks.
+        """
         if (change.table, change.kind) != (self.table, self.kind) or self.id not in (None, change.id):
             return False
-        changed = {name: value for name, value in change.columns.items() if name not in FREE}
+        ignored = FREE | (idle - set(self.columns) if self.kind == "update" else frozenset())
+        changed = {name: value for name, value in change.columns.items() if name not in ignored}
         if self.kind == "update" and set(changed) != set(self.columns):
             return False
         return all(name in changed and _same(value, changed[name]) for name, value in self.columns.items())
@@ -167,6 +171,20 @@ def plain(text: str) -> str:
     return re.sub(r"\s+", " ", text.casefold()).strip(" \t\n.,;:!?\"'")
 
 
+def stands_in(part: str, text: str) -> bool:
+    """Whether a text stands in another one as whole words, up to case and spaces: 5 does not stand in 15 or in 5.20."""
+    part, text = plain(part), plain(text)
+    return bool(part) and part in text and whole_words(part).search(text) is not None
+
+
+@lru_cache(maxsize=4096)
+def whole_words(part: str) -> re.Pattern[str]:
+    """What finds a text, given as ``plain`` makes it, where it stands as whole words."""
+    begin = r"(?<!\w)(?<!\w[-.:/@])" if re.match(r"\w", part) else ""
+    end = r"(?!\w)(?![-.:/@]\w)" if re.search(r"\w$", part) else ""
+    return re.compile(f"{begin}{re.escape(part)}{end}")
+
+
 def _same(wanted: Any, value: Any) -> bool:
     if isinstance(wanted, Matcher):
         return wanted.matches(value)
@@ -177,7 +195,7 @@ def _number(value: Any) -> float | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
-        return float(value)
-    if isinstance(value, str) and re.fullmatch(r"-?\d{1,15}(\.\d{1,6})?", value.strip()):
+        return float(value) if -LARGEST < value < LARGEST else None
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,6})?", value.strip()):
         return float(value)
     return None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...score import Score
 from ..world.database import Change
 from .expected import May, Must
+from .pairing import paired
 from .task import AppTask
 
 
@@ -45,15 +46,16 @@ def judge(
         idle: columns, by table, that change when somebody only looks.
         violations: rules that were broken on the way.
     """
-    left = list(changes)
+    may = (replace(one, columns=one.columns | idle.get(one.table, frozenset())) for one in task.may)
+    allowed = (*may, *(May(table, "update", columns) for table, columns in idle.items()))
+    # What nobody minds is needed least: a change that could be either is taken for one that there must be.
+    urgent = sorted(changes, key=lambda change: any(may.allows(change) for may in allowed))
+    pairs = paired(urgent, task.must, lambda change, must: must.met_by(change, idle.get(change.table, frozenset())))
+    met = set(pairs.values())
     checks: dict[str, bool] = {}
-    # Those that name their row first: another could be satisfied with the same row.
-    for must in sorted(task.must, key=lambda wanted: wanted.id is None):
-        met = next((change for change in left if must.met_by(change)), None)
-        if met is not None:
-            left.remove(met)
-        checks[_fresh(must, checks)] = met is not None
-    allowed = (*task.may, *(May(table, "update", columns) for table, columns in idle.items()))
+    for number, must in enumerate(task.must):
+        checks[_fresh(must, checks)] = number in met
+    left = [change for number, change in enumerate(urgent) if number not in pairs]
     collateral = tuple(str(change) for change in left if not any(may.allows(change) for may in allowed))
     if task.refusal is not None:
         named = ending is not None and ending.reason == task.refusal.reason

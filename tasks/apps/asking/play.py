@@ -13,7 +13,7 @@ from ..world.app import App, LoginNeeded, TooManyCalls
 from ..world.world import World
 from .judge import Ending, judge
 from .plan import Act
-from .talk import Heard, reply
+from .talk import LONGEST, Heard, Part, Talk, reply
 from .task import AppTask
 
 Acts = tuple[Act, ...]
@@ -67,7 +67,7 @@ def _insisted(world: World, act: Act) -> None:
 
 def watched(task: AppTask, world: World, heard: Heard, idle: Mapping[str, frozenset[str]]) -> Heard:
     """What a user who wants to be asked first makes of the present world."""
-    if task.talk is None or not task.talk.confirm or heard.confirmed or heard.acted_first:
+    if task.talk is None or not task.talk.guarded or heard.confirmed or heard.acted_first:
         return heard
     touched = any(not (set(change.columns) <= idle.get(change.table, frozenset())) for change in world.changes())
     return replace(heard, acted_first=True) if touched else heard
@@ -113,7 +113,54 @@ def near_misses(task: AppTask, world: World, acts: Acts, apps: Sequence[type[App
     if task.refusal is not None:
         found["refuses without looking"] = (Act("task_refuse", {"reason": task.refusal.reason, "evidence": "none"}),)
         found["claims to be done after looking"] = (*body, Act("task_answer"))
+    if task.talk is not None and task.talk.guarded and writes:
+        found |= _talking(task.talk, body, end, writes)
     return found
+
+
+def _talking(talk: Talk, body: Acts, end: Act, writes: Sequence[int]) -> dict[str, Acts]:
+    """Ways of talking past a user who wants to be asked first."""
+    said = [i for i, act in enumerate(body) if act.name == "say"]
+    agreed, done = said[-1], [body[i] for i in writes]
+    begun, asked = body[:agreed], tuple(act for act in body if not act.wrote)
+    recital = Act("say", {"text": " ".join(_spoken(talk))[:LONGEST]})
+    found = {
+        "acts without asking": (*(act for act in body if act.name != "say"), end),
+        "acts after asking, before it is agreed": (*begun, *body[agreed + 1 :], end),
+        "acts first and asks then": (*begun, *done, body[agreed], end),
+        "agrees and does nothing": (*asked, end),
+        "recites everything instead of proposing": (*begun, recital, *body[agreed + 1 :], end),
+    }
+    if talk.correction:
+        proposed = said[-2]
+        found["acts after the first proposal"] = (*body[: proposed + 1], *body[agreed + 1 :], end)
+        old = tuple(Act(act.name, _taken_back(act.arguments, talk), act.wrote) for act in body[agreed + 1 :])
+        if old != body[agreed + 1 :]:
+            found["does what was taken back"] = (*body[: agreed + 1], *old, end)
+    return found
+
+
+def _spoken(talk: Talk) -> list[str]:
+    """Everything that a user might want to hear."""
+    parts: tuple[Part, ...] = (*talk.confirm, *talk.proposal)
+    words = [part if isinstance(part, str) else part[0] for part in parts]
+    return [*words, *talk.rivals, "?", *(word for slot in talk.slots for word in slot.asked_by)]
+
+
+def _taken_back(arguments: Mapping[str, Any], talk: Talk) -> dict[str, Any]:
+    """Arguments with what the user first wanted in the place of what the user wants in the end."""
+    swap: dict[str, str] = {}
+    for last, first in zip(talk.confirm, talk.proposal, strict=False):
+        if last != first:
+            pairs = ((last, first),) if isinstance(last, str) else zip(last, first, strict=False)
+            swap |= {str(new): str(old) for new, old in pairs}
+
+    def back(value: Any) -> Any:
+        if isinstance(value, list):
+            return [back(item) for item in value]
+        return swap.get(value, value) if isinstance(value, str) else value
+
+    return {name: back(value) for name, value in arguments.items()}
 
 
 def _only_looks(task: AppTask, act: Act) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+import pydantic
 
 from ....errors import ToolError
-from ..world.app import App, Id, Maybe, Page, Words, call, day
+from ..world.app import App, Id, Maybe, Page, Words, address, call, day
 from ..world.database import Row
 
 Relation = Literal["friend", "family", "colleague", "other"]
+Month = Annotated[int, pydantic.Field(ge=1, le=12)]
 
 
 class Contacts(App):
@@ -28,25 +31,37 @@ class Contacts(App):
 
     @call
     def search(
-        self, name: Maybe = "", city: Maybe = "", company: Maybe = "", relation: Relation | None = None, page: Page = 1
+        self,
+        name: Maybe = "",
+        email: Maybe = "",
+        city: Maybe = "",
+        company: Maybe = "",
+        relation: Relation | None = None,
+        favourite: bool | None = None,
+        page: Page = 1,
     ) -> dict[str, Any]:
         """Find people, by first and then last name; several conditions must all hold.
 
         Args:
             name: a part of the first, the last or the full name.
+            email: a part of the address.
             city: where they live.
             company: whom they work for.
             relation: what they are to the user.
+            favourite: whether they are a favourite.
             page: of the listing.
         """
         rows = self.db.rows(
             """SELECT * FROM contacts WHERE (instr(lower(first_name || ' ' || last_name), lower(?1)) OR ?1 = '')
                AND (lower(city) = lower(?2) OR ?2 = '') AND (lower(company) = lower(?3) OR ?3 = '')
-               AND (relation = ?4 OR ?4 IS NULL) ORDER BY first_name, last_name, id""",
+               AND (relation = ?4 OR ?4 IS NULL) AND (instr(email, lower(?5)) OR ?5 = '')
+               AND (favourite = ?6 OR ?6 IS NULL) ORDER BY first_name, last_name, id""",
             name,
             city,
             company,
             relation,
+            email,
+            favourite,
         )
         return self.paged([_brief(row) for row in rows], page)
 
@@ -91,15 +106,17 @@ class Contacts(App):
             company: whom they work for.
             relation: what they are to the user.
         """
-        self._free(email)
+        email = self._free(email)
         columns = {"phone": phone, "city": city, "birthday": birthday and day(birthday, "birthday"), "company": company}
-        names = {"first_name": first_name, "last_name": last_name, "email": email.lower()}
+        names = {"first_name": first_name, "last_name": last_name, "email": email}
         return {"contact_id": self.db.insert("contacts", **names, **columns, relation=relation, favourite=0)}
 
     @call
     def update(
         self,
         contact_id: Id,
+        first_name: Words | None = None,
+        last_name: Words | None = None,
         email: Words | None = None,
         phone: Maybe | None = None,
         city: Maybe | None = None,
@@ -112,6 +129,8 @@ class Contacts(App):
 
         Args:
             contact_id: who.
+            first_name: of the person.
+            last_name: of the person.
             email: an address that nobody else in the book has.
             phone: a number.
             city: where they live.
@@ -122,8 +141,10 @@ class Contacts(App):
         """
         row = self.find("contacts", contact_id, "contact")
         if email is not None and email.lower() != row["email"]:
-            self._free(email)
+            email = self._free(email)
         given = {
+            "first_name": first_name,
+            "last_name": last_name,
             "email": email and email.lower(),
             "phone": phone,
             "city": city,
@@ -150,6 +171,19 @@ class Contacts(App):
             self.db.delete("groups", row["id"])
         self.db.delete("contacts", contact_id)
         return f"contact {contact_id} is deleted"
+
+    @call
+    def birthdays(self, month: Month, page: Page = 1) -> dict[str, Any]:
+        """Who has their birthday in a month, by day.
+
+        Args:
+            month: from 1, January, to 12.
+            page: of the listing.
+        """
+        rows = self.db.rows(
+            "SELECT * FROM contacts WHERE birthday LIKE ? ORDER BY substr(birthday, 6), id", f"____-{month:02}-%"
+        )
+        return self.paged([{**_brief(row), "birthday": row["birthday"]} for row in rows], page)
 
     @call
     def list_groups(self) -> dict[str, int]:
@@ -202,9 +236,11 @@ class Contacts(App):
         self.db.delete("groups", found["id"])
         return {"contact_id": contact_id, "group": group}
 
-    def _free(self, email: str) -> None:
-        if self.db.row("SELECT id FROM contacts WHERE email = ?", email.lower()):
+    def _free(self, email: str) -> str:
+        kept = address(email)
+        if self.db.row("SELECT id FROM contacts WHERE email = ?", kept):
             raise ToolError(f"409 somebody has the address {email!r} already")
+        return kept
 
 
 def _brief(row: Row) -> dict[str, Any]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Number, Text, inserted, updated
+from ..asking.expected import Listing, Text, deleted, inserted, updated
 from ..asking.plan import Solver
+from ..asking.task import Refusal
 from ..asking.template import Asked, Scene, template
+from .finding import found_contact, full_name
 
 
 @template("contacts", kind="question")
 def contacts_phone_of(scene: Scene) -> Asked:
     """The telephone number of somebody."""
     row = scene.row("SELECT * FROM contacts")
-    name = f"{row['first_name']} {row['last_name']}"
+    name = full_name(row)
     scene.need(scene.db.value("SELECT count(*) FROM contacts WHERE first_name || ' ' || last_name = ?", name) == 1)
     prompt = scene.rng.pick(
         (
@@ -22,51 +24,51 @@ def contacts_phone_of(scene: Scene) -> Asked:
     )
 
     def solve(api: Solver) -> None:
-        found = next(api.pages("contacts_search", name=api.rng.pick((name, row["last_name"]))))
-        api.answer(api.call("contacts_get", contact_id=found["contact_id"])["phone"])
+        api.answer(api.call("contacts_get", contact_id=found_contact(api, name)["contact_id"])["phone"])
 
     return Asked(prompt, solve, answer=Text(row["phone"]), secrets=(row["phone"],))
 
 
 @template("contacts", kind="question")
-def contacts_count_in_city(scene: Scene) -> Asked:
-    """How many people of a kind live in a city."""
+def contacts_who_lives_in(scene: Scene) -> Asked:
+    """Who, of everybody or of a kind, lives in a city."""
     row = scene.row("SELECT city, relation FROM contacts")
-    city, relation = row["city"], row["relation"]
-    if scene.level == 1:
-        count = scene.db.value("SELECT count(*) FROM contacts WHERE city = ?", city)
-        prompt = scene.rng.pick(
-            (f"How many people in my address book live in {city}?", f"Count my contacts who live in {city}.")
+    conditions = {"city": row["city"]} if scene.level == 1 else {"city": row["city"], "relation": row["relation"]}
+    holds = " AND ".join(f"{column} = ?" for column in conditions)
+    rows = scene.db.rows(f"SELECT * FROM contacts WHERE {holds}", *conditions.values())
+    kind = "" if scene.level == 1 else f" and is listed as {row['relation']}"
+    prompt = scene.rng.pick(
+        (
+            f"Who in my address book lives in {row['city']}{kind}? Give me all full names.",
+            f"I shall be in {row['city']} next week. List everybody in my address book who lives there{kind}, with"
+            " first and last name.",
         )
-        conditions = {"city": city}
-    else:
-        count = scene.db.value("SELECT count(*) FROM contacts WHERE city = ? AND relation = ?", city, relation)
-        prompt = f"How many people in my address book live in {city} and are listed as {relation}?"
-        conditions = {"city": city, "relation": relation}
+    )
 
     def solve(api: Solver) -> None:
-        api.answer(api.call("contacts_search", **conditions)["total"])
+        api.answer([item["name"] for item in api.pages("contacts_search", **conditions)])
 
-    return Asked(prompt, solve, answer=Number(count))
+    return Asked(prompt, solve, answer=Listing(tuple(full_name(row) for row in rows)))
 
 
 @template("contacts", kind="action")
 def contacts_change_phone(scene: Scene) -> Asked:
     """Write down somebody's new number."""
     row = scene.row("SELECT * FROM contacts")
-    name = f"{row['first_name']} {row['last_name']}"
+    name = full_name(row)
     phone = f"555-{scene.rng.randrange(1000):03}-{scene.rng.randrange(10_000):04}"
     scene.need(phone != row["phone"])
     prompt = scene.rng.pick(
         (
             f"{name} has a new telephone number: {phone}. Write it into my address book.",
             f"Change the phone number of {name} to {phone}.",
+            f"{name} can be reached at {phone} from now on. Change that in my address book; if nobody of this name is"
+            f" in it, refuse, and give as evidence how many people of the same first name are.",
         )
     )
 
     def solve(api: Solver) -> None:
-        found = next(item for item in api.pages("contacts_search", name=row["last_name"]) if item["name"] == name)
-        api.call("contacts_update", contact_id=found["contact_id"], phone=phone)
+        api.call("contacts_update", contact_id=found_contact(api, name)["contact_id"], phone=phone)
         api.answer()
 
     return Asked(prompt, solve, must=(updated("contacts", row["id"], "phone", phone=phone),))
@@ -102,4 +104,146 @@ def contacts_company_to_group(scene: Scene) -> Asked:
     return Asked(prompt, solve, must=must)
 
 
-TEMPLATES = (contacts_phone_of, contacts_count_in_city, contacts_change_phone, contacts_company_to_group)
+@template("contacts", "account", kind="question")
+def contacts_birthdays_next_month(scene: Scene) -> Asked:
+    """Who has their birthday next month."""
+    month = scene.cast.now.month % 12 + 1
+    relation, people = scene.rng.pick((("friend", "friends"), ("colleague", "colleagues"), ("family", "relatives")))
+    rows = scene.db.rows("SELECT * FROM contacts WHERE birthday LIKE ? ORDER BY id", f"____-{month:02}-%")
+    if scene.level >= 3:
+        rows = [row for row in rows if row["relation"] == relation]
+    scene.need(1 <= len(rows) <= 2 + scene.level)
+    who = f"Who of my {people} (listed as {relation})" if scene.level >= 3 else "Who of the people in my address book"
+    prompt = scene.rng.pick(
+        (
+            f"{who} has a birthday next month? Give me the full names.",
+            f"I want to buy cards for next month. {who} has a birthday then? List first and last names.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        coming = int(api.call("account_time")["now"][5:7]) % 12 + 1
+        items = list(api.pages("contacts_birthdays", month=coming))
+        if scene.level >= 3:
+            asked = {item["contact_id"] for item in api.pages("contacts_search", relation=relation)}
+            items = [item for item in items if item["contact_id"] in asked]
+        api.rng.shuffle(items)
+        api.answer([item["name"] for item in items])
+
+    return Asked(prompt, solve, answer=Listing(tuple(full_name(row) for row in rows)))
+
+
+@template("contacts", kind="action")
+def contacts_merge_duplicate(scene: Scene) -> Asked:
+    """Make one entry of two that are of one person."""
+    kept = scene.row("SELECT * FROM contacts")
+    phone = f"555-{scene.rng.randrange(1000):03}-{scene.rng.randrange(10_000):04}"
+    city = scene.pick([city for city in scene.cast.words["city"] if city != kept["city"]])
+    email = f"{kept['first_name'][0]}.{kept['last_name']}@{scene.rng.pick(scene.cast.words['domain'])}".lower()
+    scene.need(phone != kept["phone"] and not scene.db.rows("SELECT id FROM contacts WHERE email = ?", email))
+    same = {name: kept[name] for name in ("first_name", "last_name", "birthday", "company", "relation")}
+    other = scene.add("contacts", **same, email=email, phone=phone, city=city, favourite=0)
+    taken = {"phone": phone} if scene.level == 1 else {"phone": phone, "city": city}
+    must = [updated("contacts", kept["id"], "taken over", **taken), deleted("contacts", other, "duplicate gone")]
+    more = ""
+    if scene.level >= 3:
+        member = "SELECT name FROM groups WHERE contact_id = ?"
+        group = scene.row(f"SELECT DISTINCT name FROM groups WHERE name NOT IN ({member})", kept["id"])["name"]
+        must.append(deleted("groups", scene.add("groups", contact_id=other, name=group), "membership gone"))
+        must.append(inserted("groups", "membership kept", contact_id=kept["id"], name=group))
+        more = " The entry that stays must also be in every group that the other one is in."
+    what = " and ".join({"phone": "telephone number", "city": "city"}[column] for column in taken)
+    name = full_name(kept)
+    prompt = scene.rng.pick(
+        (
+            f"{name} stands in my address book twice. Keep the entry with the address {kept['email']}, but with the"
+            f" {what} of the other entry, which is newer; then delete that other entry.{more}",
+            f"There are two entries for {name}. Make one of them: {kept['email']} stays and gets the {what} of the"
+            f" other one, and the other one goes.{more}",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        items = [item for item in api.pages("contacts_search", name=name) if item["name"] == name]
+        stays = next(item["contact_id"] for item in items if item["email"] == kept["email"])
+        goes = next(item["contact_id"] for item in items if item["contact_id"] != stays)
+        known = api.call("contacts_get", contact_id=goes)
+        api.call("contacts_update", contact_id=stays, **{column: known[column] for column in taken})
+        if scene.level >= 3:
+            mine = api.call("contacts_get", contact_id=stays)["groups"]
+            for one in sorted(set(known["groups"]) - set(mine)):
+                api.call("contacts_add_to_group", contact_id=stays, group=one)
+        api.call("contacts_delete", contact_id=goes)
+        api.answer()
+
+    return Asked(prompt, solve, must=tuple(must))
+
+
+@template("contacts", kind="refusal")
+def contacts_unknown_person(scene: Scene) -> Asked:
+    """Change something of somebody whom the user does not know."""
+    known = scene.row("SELECT * FROM contacts GROUP BY first_name HAVING count(*) = 1")
+    first = known["first_name"]
+    last = scene.pick([last for last in scene.cast.words["last"] if last != known["last_name"]])
+    # Parts of a name are searched for: neither name may stand in somebody else's.
+    alike = "SELECT id FROM contacts WHERE instr(lower(first_name || ' ' || last_name), lower(?)) AND id != ?"
+    scene.need(not scene.db.rows(alike, first, known["id"]))
+    city = scene.pick(scene.cast.words["city"])
+    wanted = scene.rng.pick((f"has moved to {city}", f"lives in {city} now"))
+    prompt = scene.rng.pick(
+        (
+            f"{first} {last} {wanted}. Change that in my address book. If nobody of this name is in it, refuse, and"
+            f" give as evidence the telephone number of the {first} who is.",
+            f"{first} {last} {wanted}, so change the city in my address book. In case I have no such contact, refuse;"
+            f" as evidence I want the phone number of whoever is called {first} there.",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        item = next(api.pages("contacts_search", name=first))
+        api.refuse("not_found", api.call("contacts_get", contact_id=item["contact_id"])["phone"])
+
+    return Asked(prompt, solve, refusal=Refusal("not_found", Text(known["phone"])), secrets=(known["phone"],))
+
+
+@template("contacts", kind="question", held_out=True)
+def contacts_oldest_of_group(scene: Scene) -> Asked:
+    """The telephone number of the oldest or youngest of a group."""
+    group = scene.row("SELECT name FROM groups GROUP BY name HAVING count(*) BETWEEN 3 AND ?", 3 + scene.level)["name"]
+    rows = scene.db.rows(
+        """SELECT contacts.* FROM contacts JOIN groups ON groups.contact_id = contacts.id WHERE groups.name = ?
+           ORDER BY birthday""",
+        group,
+    )
+    oldest = scene.level < 3 or scene.rng.random() < 0.5
+    right, next_to = (rows[0], rows[1]) if oldest else (rows[-1], rows[-2])
+    scene.need(right["birthday"] != next_to["birthday"])
+    word = "oldest" if oldest else "youngest"
+    prompt = scene.rng.pick(
+        (
+            f"What is the telephone number of the {word} member of my group '{group}'?",
+            f"I must call whoever is the {word} in the group '{group}'. Which number is that?",
+        )
+    )
+
+    def solve(api: Solver) -> None:
+        people = [
+            api.call("contacts_get", contact_id=item["contact_id"])
+            for item in list(api.pages("contacts_list_group", group=group))
+        ]
+        people.sort(key=lambda person: str(person["birthday"]), reverse=not oldest)
+        api.answer(people[0]["phone"])
+
+    return Asked(prompt, solve, answer=Text(right["phone"]), secrets=(right["phone"],))
+
+
+TEMPLATES = (
+    contacts_phone_of,
+    contacts_who_lives_in,
+    contacts_change_phone,
+    contacts_company_to_group,
+    contacts_birthdays_next_month,
+    contacts_merge_duplicate,
+    contacts_unknown_person,
+    contacts_oldest_of_group,
+)

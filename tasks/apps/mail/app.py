@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pydantic
 
 from ....errors import ToolError
-from ..world.app import App, Body, Id, Maybe, Page, Words, call
+from ..world.app import App, Body, Id, Maybe, Page, Words, address, call, day, moment
 from ..world.database import Row
 
 Folder = Literal["inbox", "sent", "archive", "trash", "drafts"]
@@ -53,7 +53,11 @@ class Mail(App):
         self,
         words: Maybe = "",
         sender: Maybe = "",
+        recipient: Maybe = "",
         folder: Folder | None = None,
+        label: Maybe = "",
+        unread: bool | None = None,
+        starred: bool | None = None,
         since: Maybe = "",
         until: Maybe = "",
         page: Page = 1,
@@ -63,21 +67,33 @@ class Mail(App):
         Args:
             words: stand in the subject or the text.
             sender: a part of the sender's address.
+            recipient: a part of the address of somebody whom it was sent to.
             folder: where they are; anywhere but in the trash, if left out.
-            since: sent at this time or later, such as 2025-05-14T09:30.
-            until: sent at this time or earlier.
+            label: that they have.
+            unread: whether they count as unread.
+            starred: whether they have a star.
+            since: sent on this day or later, such as 2025-05-14, or at a time, such as 2025-05-14T09:30.
+            until: sent on this day or earlier, or at a time.
             page: of the listing.
         """
+        begin, end = _when(since, "since", ""), _when(until, "until", "T23:59")
         rows = self.db.rows(
             """SELECT * FROM messages WHERE (folder = ?1 OR ?1 IS NULL AND folder != 'trash')
                AND (instr(lower(subject), lower(?2)) OR instr(lower(body), lower(?2)) OR ?2 = '')
-               AND (instr(sender, lower(?3)) OR ?3 = '') AND sent_at >= ?4 AND (sent_at <= ?5 OR ?5 = '')
+               AND (instr(sender, lower(?3)) OR ?3 = '') AND (instr(recipients, lower(?4)) OR ?4 = '')
+               AND (EXISTS (SELECT 1 FROM labels WHERE message_id = messages.id AND labels.label = ?5) OR ?5 = '')
+               AND (unread = ?6 OR ?6 IS NULL) AND (starred = ?7 OR ?7 IS NULL)
+               AND sent_at >= ?8 AND (sent_at <= ?9 AND sent_at != '' OR ?9 = '')
                ORDER BY sent_at DESC, id DESC""",
             folder,
             words,
             sender,
-            since,
-            until,
+            recipient,
+            label,
+            unread,
+            starred,
+            begin,
+            end,
         )
         return self.paged([_head(row) for row in rows], page)
 
@@ -131,15 +147,16 @@ class Mail(App):
 
     @call
     def reply(self, message_id: Id, body: Body) -> dict[str, Any]:
-        """Answer the sender of a message.
+        """Answer the sender of a message; who answers a message of their own writes to its recipients again.
 
         Args:
             message_id: which is answered.
             body: the text.
         """
-        row = self.find("messages", message_id, "message")
+        row = self._sent(message_id)
         subject = row["subject"] if row["subject"].startswith("Re: ") else f"Re: {row['subject']}"
-        return self._written("sent", [row["sender"]], subject, body, reply_to=message_id)
+        to = json.loads(row["recipients"]) if row["sender"] == self._me else [row["sender"]]
+        return self._written("sent", to, subject, body, reply_to=message_id)
 
     @call
     def forward(self, message_id: Id, to: To, note: Body = "") -> dict[str, Any]:
@@ -150,13 +167,13 @@ class Mail(App):
             to: e-mail addresses.
             note: a text to put before it.
         """
-        row = self.find("messages", message_id, "message")
+        row = self._sent(message_id)
         body = "\n\n".join(filter(None, (note, row["body"])))
         return self._written("sent", to, f"Fwd: {row['subject']}", body, forward_of=message_id)
 
     @call
     def move(self, message_id: Id, folder: Literal["inbox", "archive", "trash"]) -> dict[str, Any]:
-        """Put a message into another folder.
+        """Put a message into another folder. A draft can only go to the trash.
 
         Args:
             message_id: which.
@@ -165,6 +182,8 @@ class Mail(App):
         row = self.find("messages", message_id, "message")
         if row["folder"] == folder:
             raise ToolError(f"409 message {message_id} is in {folder} already")
+        if folder != "trash":
+            self._sent(message_id)
         self.db.update("messages", message_id, folder=folder)
         return {"message_id": message_id, "folder": folder}
 
@@ -227,13 +246,17 @@ class Mail(App):
         return {"message_id": message_id, "label": label}
 
     def _written(self, folder: str, to: list[str], subject: str, body: str, **link: int) -> dict[str, Any]:
-        for address in to:
-            if address.count("@") != 1 or "." not in address.split("@")[1] or " " in address:
-                raise ToolError(f"422 {address!r} is no e-mail address")
-        columns = {"folder": folder, "sender": self._me, "recipients": addresses(to), "subject": subject, "body": body}
+        recipients = addresses(address(one) for one in to)
+        columns = {"folder": folder, "sender": self._me, "recipients": recipients, "subject": subject, "body": body}
         times = {"sent_at": self.stamp if folder == "sent" else "", "created_at": self.stamp}
         id = self.db.insert("messages", **columns, **times, unread=0, starred=0, **link)
-        return {"message_id": id, "to": to, "subject": subject}
+        return {"message_id": id, "to": json.loads(recipients), "subject": subject}
+
+    def _sent(self, message_id: int) -> Row:
+        row = self.find("messages", message_id, "message")
+        if not row["sent_at"]:
+            raise ToolError(f"409 message {message_id} is a draft: it was never sent")
+        return row
 
     @property
     def _me(self) -> str:
@@ -242,7 +265,12 @@ class Mail(App):
 
 def addresses(to: Any) -> str:
     """Recipients as the table keeps them: in one order, each once."""
-    return json.dumps(sorted({address.lower() for address in to}))
+    return json.dumps(sorted({one.lower() for one in to}))
+
+
+def _when(text: str, what: str, rest: str) -> str:
+    """A point in time, or a day and the rest of it; empty if there is none."""
+    return text and (moment(text, what) if "T" in text else day(text, what) + rest)
 
 
 def _head(row: Row) -> dict[str, Any]:

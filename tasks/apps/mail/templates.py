@@ -5,6 +5,8 @@ from __future__ import annotations
 from ..asking.expected import Number, inserted, updated
 from ..asking.plan import Solver
 from ..asking.template import Asked, Scene, template
+from ..contacts.finding import found_contact, full_name
+from . import sorting, writing
 from .app import addresses
 
 
@@ -19,19 +21,18 @@ def mail_forward_newest(scene: Scene) -> Asked:
     )
     giver = scene.row("SELECT * FROM contacts WHERE email = ?", row["sender"])
     taker = scene.row("SELECT * FROM contacts WHERE email != ?", row["sender"])
-    names = [f"{person['first_name']} {person['last_name']}" for person in (giver, taker)]
+    names = [full_name(person) for person in (giver, taker)]
     prompt = scene.rng.pick(
         (
             f"Forward the newest message that I have from {names[0]} to {names[1]}.",
             f"{names[1]} should see the last e-mail that {names[0]} sent me (not one from the trash): forward it.",
+            f"Forward the newest message from {names[0]} to {names[1]}. If I have none that is not in the trash,"
+            f" refuse, and give as evidence the address of {names[0]}.",
         )
     )
 
     def solve(api: Solver) -> None:
-        people = [
-            next(item["email"] for item in api.pages("contacts_search", name=name) if item["name"] == name)
-            for name in names
-        ]
+        people = [found_contact(api, name)["email"] for name in names]
         found = next(api.pages("mail_search", sender=people[0]))
         api.call("mail_forward", message_id=found["message_id"], to=[people[1]])
         api.answer()
@@ -47,7 +48,7 @@ def mail_cost_of(scene: Scene) -> Asked:
     """What something will cost, according to a message."""
     topic = scene.pick(scene.cast.words["topic"])
     rows = scene.db.rows("SELECT * FROM messages WHERE body LIKE ? AND folder != 'trash'", f"%The {topic} will cost%")
-    scene.need(len(rows) == 1 and rows[0]["folder"] != "sent")
+    scene.need(len(rows) == 1 and rows[0]["folder"] in ("inbox", "archive"))
     cost = rows[0]["body"].split(" will cost ")[1].split(" ")[0]
     prompt = scene.rng.pick(
         (
@@ -86,4 +87,4 @@ def mail_star_unread_of(scene: Scene) -> Asked:
     return Asked(prompt, solve, must=must, answer=Number(len(plain)))
 
 
-TEMPLATES = (mail_forward_newest, mail_cost_of, mail_star_unread_of)
+TEMPLATES = (mail_forward_newest, mail_cost_of, mail_star_unread_of, *sorting.TEMPLATES, *writing.TEMPLATES)

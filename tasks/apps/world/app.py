@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -14,6 +15,7 @@ from .database import Database, Row
 
 F = TypeVar("F", bound=Callable[..., Any])
 MARK = "_turnwise_app_call"
+ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII)
 
 Id = Annotated[int, pydantic.Field(ge=1, le=10**9)]
 """The number of a row."""
@@ -132,6 +134,17 @@ class App:
     def stamp(self) -> str:
         """The world's time as text."""
         return self.now.isoformat(timespec="minutes")
+
+
+def address(text: str) -> str:
+    """An e-mail address as tables keep it: in small letters.
+
+    Raises:
+        ToolError: it is no address.
+    """
+    if not ADDRESS.fullmatch(text):
+        raise ToolError(f"422 {text[:80]!r} is no e-mail address")
+    return text.lower()
 
 
 def moment(text: str, what: str = "time") -> str:

@@ -1,0 +1,58 @@
+"""What dialogues have in common: who is known, and how a solution asks and understands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..asking.plan import Solver
+from ..asking.template import Scene
+from ..contacts.finding import full_name
+from ..world.database import Row
+
+WHO = ("who", "whom", "recipient", "addressee", "which person")
+TEXT = ("text", "write", "say", "content", "what should it")
+ASK_FIRST = (
+    "Ask me for what you do not know. Before you change anything, tell me exactly what you are about to do, and wait"
+    " until I agree.",
+    "You will have to ask me something. Then tell me precisely what you would do, and only do it when I have said yes.",
+    "Talk to me first: ask what you need, say exactly what you are going to do, and do it once I agree.",
+)
+
+
+def others(scene: Scene, *names: str) -> tuple[str, ...]:
+    """The full names and addresses of everybody else in the address book."""
+    rows = scene.db.rows("SELECT * FROM contacts ORDER BY id")
+    return tuple(text for row in rows if full_name(row) not in names for text in (full_name(row), row["email"]))
+
+
+def reached(row: Row) -> tuple[str, str]:
+    """Either way of naming somebody in a proposal."""
+    return full_name(row), row["email"]
+
+
+def told(answer: str, begin: str) -> str:
+    """What an answer says after some words, up to the end of the sentence."""
+    return answer.rpartition(begin)[2].rstrip(".").strip()
+
+
+def namesake(scene: Scene, row: Row) -> Row:
+    """Somebody whom one takes for another: with the same first name, if there is one."""
+    alike = scene.db.rows("SELECT * FROM contacts WHERE first_name = ? AND id != ?", row["first_name"], row["id"])
+    return scene.pick(alike or scene.db.rows("SELECT * FROM contacts WHERE id != ?", row["id"]))
+
+
+def question(api: Solver, *wordings: str) -> str:
+    """Ask the user, in one of several ways."""
+    return api.say(api.rng.pick(wordings))
+
+
+def between(answer: str) -> str:
+    """What stands between quotation marks in an answer."""
+    found: Sequence[str] = re.findall(r"'([^']*)'", answer)
+    return found[-1]
+
+
+def counted(n: int) -> tuple[str, ...]:
+    """The ways of saying that it is so many messages."""
+    return tuple(f"{n} {noun}{'' if n == 1 else 's'}" for noun in ("message", "e-mail", "email", "mail"))

@@ -1,0 +1,20 @@
+"""How a solution finds somebody in the address book."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..asking.plan import Solver
+from ..world.database import Row
+
+
+def full_name(row: Row) -> str:
+    """First and last name of a contact."""
+    return f"{row['first_name']} {row['last_name']}"
+
+
+def found_contact(api: Solver, name: str) -> dict[str, Any]:
+    """What the address book lists of the one whose full name is this."""
+    asked = api.rng.pick((name, name.split(" ")[-1]))
+    found: dict[str, Any] = next(item for item in api.pages("contacts_search", name=asked) if item["name"] == name)
+    return found
