@@ -38,7 +38,7 @@ class McpTools(ToolEnv):
 
     servers: ClassVar[Sequence[ServerSpec]] = ()
     """Whose tools the agent gets."""
-    forks: ClassVar[Forks] = Forks.REPLAY
+    forks = Forks.REPLAY
 
     def __init__(self, *, servers: Sequence[ServerSpec] | None = None, **kwargs: Any) -> None:
         specs = tuple(type(self).servers if servers is None else servers)

@@ -22,18 +22,18 @@ from .files.app import Files
 from .mail import history as mail_history
 from .mail import templates as mail_templates
 from .mail.app import Mail
-from .todo import history as todo_history
-from .todo import templates as todo_templates
-from .todo.app import Todo
-from .shop import history as shop_history
-from .shop import templates as shop_templates
-from .shop.app import Shop
-from .wallet import history as wallet_history
-from .wallet import templates as wallet_templates
-from .wallet.app import Wallet
 from .music import history as music_history
 from .music import templates as music_templates
 from .music.app import Music
+from .shop import history as shop_history
+from .shop import templates as shop_templates
+from .shop.app import Shop
+from .todo import history as todo_history
+from .todo import templates as todo_templates
+from .todo.app import Todo
+from .wallet import history as wallet_history
+from .wallet import templates as wallet_templates
+from .wallet.app import Wallet
 from .world.app import App
 from .world.cast import Cast
 from .world.database import Database

@@ -64,11 +64,6 @@ def origin(split: Split, number: int) -> Origin:
     with db.whole():
         for part in parts:
             part.fill(db, cast, rng.child(part.app.name))
-        passwords(db, tuple(part.app.name for part in PARTS if part.app.private), rng.child("passwords"))
+        passwords(db, tuple(part.app.name for part in parts if part.app.private), rng.child("passwords"))
     db.forget()
     return Origin(db, db.image(), cast)
-        passwords(db, tuple(part.app.name for part in parts if part.app.private), rng.child("passwords"))
-    db.watch()
-    image = db.image()
-    db.close()
-    return Origin(image, cast)

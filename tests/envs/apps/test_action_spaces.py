@@ -10,7 +10,7 @@ import pytest
 
 import turnwise as tw
 from turnwise.envs.apps.env import AppsEnv
-from turnwise.envs.messages import ToolCall
+from turnwise.envs.messages import Action
 from turnwise.rollouts.episode import Episode
 from turnwise.sandboxes.backend import Backend
 from turnwise.tasks.apps.catalogue import TEMPLATES
@@ -32,14 +32,16 @@ def chosen() -> list[TaskSpec]:
     return found
 
 
-def played(spec: TaskSpec, **kwargs: Any) -> tuple[Score, list[ToolCall]]:
+def played(spec: TaskSpec, **kwargs: Any) -> tuple[Score, list[Action]]:
     """The oracle's score, and what it did."""
     env = tw.make("turnwise/Apps-v0", **kwargs)
     env.reset(options={"task": spec})
-    inner, did, over, info = env.unwrapped, [], False, {}
+    inner, over = env.unwrapped, False
+    did: list[Action] = []
+    info: dict[str, Any] = {}
     assert isinstance(inner, AppsEnv)
     while not over:
-        action = inner.oracle()
+        action = Action.of(inner.oracle())
         did.append(action)
         _, _, terminated, truncated, info = env.step(action)
         over = terminated or truncated
@@ -47,7 +49,7 @@ def played(spec: TaskSpec, **kwargs: Any) -> tuple[Score, list[ToolCall]]:
     return info["score"], did
 
 
-async def over_mcp(spec: TaskSpec, calls: list[ToolCall]) -> tuple[Score, str]:
+async def over_mcp(spec: TaskSpec, acts: list[Action]) -> tuple[Score, str]:
     """The score of the same calls, made by the official client, and what the task was there."""
     import mcp
 
@@ -57,7 +59,7 @@ async def over_mcp(spec: TaskSpec, calls: list[ToolCall]) -> tuple[Score, str]:
     config = McpConfig("turnwise/Apps-v0", spec.seed, str(spec.split), spec.level, spec.template)
     service = McpService(config, records.append)
     async with mcp.Client(service._server(), mode="legacy") as connected:
-        for call in calls:
+        for call in (call for act in acts for call in act.tool_calls):
             await connected.call_tool(call.name, dict(call.arguments))
     [record] = records
     assert record.score is not None
@@ -76,7 +78,7 @@ def test_a_task_is_worth_the_same_by_calls_and_by_programs(spec: TaskSpec, backe
 @pytest.mark.skipif(importlib.util.find_spec("mcp") is None, reason="NOT TESTED: pip install 'turnwise[mcp]'")
 @pytest.mark.parametrize("spec", chosen(), ids=lambda spec: spec.template)
 async def test_a_task_is_worth_the_same_over_mcp(spec: TaskSpec) -> None:
-    by_calls, calls = await asyncio.to_thread(played, spec)
-    by_mcp, task = await over_mcp(spec, calls)
+    by_calls, acts = await asyncio.to_thread(played, spec)
+    by_mcp, task = await over_mcp(spec, acts)
     assert spec.digest in task or spec.template in task
     assert by_mcp == by_calls
