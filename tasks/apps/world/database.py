@@ -60,18 +60,22 @@ class Database:
         self._first: dict[tuple[str, int], Row | None] = {}
         # Used by one thread at a time: an environment may be stepped from another than the one that made it.
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self._connection.row_factory = _as_dict
         if image is not None:
             self._connection.deserialize(image)
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
         """All rows of a query."""
-        return self._connection.execute(sql, values).fetchall()
+        cursor = self._connection.execute(sql, values)
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def row(self, sql: str, *values: Any) -> Row | None:
         """The first row of a query."""
-        found: Row | None = self._connection.execute(sql, values).fetchone()
-        return found
+        cursor = self._connection.execute(sql, values)
+        row = cursor.fetchone()
+        return (
+            None if row is None else {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
+        )
 
     def value(self, sql: str, *values: Any) -> Any:
         """The first column of the first row of a query; ``None`` if there is none."""
@@ -168,7 +172,3 @@ class Database:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.fork()
-
-
-def _as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> Row:
-    return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
