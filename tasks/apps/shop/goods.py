@@ -9,8 +9,11 @@ from ..world.database import Database, Row
 
 FREE_FROM, SHIPPING = 5_000, 490
 """Shipping costs so many cents, and nothing from this sum on."""
-PRODUCTS = """SELECT products.*, (SELECT round(avg(stars), 1) FROM reviews WHERE product_id = products.id) AS rating,
-    (SELECT sum(stock) FROM variants WHERE product_id = products.id) AS stock FROM products"""
+PRODUCTS = """SELECT products.*, rating, stock FROM products
+    LEFT JOIN (SELECT product_id, round(avg(stars), 1) AS rating FROM reviews GROUP BY product_id) AS rated
+    ON rated.product_id = products.id
+    JOIN (SELECT product_id, sum(stock) AS stock FROM variants GROUP BY product_id) AS kept
+    ON kept.product_id = products.id"""
 LINES = """SELECT cart_items.id, cart_items.quantity, variants.id AS variant_id, variants.label, variants.stock,
     products.id AS product_id, products.name, products.price FROM cart_items JOIN variants ON
     variants.id = cart_items.variant_id JOIN products ON products.id = variants.product_id ORDER BY cart_items.id"""

@@ -56,6 +56,9 @@ def fill(db: Database, cast: Cast, rng: Rng) -> None:
     for age in sorted(ages, reverse=True):
         _order(db, cast, rng, age)
     ledger.afford(db, before - ledger.balance(db), cast.now)
+    last = db.value("SELECT id FROM orders WHERE status = 'delivered' ORDER BY created_at DESC")
+    for item in db.rows("SELECT variant_id FROM order_items WHERE order_id = ?", last):
+        db.update("variants", item["variant_id"], stock=rng.randint(6, 40))  # what it brought can be had again
 
 
 def _goods(db: Database, cast: Cast, rng: Rng) -> None:
@@ -66,7 +69,12 @@ def _goods(db: Database, cast: Cast, rng: Rng) -> None:
                 columns: dict[str, Any] = {"brand": brand, "category": category, "price": price}
                 id = db.insert("products", name=f"{brand} {kind}", **columns)
                 for label in rng.sample(rng.pick((COLOURS, SIZES)), rng.randint(1, 3)):
-                    db.insert("variants", product_id=id, label=label, stock=rng.pick((0, rng.randint(1, 40))))
+                    db.insert(
+                        "variants",
+                        product_id=id,
+                        label=label,
+                        stock=rng.pick((0, *(rng.randint(1, 60) for _ in range(3)))),
+                    )
                 for _ in range(rng.randint(1, 3)):
                     at = cast.now - timedelta(minutes=rng.randint(500, 300_000))
                     text = rng.pick(ODD_REVIEWS if rng.random() < 0.02 else REVIEWS)

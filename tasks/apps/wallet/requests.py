@@ -19,7 +19,7 @@ SHARE = "your share is "
 @template("wallet", kind="mixed")
 def wallet_pay_small(scene: Scene) -> Asked:
     """Pay the requests below an amount."""
-    most = scene.rng.randint(2, 4 + 3 * scene.level) * 500
+    most = scene.rng.randint(20, 40 + 30 * scene.level) * 50
     rows = _open(scene, "received", "AND amount < ?", most)
     due = sum(row["amount"] for row in rows)
     scene.need(1 <= len(rows) <= scene.level + 2 and due <= ledger.balance(scene.db))
