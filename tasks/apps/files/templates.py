@@ -13,6 +13,10 @@ from .app import ending, text, with_line
 from .finding import COUNTS, amounts, at, files, id_at, path_of, some_file
 
 KINDS = {"jpg": "picture (.jpg)", "pdf": "PDF file", "csv": "list (.csv)", "txt": "text file (.txt)"}
+PLURAL = {
+    kind: name.replace("picture", "pictures").replace("file", "files").replace("list", "lists")
+    for kind, name in KINDS.items()
+}
 
 
 @template("files", kind="question")
@@ -156,9 +160,9 @@ def files_total_into_file(scene: Scene) -> Asked:
     scene.need(len(rows) >= 2)
     name, total = f"{kind} total.txt", sum(row["size"] for row in rows)
     scene.need(not files(scene, "name = ?", name))
-    when = f" that was changed on {since} or later" if scene.level >= 3 else ""
+    when = f" that were changed on {since} or later" if scene.level >= 3 else ""
     prompt = (
-        f"How many bytes does every {KINDS[kind]} lying directly in {folder}{when} take up, all together? Write the "
+        f"How many bytes do the {PLURAL[kind]} lying directly in {folder}{when} take up together? Write the "
         f"number, and nothing else, into a new file '{name}' in {folder}, and tell me too."
     )
 

@@ -59,6 +59,7 @@ def music_most_played(scene: Scene) -> Asked:
     rows.sort(key=lambda row: -int(row["plays"]))
     rank = 2 if scene.level in (3, 5) else 1
     scene.need(3 <= len(rows) <= 12 and len({row["plays"] for row in rows}) == len(rows))
+    title = rows[rank - 1]["title"]
     of = f"the songs by {artist}" + (f" from {year}" if scene.level < 4 else "")
     how = "most often" if rank == 1 else "second most often"
     prompt = scene.rng.pick(
@@ -74,7 +75,7 @@ def music_most_played(scene: Scene) -> Asked:
         api.rng.shuffle(found)
         api.answer(str(with_plays(api, found)[rank - 1][1]["title"]))
 
-    return Asked(prompt, solve, answer=Text(rows[rank - 1]["title"]))
+    return Asked(prompt, solve, answer=Text(title), secrets=(title,))
 
 
 @template("music", kind="question")
