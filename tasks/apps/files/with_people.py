@@ -8,8 +8,8 @@ from ..asking.task import Refusal
 from ..asking.template import Asked, Scene, template
 from ..mail.app import addresses
 from ..world.database import Row
-from .app import THERE
 from .finding import address, at, files, id_at, path_of, some_file, someone
+from .form import THERE
 
 
 @template("files", "contacts", kind="action")

@@ -11,7 +11,7 @@ from ..asking.expected import Must, inserted, plain, updated
 from ..asking.plan import Solver
 from ..asking.template import Scene
 from ..world.database import Row
-from .app import songs_of
+from .form import songs_of
 
 COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from ..asking.expected import Must, Number, Text, deleted, inserted
 from ..asking.plan import Solver
 from ..asking.template import Asked, Scene, template
-from . import playlists, with_others
+from . import pairs, playlists, with_others
 from .finding import (
     COUNTS,
     artist_of,
@@ -201,5 +201,6 @@ TEMPLATES = (
     music_queue_most_played,
     music_play_one,
     *playlists.TEMPLATES,
+    *pairs.TEMPLATES,
     *with_others.TEMPLATES,
 )

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.tasks.apps.music.app import LONGEST, songs_of
+from turnwise.tasks.apps.music.app import LONGEST
 from turnwise.tasks.apps.music.finding import AnyOrder, Titles
+from turnwise.tasks.apps.music.form import songs_of
 from turnwise.tasks.apps.world.world import World
 
 from .opened import everything, opened, refused
