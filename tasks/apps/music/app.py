@@ -9,7 +9,7 @@ import pydantic
 
 from ....errors import ToolError
 from ..world.app import App, Id, Maybe, Page, Words, call
-from .form import brief, songs_of, summary
+from .form import SHOWN, brief, songs_of, summary
 
 Year = Annotated[int, pydantic.Field(ge=1900, le=2100)]
 Place = Annotated[int, pydantic.Field(ge=1, le=500)]
@@ -54,7 +54,7 @@ class Music(App):
             page: of the listing.
         """
         rows = self.db.rows(
-            """SELECT * FROM songs WHERE (instr(lower(title), lower(?1)) OR ?1 = '')
+            f"""SELECT {SHOWN} FROM songs WHERE (instr(lower(title), lower(?1)) OR ?1 = '')
                AND (instr(lower(artist), lower(?2)) OR ?2 = '') AND (lower(genre) = lower(?3) OR ?3 = '')
                AND (year >= ?4 OR ?4 IS NULL) AND (year <= ?5 OR ?5 IS NULL) ORDER BY artist, title, id""",
             *(title, artist, genre, from_year, to_year),
@@ -80,7 +80,7 @@ class Music(App):
             page: of the listing.
         """
         rows = self.db.rows(
-            """SELECT songs.*, likes.created_at AS at FROM songs JOIN likes ON song_id = songs.id
+            f"""SELECT {SHOWN}, likes.created_at AS at FROM songs JOIN likes ON song_id = songs.id
                ORDER BY at DESC, likes.id DESC"""
         )
         return self.paged([{**brief(row), "liked_at": row["at"]} for row in rows], page)
@@ -217,7 +217,7 @@ class Music(App):
             page: of the listing.
         """
         rows = self.db.rows(
-            """SELECT songs.*, heard.created_at AS at FROM heard JOIN songs ON song_id = songs.id
+            f"""SELECT {SHOWN}, heard.created_at AS at FROM heard JOIN songs ON song_id = songs.id
                WHERE at >= ?1 AND (at <= ?2 OR ?2 = '') ORDER BY at DESC, heard.id DESC""",
             *(since, until),
         )
@@ -242,7 +242,7 @@ class Music(App):
         Args:
             page: of the listing.
         """
-        rows = self.db.rows("SELECT songs.* FROM queue JOIN songs ON song_id = songs.id ORDER BY place")
+        rows = self.db.rows(f"SELECT {SHOWN} FROM queue JOIN songs ON song_id = songs.id ORDER BY place")
         return self.paged([brief(row) for row in rows], page)
 
     @call

@@ -8,6 +8,9 @@ from typing import Any
 
 from ..world.database import Row
 
+SHOWN = "songs.id, title, artist, year, seconds"
+"""The columns of a song that listings need."""
+
 
 def songs_of(ids: Iterable[int]) -> str:
     """The songs of a playlist as the table keeps them: their numbers in order."""
