@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, ClassVar, Literal
 
 from ....errors import ToolError
 from ..world.app import App, Body, Id, Maybe, Page, Words, call
 from ..world.database import Row
+from .form import NAME, THERE, ending, head, text, text_only, with_line
 
 Type = Literal["txt", "md", "csv", "pdf", "jpg"]
 Access = Literal["view", "edit"]
-TEXTS = ("txt", "md", "csv")
-"""Types of files that can be read and written."""
-THERE = "files.id NOT IN (SELECT file_id FROM trash)"
-"""What holds of a file that is not in the trash."""
-NAME = re.compile(r"[^/\\\s][^/\\\n\r]{0,90}\.(txt|md|csv|pdf|jpg)")
-PATH = re.compile(r"(/[^/\\\s][^/\\\n\r]{0,60}){1,4}")
 
 
 class Files(App):
@@ -25,7 +19,7 @@ class Files(App):
     name = "files"
     about = "folders with documents and pictures: search, read, write, move, copy, trash, share"
     ids: ClassVar[dict[str, str]] = {"file_id": "files"}
-    stray = ("files_make_folder", {"folder": "/Nobody asked for this"})
+    stray = ("files_write", {"folder": "/Documents", "name": "nobody asked for this.txt", "content": ""})
     schema: ClassVar[str] = """
         CREATE TABLE folders (id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT UNIQUE);
         CREATE TABLE files (id INTEGER PRIMARY KEY AUTOINCREMENT, folder TEXT, name TEXT, content TEXT, size INTEGER,
@@ -56,7 +50,7 @@ class Files(App):
         """
         self._folder(folder)
         rows = self.db.rows(f"SELECT * FROM files WHERE folder = ? AND {THERE} ORDER BY name, id", folder)
-        return self.paged([_head(row) for row in rows], page)
+        return self.paged([head(row) for row in rows], page)
 
     @call
     def search(
@@ -85,14 +79,9 @@ class Files(App):
                 AND (instr(lower(content), lower(?2)) OR ?2 = '') AND (name LIKE '%.' || ?3 OR ?3 IS NULL)
                 AND (folder = ?4 OR substr(folder, 1, length(?4) + 1) = ?4 || '/' OR ?4 = '')
                 AND updated_at >= ?5 AND (updated_at <= ?6 OR ?6 = '') ORDER BY updated_at DESC, id DESC""",
-            name,
-            words,
-            type,
-            folder.rstrip("/"),
-            since,
-            until,
+            *(name, words, type, folder.rstrip("/"), since, until),
         )
-        return self.paged([_head(row) for row in rows], page)
+        return self.paged([head(row) for row in rows], page)
 
     @call
     def details(self, file_id: Id) -> dict[str, Any]:
@@ -105,7 +94,7 @@ class Files(App):
         shares = self.db.rows("SELECT email, access FROM shares WHERE file_id = ? ORDER BY email", file_id)
         gone = self.db.row("SELECT id FROM trash WHERE file_id = ?", file_id) is not None
         rest = {"created_at": row["created_at"], "locked_by": row["locked_by"] or None, "in_trash": gone}
-        return {**_head(row), **rest, "shared_with": shares}
+        return {**head(row), **rest, "shared_with": shares}
 
     @call
     def read(self, file_id: Id) -> dict[str, Any]:
@@ -115,8 +104,8 @@ class Files(App):
             file_id: which.
         """
         row = self._there(file_id)
-        _text_only(row["name"])
-        return {**_head(row), "content": row["content"]}
+        text_only(row["name"])
+        return {**head(row), "content": row["content"]}
 
     @call
     def write(self, folder: Words, name: Words, content: Body) -> dict[str, Any]:
@@ -128,7 +117,7 @@ class Files(App):
             content: the text.
         """
         self._free(folder, name)
-        _text_only(name)
+        text_only(name)
         return self._made(folder, name, **text(content))
 
     @call
@@ -140,7 +129,7 @@ class Files(App):
             line: the text of the line.
         """
         row = self._open(file_id)
-        _text_only(row["name"])
+        text_only(row["name"])
         if "\n" in line:
             raise ToolError("422 a line has no line breaks: add one line after the other")
         self._room(len(line.encode()) + 1)
@@ -203,7 +192,7 @@ class Files(App):
             """SELECT files.*, trash.created_at AS deleted_at FROM files JOIN trash ON file_id = files.id
                ORDER BY deleted_at DESC, files.id DESC"""
         )
-        return self.paged([{**_head(row), "deleted_at": row["deleted_at"]} for row in rows], page)
+        return self.paged([{**head(row), "deleted_at": row["deleted_at"]} for row in rows], page)
 
     @call
     def restore(self, file_id: Id) -> dict[str, Any]:
@@ -266,23 +255,7 @@ class Files(App):
                 WHERE {THERE} AND (email = lower(?1) OR ?1 = '') ORDER BY name, files.id, email""",
             email,
         )
-        return self.paged([{**_head(row), "email": row["email"], "access": row["access"]} for row in rows], page)
-
-    @call
-    def make_folder(self, folder: Words) -> dict[str, Any]:
-        """Make a folder.
-
-        Args:
-            folder: its path, such as /Documents/Letters; the folder that it lies in must exist.
-        """
-        if not PATH.fullmatch(folder):
-            raise ToolError(f"422 {folder!r} is no path such as /Documents/Letters")
-        if folder.rpartition("/")[0]:
-            self._folder(folder.rpartition("/")[0])
-        if self.db.row("SELECT id FROM folders WHERE lower(path) = lower(?)", folder):
-            raise ToolError(f"409 there is a folder {folder!r} already")
-        self.db.insert("folders", path=folder)
-        return {"folder": folder}
+        return self.paged([{**head(row), "email": row["email"], "access": row["access"]} for row in rows], page)
 
     @call
     def storage(self) -> dict[str, int]:
@@ -324,28 +297,3 @@ class Files(App):
         free = self.storage()["free"]
         if size > free:
             raise ToolError(f"507 the storage is full: {free} bytes are free, {size} are needed")
-
-
-def ending(name: str) -> str:
-    """The type of a file with this name."""
-    return name.rpartition(".")[2]
-
-
-def text(content: str) -> dict[str, Any]:
-    """The columns of a file with this text."""
-    return {"content": content, "size": len(content.encode())}
-
-
-def with_line(content: str, line: str) -> str:
-    """A text with another line at its end."""
-    return f"{content}\n{line}" if content else line
-
-
-def _text_only(name: str) -> None:
-    if ending(name) not in TEXTS:
-        raise ToolError(f"415 {name!r} is no text: only files of type {', '.join(TEXTS)} are")
-
-
-def _head(row: Row) -> dict[str, Any]:
-    names = {"file_id": "id", "folder": "folder", "name": "name", "size": "size", "changed_at": "updated_at"}
-    return {shown: row[column] for shown, column in names.items()}

@@ -7,7 +7,7 @@ from typing import Any
 from ..asking.plan import Solver
 from ..asking.template import Scene
 from ..world.database import Row
-from .app import THERE
+from .form import THERE
 
 COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 

@@ -9,7 +9,7 @@ from typing import Any
 from ...rng import Rng
 from ..world.cast import Cast
 from ..world.database import Database
-from .app import text
+from .form import text
 
 PLACES = ("/Backup", "/Documents", "/Documents/Home", "/Documents/Work", "/Downloads", "/Photos", "/Projects")
 NOTES = (

@@ -1,18 +1,20 @@
-"""Tasks of files alone; those with the address book and the mailbox are in ``with_people.py``."""
+"""Tasks of files alone; those that may have to be refused, and those of other apps, lie beside this."""
 
 from __future__ import annotations
 
-from ..asking.expected import Number, Text, deleted, inserted, updated
+from ..asking.expected import Number, deleted, inserted, updated
 from ..asking.plan import Solver
 from ..asking.talk import Slot, Talk
-from ..asking.task import Refusal
 from ..asking.template import Asked, Scene, template
-from ..world.database import Row
-from . import with_people
-from .app import ending, text, with_line
+from . import pairs, with_people
 from .finding import COUNTS, amounts, at, files, id_at, path_of, some_file
+from .form import ending
 
 KINDS = {"jpg": "picture (.jpg)", "pdf": "PDF file", "csv": "list (.csv)", "txt": "text file (.txt)"}
+PLURAL = {
+    kind: name.replace("picture", "pictures").replace("file", "files").replace("list", "lists")
+    for kind, name in KINDS.items()
+}
 
 
 @template("files", kind="question")
@@ -156,9 +158,9 @@ def files_total_into_file(scene: Scene) -> Asked:
     scene.need(len(rows) >= 2)
     name, total = f"{kind} total.txt", sum(row["size"] for row in rows)
     scene.need(not files(scene, "name = ?", name))
-    when = f" that was changed on {since} or later" if scene.level >= 3 else ""
+    when = f" that were changed on {since} or later" if scene.level >= 3 else ""
     prompt = (
-        f"How many bytes does every {KINDS[kind]} lying directly in {folder}{when} take up, all together? Write the "
+        f"How many bytes do the {PLURAL[kind]} lying directly in {folder}{when} take up together? Write the "
         f"number, and nothing else, into a new file '{name}' in {folder}, and tell me too."
     )
 
@@ -170,93 +172,6 @@ def files_total_into_file(scene: Scene) -> Asked:
 
     must = (inserted("files", "written", folder=folder, name=name, content=Number(total)),)
     return Asked(prompt, solve, must=must, answer=Number(total))
-
-
-def _line_wanted(scene: Scene, locked: bool) -> tuple[Row, str, str]:
-    """A file, a line to add to it, and the prompt, which says what to do if the file is locked."""
-    held = "locked_by != ''" if locked else "locked_by = ''"
-    row = some_file(scene, f"content != '' AND name LIKE '%.txt' AND {held}")
-    line = f"Do not forget the {scene.pick(scene.cast.words['thing'])}"
-    rest = f"If somebody has locked the file, leave it alone and refuse with the name of {scene.pick(LOCKERS)}."
-    prompt = scene.rng.pick(
-        (
-            f"Add the line '{line}' at the end of {path_of(row)}. {rest}",
-            f"Put '{line}' as a last line into the file {row['name']} in the folder {row['folder']}. {rest}",
-        )
-    )
-    return row, line, prompt
-
-
-LOCKERS = ("that person", "whoever did it")
-
-
-@template("files", kind="action")
-def files_add_line(scene: Scene) -> Asked:
-    """Add a line to a file that could have been locked."""
-    row, line, prompt = _line_wanted(scene, locked=False)
-
-    def solve(api: Solver) -> None:
-        api.call("files_append", file_id=id_at(api, row["folder"], row["name"]), line=line)
-        api.answer()
-
-    return Asked(prompt, solve, must=(updated("files", row["id"], "line", **text(with_line(row["content"], line))),))
-
-
-@template("files", kind="refusal")
-def files_add_line_locked(scene: Scene) -> Asked:
-    """The same with a file that is locked."""
-    row, _, prompt = _line_wanted(scene, locked=True)
-
-    def solve(api: Solver) -> None:
-        found = api.call("files_details", file_id=id_at(api, row["folder"], row["name"]))
-        api.refuse("not_allowed", found["locked_by"])
-
-    locker = row["locked_by"]
-    return Asked(prompt, solve, refusal=Refusal("not_allowed", Text(locker)), secrets=(locker,))
-
-
-def _copy_wanted(scene: Scene, fits: bool) -> tuple[Row, str, int, str]:
-    """A picture, where its copy belongs, how much room there is, and the prompt."""
-    free = scene.db.value("SELECT quota - (SELECT sum(size) FROM files) FROM storage")
-    row = some_file(scene, f"name LIKE '%.jpg' AND size {'<=' if fits else '>'} ?", free)
-    target = scene.row("SELECT path FROM folders WHERE path != ?", row["folder"])["path"]
-    scene.need(not files(scene, "folder = ? AND lower(name) = lower(?)", target, row["name"]))
-    prompt = scene.rng.pick(
-        (
-            f"Copy {path_of(row)} to {target}.",
-            f"I want a second copy of the picture {row['name']} (it lies in {row['folder']}) in {target}.",
-        )
-    )
-    prompt += " If there is too little space for that, delete nothing: refuse, and tell me how many bytes are free."
-    return row, target, free, prompt
-
-
-@template("files", kind="action")
-def files_copy_picture(scene: Scene) -> Asked:
-    """Copy a picture for which there is enough room."""
-    row, target, _, prompt = _copy_wanted(scene, fits=True)
-
-    def solve(api: Solver) -> None:
-        api.call("files_copy", file_id=id_at(api, row["folder"], row["name"]), folder=target)
-        api.answer()
-
-    copy = inserted("files", "copy", folder=target, name=row["name"], size=row["size"], content="")
-    return Asked(prompt, solve, must=(copy,))
-
-
-@template("files", kind="refusal")
-def files_copy_too_large(scene: Scene) -> Asked:
-    """The same with one for which there is not."""
-    row, _, free, prompt = _copy_wanted(scene, fits=False)
-
-    def solve(api: Solver) -> None:
-        found = at(api, row["folder"], row["name"])
-        room = api.call("files_storage")["free"]
-        assert found is not None
-        assert found["size"] > room
-        api.refuse("not_possible", room)
-
-    return Asked(prompt, solve, refusal=Refusal("not_possible", Number(free)), secrets=(str(free),))
 
 
 @template("files", kind="dialogue")
@@ -294,10 +209,7 @@ TEMPLATES = (
     files_trash_old,
     files_restore_one,
     files_total_into_file,
-    files_add_line,
-    files_add_line_locked,
-    files_copy_picture,
-    files_copy_too_large,
     files_delete_agreed,
+    *pairs.TEMPLATES,
     *with_people.TEMPLATES,
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Containing, Number, Text, deleted, inserted
+from ..asking.expected import Number, Text, deleted, inserted
 from ..asking.plan import Solver
 from ..asking.task import Refusal
 from ..asking.template import Asked, Scene, template
 from ..mail.app import addresses
 from ..world.database import Row
-from .app import THERE
 from .finding import address, at, files, id_at, path_of, some_file, someone
+from .form import THERE
 
 
 @template("files", "contacts", kind="action")
@@ -100,8 +100,9 @@ def files_mail_text(scene: Scene) -> Asked:
     )
     prompt = scene.rng.pick(
         (
-            f"Send {name} an e-mail with the subject 'Notes' and, as its text, everything that stands in {which}.",
-            f"{name} needs what I wrote in {which}. Mail the whole text, with the subject 'Notes'.",
+            f"Send {name} an e-mail with the subject 'Notes' and, as its text, everything that stands in {which}, "
+            "and nothing else.",
+            f"{name} needs what I wrote in {which}. Mail the whole text and nothing else, with the subject 'Notes'.",
         )
     )
 
@@ -119,7 +120,7 @@ def files_mail_text(scene: Scene) -> Asked:
         api.answer()
 
     sent = {"folder": "sent", "recipients": addresses([email]), "subject": Text("Notes")}
-    must = inserted("messages", "mailed", **sent, body=Containing((row["content"],)))
+    must = inserted("messages", "mailed", **sent, body=Text(row["content"]))
     return Asked(prompt, solve, must=(must,))
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar
 
 import pydantic
 
 from ....errors import ToolError
 from ..world.app import App, Id, Maybe, Page, Words, call
-from ..world.database import Row
+from .form import SHOWN, brief, songs_of, summary
 
 Year = Annotated[int, pydantic.Field(ge=1900, le=2100)]
 Place = Annotated[int, pydantic.Field(ge=1, le=500)]
@@ -55,16 +54,12 @@ class Music(App):
             page: of the listing.
         """
         rows = self.db.rows(
-            """SELECT * FROM songs WHERE (instr(lower(title), lower(?1)) OR ?1 = '')
+            f"""SELECT {SHOWN} FROM songs WHERE (instr(lower(title), lower(?1)) OR ?1 = '')
                AND (instr(lower(artist), lower(?2)) OR ?2 = '') AND (lower(genre) = lower(?3) OR ?3 = '')
                AND (year >= ?4 OR ?4 IS NULL) AND (year <= ?5 OR ?5 IS NULL) ORDER BY artist, title, id""",
-            title,
-            artist,
-            genre,
-            from_year,
-            to_year,
+            *(title, artist, genre, from_year, to_year),
         )
-        return self.paged([_brief(row) for row in rows], page)
+        return self.paged([brief(row) for row in rows], page)
 
     @call
     def song(self, song_id: Id) -> dict[str, Any]:
@@ -75,7 +70,7 @@ class Music(App):
         """
         row = self.find("songs", song_id, "song")
         rest = {name: row[name] for name in ("album", "genre", "plays")}
-        return {**_brief(row), **rest, "liked": self._like(song_id) is not None}
+        return {**brief(row), **rest, "liked": self._like(song_id) is not None}
 
     @call
     def list_liked(self, page: Page = 1) -> dict[str, Any]:
@@ -85,10 +80,10 @@ class Music(App):
             page: of the listing.
         """
         rows = self.db.rows(
-            """SELECT songs.*, likes.created_at AS at FROM songs JOIN likes ON song_id = songs.id
+            f"""SELECT {SHOWN}, likes.created_at AS at FROM songs JOIN likes ON song_id = songs.id
                ORDER BY at DESC, likes.id DESC"""
         )
-        return self.paged([{**_brief(row), "liked_at": row["at"]} for row in rows], page)
+        return self.paged([{**brief(row), "liked_at": row["at"]} for row in rows], page)
 
     @call
     def like(self, song_id: Id) -> dict[str, Any]:
@@ -124,7 +119,7 @@ class Music(App):
         Args:
             page: of the listing.
         """
-        return self.paged([_list(row) for row in self.db.rows("SELECT * FROM playlists ORDER BY name, id")], page)
+        return self.paged([summary(row) for row in self.db.rows("SELECT * FROM playlists ORDER BY name, id")], page)
 
     @call
     def playlist(self, playlist_id: Id, page: Page = 1) -> dict[str, Any]:
@@ -135,8 +130,8 @@ class Music(App):
             page: of the songs.
         """
         row = self.find("playlists", playlist_id, "playlist")
-        found = [_brief(self.find("songs", id, "song")) for id in json.loads(row["songs"])]
-        return {**_list(row), **self.paged(found, page)}
+        found = [brief(self.find("songs", id, "song")) for id in json.loads(row["songs"])]
+        return {**summary(row), **self.paged(found, page)}
 
     @call
     def create_playlist(self, name: Words) -> dict[str, Any]:
@@ -195,8 +190,7 @@ class Music(App):
             playlist_id: which; it must be the user's.
             song_id: which.
         """
-        songs = self._own(playlist_id, song_id)
-        return self._kept(playlist_id, [id for id in songs if id != song_id])
+        return self._kept(playlist_id, [id for id in self._own(playlist_id, song_id) if id != song_id])
 
     @call
     def move_song(self, playlist_id: Id, song_id: Id, place: Place) -> dict[str, Any]:
@@ -223,12 +217,11 @@ class Music(App):
             page: of the listing.
         """
         rows = self.db.rows(
-            """SELECT songs.*, heard.created_at AS at FROM heard JOIN songs ON song_id = songs.id
+            f"""SELECT {SHOWN}, heard.created_at AS at FROM heard JOIN songs ON song_id = songs.id
                WHERE at >= ?1 AND (at <= ?2 OR ?2 = '') ORDER BY at DESC, heard.id DESC""",
-            since,
-            until,
+            *(since, until),
         )
-        return self.paged([{**_brief(row), "heard_at": row["at"]} for row in rows], page)
+        return self.paged([{**brief(row), "heard_at": row["at"]} for row in rows], page)
 
     @call
     def play(self, song_id: Id) -> dict[str, Any]:
@@ -240,7 +233,7 @@ class Music(App):
         row = self.find("songs", song_id, "song")
         self.db.insert("heard", song_id=song_id, created_at=self.stamp)
         self.db.update("songs", song_id, plays=row["plays"] + 1)
-        return {**_brief(row), "plays": row["plays"] + 1}
+        return {**brief(row), "plays": row["plays"] + 1}
 
     @call
     def list_queue(self, page: Page = 1) -> dict[str, Any]:
@@ -249,8 +242,8 @@ class Music(App):
         Args:
             page: of the listing.
         """
-        rows = self.db.rows("SELECT songs.* FROM queue JOIN songs ON song_id = songs.id ORDER BY place")
-        return self.paged([_brief(row) for row in rows], page)
+        rows = self.db.rows(f"SELECT {SHOWN} FROM queue JOIN songs ON song_id = songs.id ORDER BY place")
+        return self.paged([brief(row) for row in rows], page)
 
     @call
     def add_to_queue(self, song_id: Id, first: bool = False) -> dict[str, Any]:
@@ -304,21 +297,3 @@ class Music(App):
     @property
     def _me(self) -> str:
         return str(self.db.value("SELECT first_name || ' ' || last_name FROM profile"))
-
-
-def songs_of(ids: Iterable[int]) -> str:
-    """The songs of a playlist as the table keeps them: their numbers in order."""
-    return json.dumps(list(ids))
-
-
-def _brief(row: Row) -> dict[str, Any]:
-    return {"song_id": row["id"], **{name: row[name] for name in ("title", "artist", "year", "seconds")}}
-
-
-def _list(row: Row) -> dict[str, Any]:
-    return {
-        "playlist_id": row["id"],
-        "name": row["name"],
-        "owner": row["owner"],
-        "songs": len(json.loads(row["songs"])),
-    }

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..asking.expected import Must, inserted, updated
+from ..asking.expected import Must, inserted, plain, updated
 from ..asking.plan import Solver
 from ..asking.template import Scene
 from ..world.database import Row
-from .app import songs_of
+from .form import songs_of
 
 COUNTS = ("no", "one", "two", "three", "four", "five", "six")
 
@@ -30,6 +30,28 @@ class AnyOrder:
         """Whether these songs are in it, each once, and no others."""
         found = json.loads(value)
         return len(found) == len(self.ids) and set(found) == self.ids
+
+
+@dataclass(frozen=True)
+class Titles:
+    """A text that names some songs and no others.
+
+    Args:
+        wanted: titles that stand in it.
+        others: titles that do not, other than as a part of one that is wanted.
+    """
+
+    wanted: tuple[str, ...]
+    others: tuple[str, ...]
+
+    def matches(self, value: Any) -> bool:
+        """Whether they are named."""
+        rest = plain(str(value))
+        for title in sorted(map(plain, self.wanted), key=len, reverse=True):
+            if title not in rest:
+                return False
+            rest = rest.replace(title, "|")
+        return not any(plain(title) in rest for title in self.others)
 
 
 def me(scene: Scene) -> str:

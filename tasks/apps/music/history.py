@@ -7,7 +7,7 @@ from datetime import timedelta
 from ...rng import Rng
 from ..world.cast import Cast
 from ..world.database import Database
-from .app import songs_of
+from .form import songs_of
 
 EDITIONS = ("(live)", "(acoustic)", "(remix)")
 HEARD = 110

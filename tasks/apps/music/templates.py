@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from ..asking.expected import Must, Number, Text, deleted, inserted
 from ..asking.plan import Solver
 from ..asking.template import Asked, Scene, template
-from . import playlists, with_others
+from . import pairs, playlists, with_others
 from .finding import (
     COUNTS,
     artist_of,
@@ -59,6 +59,7 @@ def music_most_played(scene: Scene) -> Asked:
     rows.sort(key=lambda row: -int(row["plays"]))
     rank = 2 if scene.level in (3, 5) else 1
     scene.need(3 <= len(rows) <= 12 and len({row["plays"] for row in rows}) == len(rows))
+    title = rows[rank - 1]["title"]
     of = f"the songs by {artist}" + (f" from {year}" if scene.level < 4 else "")
     how = "most often" if rank == 1 else "second most often"
     prompt = scene.rng.pick(
@@ -74,7 +75,7 @@ def music_most_played(scene: Scene) -> Asked:
         api.rng.shuffle(found)
         api.answer(str(with_plays(api, found)[rank - 1][1]["title"]))
 
-    return Asked(prompt, solve, answer=Text(rows[rank - 1]["title"]))
+    return Asked(prompt, solve, answer=Text(title), secrets=(title,))
 
 
 @template("music", kind="question")
@@ -200,5 +201,6 @@ TEMPLATES = (
     music_queue_most_played,
     music_play_one,
     *playlists.TEMPLATES,
+    *pairs.TEMPLATES,
     *with_others.TEMPLATES,
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from ..asking.expected import Containing, Text, inserted
+from ..asking.expected import Text, inserted
 from ..asking.plan import Solver
 from ..asking.template import Asked, Scene, template
 from ..files.finding import address, files, someone
 from ..mail.app import addresses
-from .finding import artist_of, changed, liked, liked_by, own_playlist, playlist_named, song_named, songs
+from .finding import Titles, artist_of, changed, liked, liked_by, own_playlist, playlist_named, song_named, songs
 
 
 @template("music", "contacts", "mail", kind="action")
@@ -37,7 +37,8 @@ def music_mail_playlist(scene: Scene) -> Asked:
         api.answer()
 
     sent = {"folder": "sent", "recipients": addresses([email]), "subject": Text(title)}
-    body = Containing(tuple(song["title"] for song in chosen))
+    titles = tuple(sorted({song["title"] for song in chosen}))  # of two artists one may sing the other's
+    body = Titles(titles, tuple(sorted({song["title"] for song in songs(scene, "1")} - set(titles))))
     return Asked(prompt, solve, must=(inserted("messages", "mailed", **sent, body=body),))
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.tasks.apps.files.app import THERE, text, with_line
+from turnwise.tasks.apps.files.form import THERE, text, with_line
 from turnwise.tasks.apps.world.database import Row
 from turnwise.tasks.apps.world.world import World
 
@@ -135,15 +135,6 @@ def test_what_does_not_fit_is_not_copied(world: World) -> None:
     row = one(world, f"{THERE} AND size > {free}")
     refused(world, "files_copy", 507, file_id=row["id"], folder="/Backup", name="copy.jpg")
     assert free == world.call("files_storage", {})["quota"] - world.db.value("SELECT sum(size) FROM files")
-
-
-def test_folders_are_made_in_folders_that_exist(world: World) -> None:
-    world.call("files_make_folder", {"folder": "/Backup/Old"})
-    assert world.call("files_list_folders", {})["/Backup/Old"] == 0
-    refused(world, "files_make_folder", 409, folder="/Backup/old")
-    refused(world, "files_make_folder", 404, folder="/Nowhere/New")
-    for path in ("Backup", "/", "/Backup/", "//", "/a/b/c/d/e"):
-        refused(world, "files_make_folder", 422, folder=path)
 
 
 @settings(max_examples=50, deadline=None)

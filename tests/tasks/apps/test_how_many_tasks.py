@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 if not BENCHMARKS.is_dir():
     pytest.skip("benchmarks are not part of a source distribution", allow_module_level=True)
-SAMPLE = 4000
+SAMPLE = 8000
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_there_are_a_hundred_thousand_different_tasks(bench: Any) -> None:
     many = bench.how_many(SAMPLE)
     print(many)
     assert many.surely >= 100_000, many
-    assert many.seen >= 0.97 * SAMPLE, many
+    assert many.seen >= 0.95 * SAMPLE, many
 
 
 @settings(max_examples=30, deadline=None)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.tasks.apps.music.app import LONGEST, songs_of
-from turnwise.tasks.apps.music.finding import AnyOrder
+from turnwise.tasks.apps.music.app import LONGEST
+from turnwise.tasks.apps.music.finding import AnyOrder, Titles
+from turnwise.tasks.apps.music.form import songs_of
 from turnwise.tasks.apps.world.world import World
 
 from .opened import everything, opened, refused
@@ -136,3 +137,11 @@ def test_any_order_means_the_same_songs_each_once(ids: list[int], data: st.DataO
     assert not wanted.matches(songs_of([*ids, 99]))
     assert not wanted.matches(json.dumps([*ids, *ids[:1]])) or not ids
     assert not wanted.matches(songs_of(ids[1:])) or not ids
+
+
+def test_titles_are_named_without_others() -> None:
+    wanted = Titles(("Blue Sky (live)", "Blue Sky"), ("Red Sea", "Red Sea (live)"))
+    assert wanted.matches("Hello,\n- blue sky\n- Blue Sky (live)")
+    assert not wanted.matches("Blue Sky (live)"), "a title that is a part of another does not stand for itself"
+    assert not wanted.matches("Blue Sky, Blue Sky (live), Red Sea")
+    assert not Titles(("Red Sea",), ("Red Sea (live)", "Blue Sky")).matches("Red Sea and Blue Sky")
