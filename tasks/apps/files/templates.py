@@ -199,7 +199,9 @@ def files_delete_agreed(scene: Scene) -> Asked:
         api.call("files_delete", file_id=found["file_id"])
         api.answer()
 
-    talk = Talk(slots, confirm=(row["name"], str(row["size"])))
+    others = scene.db.rows("SELECT DISTINCT name FROM files WHERE instr(name, ?) = 0 ORDER BY name", row["name"])
+    rivals = tuple(other["name"] for other in others if other["name"] not in row["name"])
+    talk = Talk(slots, confirm=(row["name"], str(row["size"])), rivals=rivals)
     return Asked(prompt, solve, must=(inserted("trash", "trashed", file_id=row["id"]),), talk=talk)
 
 

@@ -196,7 +196,8 @@ def music_playlist_agreed(scene: Scene) -> Asked:
         )
     )
     slots = (Slot(("which artist", "who"), f"I mean {artist}."), Slot(("name", "call"), f"Call it {first}."))
-    talk = Talk(slots, (last, artist, str(seconds)), (first, artist), f"Hm, I have a better name: call it {last}.")
+    better = f"Hm, I have a better name: call it {last}."
+    talk = Talk(slots, (last, artist, str(seconds)), (first, artist, str(seconds)), better)
 
     def solve(api: Solver) -> None:
         api.say("Which artist is it, and what shall I call the playlist?")
