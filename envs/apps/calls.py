@@ -12,20 +12,21 @@ from ...tasks.apps.catalogue import APPS
 from ..tools import Tool, describe, tools_of
 
 
-def tools_for(cls: type, shown: tuple[str, ...]) -> tuple[Tool, ...]:
+def tools_for(cls: type, shown: tuple[str, ...], *, talks: bool) -> tuple[Tool, ...]:
     """The calls of some apps, then the environment's own tools, unbound.
 
     Args:
         cls: the environment's class.
         shown: names of apps.
+        talks: whether there is a user to talk to.
     """
-    return _tools_for(cast(Hashable, cls), shown)
+    return _tools_for(cast(Hashable, cls), shown, talks)
 
 
 @lru_cache(maxsize=256)
-def _tools_for(cls: Any, shown: tuple[str, ...]) -> tuple[Tool, ...]:
+def _tools_for(cls: Any, shown: tuple[str, ...], talks: bool) -> tuple[Tool, ...]:
     found = [one for app in APPS if app.name in shown for one in _calls(app.name)]
-    return (*found, *tools_of(cls))
+    return (*found, *(one for one in tools_of(cls) if talks or one.name != "say"))
 
 
 @lru_cache(maxsize=32)

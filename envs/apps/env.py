@@ -138,9 +138,8 @@ class AppsByCalls(ToolEnv):
 
     def _calls(self) -> Sequence[Tool]:
         if self.work is None:
-            return tools_for(type(self), tuple(app.name for app in APPS))
-        found = tools_for(type(self), self.work.shown)
-        return found if self.work.talk is not None else tuple(one for one in found if one.name != "say")
+            return tools_for(type(self), tuple(app.name for app in APPS), talks=True)
+        return tools_for(type(self), self.work.shown, talks=self.work.talk is not None)
 
     @property
     def tools(self) -> Sequence[Tool]:

@@ -40,14 +40,17 @@ class AppsFamily(TaskFamily[AppTask]):
             raise TaskError(f"there is no template {min(unknown)!r} of apps; there are {', '.join(TEMPLATES)}")
         self.name = name
         self._templates = {one: TEMPLATES[one] for one in templates or TEMPLATES}
-        self.splits = tuple(split for split in Split if self.templates(split))
+        self._by_split = {
+            split: tuple(name for name, one in self._templates.items() if _belongs(one, split)) for split in Split
+        }
+        self.splits = tuple(split for split in Split if self._by_split[split])
 
     def __reduce__(self) -> Any:
         return (_again, (tuple(self._templates), self.name))
 
     def templates(self, split: Split) -> tuple[str, ...]:
         """The names of the split's templates."""
-        return tuple(name for name, one in self._templates.items() if _belongs(one, split))
+        return self._by_split[split]
 
     def build(self, spec: TaskSpec, rng: Rng) -> AppTask:
         """The task; a template that finds its world unsuitable gets another draw, and after some another world.
