@@ -101,3 +101,11 @@ def test_a_model_trains_on_code_that_runs_in_sandboxes(tmp_path: Path) -> None:
     logged = (tmp_path / "loop" / "metrics.jsonl").read_text(encoding="utf-8")
     steps = [json.loads(line) for line in logged.splitlines()]
     assert all(step["unscored"] == 0 for step in steps if "unscored" in step), "a sandbox failed"
+
+
+@pytest.mark.slow
+def test_a_model_trains_on_apps(tmp_path: Path) -> None:
+    program = [sys.executable, str(EXAMPLES / "apps_training.py"), "--short", "--out", str(tmp_path)]
+    done = subprocess.run(program, check=True, capture_output=True, timeout=280, text=True)
+    assert (tmp_path / "loop" / "model" / "config.json").is_file()
+    assert done.stdout.count("success") == 4, "two models on two splits"

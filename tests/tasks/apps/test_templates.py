@@ -10,8 +10,14 @@ from turnwise.tasks.spec import Split
 
 from .laws import holds
 
-EACH = 3
-CASES = [(split, name) for split in Split for name in APPS_FAMILY.templates(split)]
+EACH = 2
+ALIKE = (Split.DEV, Split.TEST_IID, Split.TEST_ENTITY)
+"""Splits whose templates are those of ``train``."""
+CASES = [
+    pytest.param(split, name, marks=pytest.mark.long if split in ALIKE else ())
+    for split in Split
+    for name in APPS_FAMILY.templates(split)
+]
 
 
 @pytest.mark.parametrize("name", sorted(TEMPLATES))
