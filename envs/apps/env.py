@@ -91,6 +91,8 @@ class AppsByCalls(ToolEnv):
     heard: Heard
     ending: Ending | None
     tried: tuple[Tried, ...]
+    planned: dict[bool, tuple[Act, ...]]
+    """How the task is solved from its beginning, with and without reading descriptions; found when it is asked for."""
 
     def __init__(
         self,
@@ -118,6 +120,7 @@ class AppsByCalls(ToolEnv):
         self.work = self._tasks().generate(task)
         self.world = open_world(task, self.work)
         self.heard, self.ending, self.tried = Heard(), None, ()
+        self.planned = {}
         if not self._limited:
             self.max_turns = LEVELS[task.level].turns
         return self.work.prompt if self.brief else f"{self._introduction()}\n{self.work.prompt}"
@@ -270,7 +273,7 @@ class AppsByCalls(ToolEnv):
         """Go on from a snapshot, which stays as it is."""
         self.work, self.world = snapshot.work, snapshot.world.fork()
         self.heard, self.ending, self.tried = snapshot.heard, snapshot.ending, snapshot.tried
-        self.max_turns = snapshot.turns
+        self.max_turns, self.planned = snapshot.turns, {}
 
     def _tasks(self) -> AppsFamily:
         family = self.tasks()
@@ -282,8 +285,11 @@ class AppsByCalls(ToolEnv):
         return open_world(self.task, self.work)
 
     def _plan(self, *, curious: bool) -> tuple[Act, ...]:
-        assert self.work is not None
-        return plan(self.work, self._opened(), Rng("plan", self.task.digest, self.variation), curious=curious)
+        if curious not in self.planned:
+            assert self.work is not None
+            rng = Rng("plan", self.task.digest, self.variation)
+            self.planned[curious] = plan(self.work, self._opened(), rng, curious=curious)
+        return self.planned[curious]
 
     def _next(self, acts: Sequence[Act]) -> ActionLike:
         """The first of some acts that was not tried yet; a login or some patience first, where that is wanted."""
