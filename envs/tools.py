@@ -71,26 +71,29 @@ class Tool:
 @overload
 def tool(function: F) -> F: ...
 @overload
-def tool(*, name: str | None = None, ends: bool = False) -> Callable[[F], F]: ...
-def tool(function: F | None = None, *, name: str | None = None, ends: bool = False) -> F | Callable[[F], F]:
+def tool(*, name: str | None = None, ends: bool = False, strict: bool = False) -> Callable[[F], F]: ...
+def tool(
+    function: F | None = None, *, name: str | None = None, ends: bool = False, strict: bool = False
+) -> F | Callable[[F], F]:
     """Mark a method (or function) as a tool.
 
     Args:
         function: a typed function with a docstring; Google-style ``Args:`` describe the parameters.
         name: another name than the function's own.
         ends: a successful call ends the episode.
+        strict: a number, text or truth value must come as one: ``"12"`` and ``true`` are no numbers.
     """
 
     def mark(target: F) -> F:
-        setattr(target, MARK, {"name": name or target.__name__, "ends": ends})
+        setattr(target, MARK, {"name": name or target.__name__, "ends": ends, "strict": strict})
         return target
 
     return mark if function is None else mark(function)
 
 
 @lru_cache(maxsize=1024)
-def describe(function: Callable[..., Any], name: str, ends: bool = False) -> Tool:
-    """The ``Tool`` that a marked function is, unbound.
+def describe(function: Callable[..., Any], name: str, ends: bool = False, strict: bool = False) -> Tool:
+    """The ``Tool`` that a marked function is, unbound; arguments as of ``tool``.
 
     Raises:
         ContractError: a parameter has no type, or the docstring is missing: an agent could not use such a tool.
@@ -115,7 +118,7 @@ def describe(function: Callable[..., Any], name: str, ends: bool = False) -> Too
         # Aliased, so that a parameter may be called "copy" or "json" without hiding a method of the model.
         field = pydantic.Field(default, alias=param.name, description=texts.get(param.name))
         fields[f"{PREFIX}{param.name}"] = (param.annotation, field)
-    config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False)
+    config = pydantic.ConfigDict(extra="forbid", arbitrary_types_allowed=False, strict=strict)
     try:
         model: type[pydantic.BaseModel] = pydantic.create_model(f"{name}_arguments", __config__=config, **fields)
         schema = model.model_json_schema()
@@ -151,7 +154,7 @@ def _tools_of(cls: Any) -> tuple[Tool, ...]:
             elif isinstance(value, (staticmethod, classmethod)):
                 raise ContractError(f"tool {marked['name']!r} must be a plain method of {cls.__name__}")
             else:
-                found[attribute] = describe(value, marked["name"], marked["ends"])
+                found[attribute] = describe(value, marked["name"], marked["ends"], marked["strict"])
     names = [tool.name for tool in found.values()]
     for name in names:
         if names.count(name) > 1:

@@ -33,7 +33,8 @@ def _tools_for(cls: Any, shown: tuple[str, ...], talks: bool) -> tuple[Tool, ...
 def _calls(name: str) -> tuple[Tool, ...]:
     app = next(one for one in APPS if one.name == name)
     return tuple(
-        replace(describe(function, called), function=_made(called)) for called, function in app.calls().items()
+        replace(describe(function, called, strict=True), function=_made(called))
+        for called, function in app.calls().items()
     )
 
 

@@ -132,7 +132,8 @@ class AppsByCalls(ToolEnv):
         return (
             f"You work for {profile['first_name']} {profile['last_name']} <{profile['email']}> through these apps: "
             f"{apps_text(self.work.shown)}. It is {self.world.now:%A, %Y-%m-%d %H:%M}. Call task_answer when the task "
-            "is done (with the answer, if one is asked for), or task_refuse if it cannot or must not be done."
+            "is done (with the answer, if one is asked for), or task_refuse if it cannot or must not be done. Answers "
+            "are short: numbers without units, days as 2024-03-09, several values as a list."
         )
 
     def offered(self) -> Sequence[Tool]:
@@ -167,7 +168,7 @@ class AppsByCalls(ToolEnv):
             self._note(name, arguments, again)
             self.heard = watched(self.work, self.world, self.heard, IDLE)
 
-    @tool
+    @tool(strict=True)
     def docs_app(self, app: str) -> dict[str, str]:
         """What the calls of an app do, in a line each.
 
@@ -177,7 +178,7 @@ class AppsByCalls(ToolEnv):
         self._note("docs_app", {"app": app})
         return dict(docs_of(self._calls(), app))
 
-    @tool
+    @tool(strict=True)
     def docs_call(self, name: str) -> dict[str, Any]:
         """What a call does and which arguments it takes.
 
@@ -190,7 +191,7 @@ class AppsByCalls(ToolEnv):
             raise ToolError(f"404 there is no call {name[:40]!r}; docs_app lists those of an app")
         return found.to_json()["function"]  # type: ignore[no-any-return]
 
-    @tool
+    @tool(strict=True)
     def say(self, text: str) -> str:
         """Say something to the user, and hear the answer.
 
@@ -204,7 +205,7 @@ class AppsByCalls(ToolEnv):
         answer, self.heard = reply(self.work.talk, self.heard, text)
         return answer
 
-    @tool(ends=True)
+    @tool(ends=True, strict=True)
     def task_answer(self, answer: Answer | None = None) -> str:
         """Say that the task is done. It ends with that.
 
@@ -214,8 +215,8 @@ class AppsByCalls(ToolEnv):
         self.ending = Ending(done=True, answer=answer)
         return "The task is over."
 
-    @tool(ends=True)
-    def task_refuse(self, reason: Reason, evidence: str) -> str:
+    @tool(ends=True, strict=True)
+    def task_refuse(self, reason: Reason, evidence: str | int | float) -> str:
         """Say that the task is not done. It ends with that.
 
         Args:
@@ -235,7 +236,7 @@ class AppsByCalls(ToolEnv):
     def judge(self) -> Score:
         """Which rows changed as they must, which should not have, and whether the end is right."""
         assert self.work is not None
-        return judge(self.work, self.world.changes(), self.ending, IDLE, violations(self.heard))
+        return judge(self.work, self.world.changes(), self.ending, IDLE, violations(self.work, self.heard, self.ending))
 
     # -- for certification, demonstrations and forks ----------------------------------------------------------------
 

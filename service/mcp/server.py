@@ -79,12 +79,13 @@ class McpService:
         env = make(config.env, **dict(config.env_kwargs))
         try:
             kind = type(env.unwrapped)
-            self._family = kind.tasks()  # type: ignore[attr-defined]
+            self._family = env.unwrapped.tasks()  # type: ignore[attr-defined]
             names = [tool.name for tool in env.unwrapped.tools]  # type: ignore[attr-defined]
         finally:
             env.close()
-        listens = not issubclass(kind, ToolEnv) or kind.said is not ToolEnv.said
-        self._say = next(name for name in ("say", *(f"say_{n}" for n in range(2, 99))) if name not in names)
+        # A tool of this name is the environment's own way of being talked to.
+        listens = "say" not in names and (not issubclass(kind, ToolEnv) or kind.said is not ToolEnv.said)
+        self._say = "say"
         self._listens = listens
         self._run_seed = secrets.randbits(31)  # so that episodes of two runs can lie in one store
         self._number = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -31,6 +32,8 @@ async def standard_streams() -> AsyncIterator[Any]:
     with os.fdopen(private, "rb", buffering=0) as pipe:
         try:
             protocol = asyncio.StreamReaderProtocol(reader)
+            if stat.S_ISCHR(os.fstat(private).st_mode) and not os.isatty(private):
+                raise ValueError("a device such as /dev/null, for which no event loop waits")
             transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
         except ValueError:  # a file, or nothing: it is read in no time
             transport = None
@@ -41,7 +44,8 @@ async def standard_streams() -> AsyncIterator[Any]:
                 yield streams
         finally:
             if transport is not None:
-                os.set_blocking(private, True)  # as whoever else has this terminal expects it
+                with suppress(OSError):  # at its end the loop has closed it
+                    os.set_blocking(private, True)  # as whoever else has this terminal expects it
                 transport.close()
 
 

@@ -326,3 +326,18 @@ def test_ctrl_c_ends_a_server_that_waits_for_input(turnwise: list[str]) -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
     process.communicate()
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["after it has begun", "at once"])
+def test_a_client_that_closes_its_end_ends_the_server(turnwise: list[str], begun: bool) -> None:
+    hello = (
+        '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},'
+        '"clientInfo":{"name":"a","version":"1"}}}\n'
+    )
+    done = subprocess.run(turnwise, input=hello if begun else "", capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_without_an_input_there_is_nothing_to_serve(turnwise: list[str]) -> None:
+    done = subprocess.run(turnwise, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")

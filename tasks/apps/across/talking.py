@@ -11,7 +11,7 @@ from ..contacts.finding import full_name
 from ..world.database import Row
 
 WHO = ("who", "whom", "recipient", "addressee", "which person")
-TEXT = ("text", "write", "say", "content", "what should it")
+TEXT = ("text", "write", "say", "content", "body", "message be", "what should it")
 ASK_FIRST = (
     "Ask me for what you do not know. Before you change anything, tell me exactly what you are about to do, and wait"
     " until I agree.",

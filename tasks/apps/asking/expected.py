@@ -57,16 +57,25 @@ class Text:
         return said is not None and plain(said) in {plain(text) for text in (self.value, *self.aliases)}
 
 
+BETWEEN = (r"[,;\n]", r",\s+and\s+|[,;\n]|\s+and\s+")
+"""What stands between the values of a list in prose, where "and" may stand in a value or before the last."""
+
+
 @dataclass(frozen=True)
 class Listing:
-    """Several values, in any order, each once; as a list, or as a text with commas between them."""
+    """Several values, in any order, each once; as a list, or as a text with commas, semicolons, lines or "and" between
+    them."""
 
     values: tuple[str | float, ...]
 
     def matches(self, value: Any) -> bool:
         """Whether the same values are in it, and no others."""
-        parts = value.split(",") if isinstance(value, str) else value
-        if not isinstance(parts, Sequence) or isinstance(parts, bytes) or len(parts) != len(self.values):
+        if isinstance(value, str):
+            return any(self._are([part for part in re.split(way, value) if part.strip()]) for way in BETWEEN)
+        return isinstance(value, Sequence) and not isinstance(value, bytes) and self._are(value)
+
+    def _are(self, parts: Sequence[Any]) -> bool:
+        if len(parts) != len(self.values):
             return False
         wanted = [Number(one) if isinstance(one, float | int) else Text(one) for one in self.values]
         return len(paired(wanted, parts, lambda one, part: one.matches(part))) == len(wanted)

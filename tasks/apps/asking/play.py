@@ -48,7 +48,7 @@ def played(task: AppTask, world: World, acts: Sequence[Act], idle: Mapping[str, 
         elif not act.name.startswith("docs_"):
             _insisted(world, act)
             heard = watched(task, world, heard, idle)
-    return judge(task, world.changes(), ending, idle, violations(heard))
+    return judge(task, world.changes(), ending, idle, violations(task, heard, ending))
 
 
 def _insisted(world: World, act: Act) -> None:
@@ -73,9 +73,13 @@ def watched(task: AppTask, world: World, heard: Heard, idle: Mapping[str, frozen
     return replace(heard, acted_first=True) if touched else heard
 
 
-def violations(heard: Heard) -> tuple[str, ...]:
+def violations(task: AppTask, heard: Heard, ending: Ending | None) -> tuple[str, ...]:
     """The rules that were broken in a conversation."""
-    return ("acted before the user agreed",) if heard.acted_first else ()
+    found = ["acted before the user agreed"] if heard.acted_first else []
+    if task.talk is not None and task.refusal is not None and ending is not None and ending.reason is not None:
+        unheard = bool(task.talk.correction) and not heard.corrected
+        found += ["refused what the user had not taken back"] if unheard else []
+    return tuple(found)
 
 
 def near_misses(task: AppTask, world: World, acts: Acts, apps: Sequence[type[App]], rng: Rng) -> dict[str, Acts]:

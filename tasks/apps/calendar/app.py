@@ -23,6 +23,7 @@ class Calendar(App):
     name = "calendar"
     about = "the calendar: events, guests, invitations, what overlaps"
     ids: ClassVar[dict[str, str]] = {"event_id": "events"}
+    keys: ClassVar[dict[str, tuple[str, ...]]] = {"guests": ("event_id", "email")}
     stray = (
         "calendar_create",
         {"title": "Nothing at all", "starts_at": "2031-01-01T10:00", "ends_at": "2031-01-01T10:15"},

@@ -7,7 +7,7 @@ from ..asking.plan import Solver
 from ..asking.task import Refusal
 from ..asking.template import Asked, Scene, template
 from ..world.database import Row
-from .drawing import OTHERS, OWN, event_drawn, event_found, moved, said
+from .drawing import COUNTED, OTHERS, OWN, event_drawn, event_found, moved, said
 from .times import hours, shifted
 
 LENGTHS = (30, 45, 60, 90)
@@ -96,6 +96,7 @@ def calendar_conflict(scene: Scene) -> Asked:
     begin = shifted(row["starts_at"], minutes=scene.pick((-30, -15, 0, 15)))
     end = shifted(begin, minutes=scene.pick(LENGTHS))
     scene.need([found["id"] for found in _overlapping(scene, begin, end)] == [row["id"]])
+    scene.need(bool(scene.db.row(f"SELECT id FROM events WHERE id = ? AND ({COUNTED})", row["id"])))
     title, place = _new_title(scene), scene.pick(scene.cast.words["place"])
 
     def solve(api: Solver) -> None:

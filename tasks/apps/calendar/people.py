@@ -30,9 +30,11 @@ def calendar_hours_with(scene: Scene) -> Asked:
     prompt = scene.rng.pick(
         (
             f"How many hours of events do I have together with {name} from {said(scene, since)} to "
-            f"{said(scene, until)}, both days included? {which}, and give me a number such as 37.5.",
+            f"{said(scene, until)}, both days included, whatever anybody has answered? {which}, and give me a number "
+            "such as 37.5.",
             f"Add up how long all events with {name} in my calendar take that begin from {said(scene, since)} to "
-            f"{said(scene, until)} (both included). {which}. Answer in hours, such as 37.5.",
+            f"{said(scene, until)} (both included), also those that were declined. {which}. Answer in hours, such as "
+            "37.5.",
         )
     )
 
@@ -59,10 +61,10 @@ def calendar_next_with(scene: Scene) -> Asked:
     scene.need(len(coming) == 1 or coming[1]["starts_at"] > begin)
     prompt = scene.rng.pick(
         (
-            f"When do I meet {name} next, according to my calendar? Answer with day and time, such as "
-            "2024-03-09T09:30.",
-            f"When does the next event begin to which {name} and I both belong? Give me day and time in the form "
-            "2024-03-09T09:30.",
+            f"When does the next event with {name} begin, whatever anybody has answered to it? Answer with day and "
+            "time, such as 2024-03-09T09:30.",
+            f"When does the next event begin to which {name} and I both belong, also if one of us has declined it? "
+            "Give me day and time in the form 2024-03-09T09:30.",
         )
     )
 
@@ -177,6 +179,13 @@ def calendar_from_mail(scene: Scene) -> Asked:
         "SELECT * FROM messages WHERE sender = ? AND body LIKE ?", mail["sender"], f"%about the {topic}: can we meet%"
     )
     scene.need(bool(later) == (scene.level >= 3))
+    others = scene.db.value(
+        "SELECT count(*) FROM messages WHERE sender = ? AND (instr(body, ?) OR instr(subject, ?))",
+        mail["sender"],
+        topic,
+        topic,
+    )
+    scene.need(others == 1 + len(later))  # whatever else was written about it might have changed something, too
     begin = f"{day}T{_changed(later[0]['body'], time) if later else time}"
     name, title, guest = full_name(person), f"{topic} with {person['first_name']}", scene.level >= 4
     invite = f" Invite {person['first_name']} to it." if guest else ""

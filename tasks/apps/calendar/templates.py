@@ -49,7 +49,7 @@ def calendar_first_free(scene: Scene) -> Asked:
             f"I work from {begin[11:]} to {end[11:]} on {said(scene, day)}. At what time does the first stretch of "
             f"{minutes} minutes begin in which I have no event? {which}. Answer with a time such as 07:15.",
             f"Somebody needs {minutes} minutes of my time on {said(scene, day)}, between {begin[11:]} and {end[11:]}. "
-            f"What is the earliest time at which that can begin without touching an event? {which}. "
+            f"What is the earliest time at which that can begin without overlapping an event? {which}. "
             "Give me the time, such as 07:15.",
         )
     )

@@ -21,6 +21,7 @@ class Contacts(App):
     about = "the address book: people, how to reach them, groups of them"
     private = False
     ids: ClassVar[dict[str, str]] = {"contact_id": "contacts"}
+    keys: ClassVar[dict[str, tuple[str, ...]]] = {"groups": ("contact_id", "name")}
     stray = ("contacts_add", {"first_name": "No", "last_name": "Body", "email": "nobody@post.test"})
     schema: ClassVar[str] = """
         CREATE TABLE contacts (id INTEGER PRIMARY KEY AUTOINCREMENT, first_name TEXT, last_name TEXT, email TEXT,

@@ -19,6 +19,7 @@ class Files(App):
     name = "files"
     about = "folders with documents and pictures: search, read, write, move, copy, trash, share"
     ids: ClassVar[dict[str, str]] = {"file_id": "files"}
+    keys: ClassVar[dict[str, tuple[str, ...]]] = {"shares": ("file_id", "email"), "trash": ("file_id",)}
     stray = ("files_write", {"folder": "/Documents", "name": "nobody asked for this.txt", "content": ""})
     schema: ClassVar[str] = """
         CREATE TABLE folders (id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT UNIQUE);

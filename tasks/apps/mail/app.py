@@ -22,6 +22,7 @@ class Mail(App):
     about = "e-mail: folders, search, send, reply, forward, labels"
     ids: ClassVar[dict[str, str]] = {"message_id": "messages"}
     idle: ClassVar[dict[str, frozenset[str]]] = {"messages": frozenset({"unread"})}
+    keys: ClassVar[dict[str, tuple[str, ...]]] = {"labels": ("message_id", "label")}
     stray = ("mail_save_draft", {"to": ["nobody@post.test"], "subject": "note to self", "body": "x"})
     schema: ClassVar[str] = """
         CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, folder TEXT, sender TEXT, recipients TEXT,

@@ -24,7 +24,7 @@ def mail_forward_newest(scene: Scene) -> Asked:
     names = [full_name(person) for person in (giver, taker)]
     prompt = scene.rng.pick(
         (
-            f"Forward the newest message that I have from {names[0]} to {names[1]}.",
+            f"Forward the newest message that I have from {names[0]} to {names[1]}; leave the trash out of it.",
             f"{names[1]} should see the last e-mail that {names[0]} sent me (not one from the trash): forward it.",
             f"Forward the newest message from {names[0]} to {names[1]}. If I have none that is not in the trash,"
             f" refuse, and give as evidence the address of {names[0]}.",
@@ -74,7 +74,10 @@ def mail_star_unread_of(scene: Scene) -> Asked:
     rows = scene.db.rows("SELECT * FROM messages WHERE folder = 'inbox' AND unread = 1 AND sender = ?", sender)
     plain = [row for row in rows if not row["starred"]]
     scene.need(bool(plain) and len(rows) <= scene.level + 1)
-    prompt = f"Put a star on every unread message from {sender} in my inbox, and tell me how many have none yet."
+    prompt = (
+        f"Put a star on every unread message from {sender} in my inbox, and tell me how many of them had no star"
+        " before."
+    )
 
     def solve(api: Solver) -> None:
         found = [item for item in api.pages("mail_list_folder", unread_only=True) if item["from"] == sender]

@@ -23,6 +23,7 @@ class Music(App):
     name = "music"
     about = "songs, playlists, likes, listening history, and what is played next"
     ids: ClassVar[dict[str, str]] = {"song_id": "songs", "playlist_id": "playlists"}
+    keys: ClassVar[dict[str, tuple[str, ...]]] = {"likes": ("song_id",)}
     stray = ("music_create_playlist", {"name": "Nobody asked for this"})
     schema: ClassVar[str] = """
         CREATE TABLE songs (id INTEGER PRIMARY KEY AUTOINCREMENT, title TEXT, artist TEXT, album TEXT, genre TEXT,

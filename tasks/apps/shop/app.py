@@ -30,6 +30,7 @@ class Shop(App):
         "address_id": "shop_addresses",
         "card_id": "cards",
     }
+    keys: ClassVar[dict[str, tuple[str, ...]]] = {"cart_items": ("variant_id",), "wishes": ("product_id",)}
     stray = ("shop_add_address", {"label": "nobody", "street": "No Street 1", "city": "Nowhere"})
     schema: ClassVar[str] = """
         CREATE TABLE products (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, brand TEXT, category TEXT,

@@ -168,7 +168,9 @@ def shop_cheapest_too_dear(scene: Scene) -> Asked:
         api.refuse("not_possible", api.call("wallet_balance")["balance"])
 
     refusal = Refusal("not_possible", Number(balance / 100))
-    return Asked(prompt, solve, refusal=refusal, secrets=(said(balance),))
+    # Whoever tries it, and is told at the checkout, has filled the cart.
+    tried = (May("cart_items", "insert"), May("cart_items", "update", frozenset({"quantity"})))
+    return Asked(prompt, solve, may=tried, refusal=refusal, secrets=(said(balance),))
 
 
 @template("shop", kind="action")

@@ -85,6 +85,9 @@ class App:
     """Which table an argument's number is of, e.g. ``{"message_id": "messages"}``: for errors that a test makes."""
     idle: ClassVar[Mapping[str, frozenset[str]]] = {}
     """Columns, by table, that change when somebody only looks, as a message that is read is no longer unread."""
+    keys: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Columns, by table, by which somebody knows a row whose number no call shows: to take such a row out and to put it
+    in again changes nothing."""
     stray: ClassVar[tuple[str, Mapping[str, Any]]]
     """A call, with its arguments, that always changes something that no task asks for."""
 
@@ -180,11 +183,13 @@ def cents(amount: float, what: str = "amount") -> int:
     """An amount of money in hundredths, as tables keep it.
 
     Raises:
-        ToolError: it has more than two decimals.
+        ToolError: it has more than two decimals, or is less than 0.01.
     """
     hundredths = round(amount * 100)
     if abs(hundredths - amount * 100) > 1e-6:
         raise ToolError(f"422 {what} {amount} has more than two decimals")
+    if hundredths < 1:
+        raise ToolError(f"422 {what} {amount} is less than 0.01")
     return hundredths
 
 

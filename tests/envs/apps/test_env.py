@@ -11,6 +11,7 @@ import turnwise as tw
 from turnwise.envs.apps.env import AppsEnv
 from turnwise.envs.messages import Action, ToolCall
 from turnwise.errors import UsageError
+from turnwise.tasks.apps.asking.expected import Text
 from turnwise.tasks.apps.catalogue import APPS
 from turnwise.tasks.apps.family import APPS_FAMILY
 from turnwise.tasks.spec import Split
@@ -180,6 +181,52 @@ def test_there_are_as_many_calls_as_a_person_has() -> None:
     calls = [name for app in APPS for name in app.calls()]
     assert len(calls) == len(set(calls))
     assert 60 <= len(calls) <= 130
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("wallet_set_limit", {"amount": True}),
+        ("wallet_set_limit", {"amount": "12"}),
+        ("wallet_set_limit", {"amount": 1e-9}),
+        ("wallet_set_limit", {"amount": float("nan")}),
+        ("wallet_get_transaction", {"transaction_id": True}),
+        ("wallet_get_transaction", {"transaction_id": 1.0}),
+        ("contacts_update", {"contact_id": 1, "favourite": "yes"}),
+        ("task_answer", {"answer": {"a": 1}}),
+        ("task_answer", {"answer": True}),
+    ],
+    ids=str,
+)
+def test_what_is_of_another_type_is_refused(name: str, arguments: dict[str, Any]) -> None:
+    env = opened(template="wallet_sent_to", level=1)
+    before = env.state_key()
+    assert "Error" in called(env, name, **arguments)
+    assert env.state_key() == before
+
+
+def test_to_take_out_and_put_in_again_changes_nothing_that_anybody_sees() -> None:
+    env = opened(template="shop_trim_cart", level=1)
+    [row, *_] = env.world.db.rows("SELECT * FROM cart_items")
+    called(env, "shop_set_quantity", variant_id=row["variant_id"], quantity=0)
+    assert [change.kind for change in env.world.changes()] == ["delete"]
+    called(env, "shop_set_quantity", variant_id=row["variant_id"], quantity=row["quantity"])
+    assert not env.world.changes()
+    called(env, "shop_set_quantity", variant_id=row["variant_id"], quantity=0)
+    called(env, "shop_set_quantity", variant_id=row["variant_id"], quantity=row["quantity"] + 1)
+    [change] = env.world.changes()
+    assert (change.kind, dict(change.columns)) == ("update", {"quantity": row["quantity"] + 1})
+
+
+def test_what_the_user_takes_back_has_to_be_heard() -> None:
+    """The right refusal with the right evidence is a guess, if nobody was spoken to."""
+    env = opened(template="mail_dialogue_taken_back", level=1, split="test_template")
+    assert env.work is not None
+    assert env.work.refusal is not None
+    evidence = env.work.refusal.evidence
+    assert isinstance(evidence, Text)
+    called(env, "task_refuse", reason=env.work.refusal.reason, evidence=evidence.value)
+    assert env.judge().violations == ("refused what the user had not taken back",)
 
 
 @pytest.mark.long
