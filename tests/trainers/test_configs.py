@@ -99,7 +99,7 @@ def makers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return make
 
 
-SPARSE = {"loop-code"}
+SPARSE = {"loop-apps", "loop-code"}
 """Paid for success alone, which so tiny a clone never has: it plays, and there is nothing to learn from."""
 
 
