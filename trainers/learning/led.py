@@ -22,6 +22,10 @@ class _Found(Generic[T]):
     interrupted: bool = False
 
 
+class LedToStop(KeyboardInterrupt):
+    """Process 0 was interrupted while it played, and this one stops with it: between two steps of learning."""
+
+
 async def led(world: World, act: Callable[[], Awaitable[T]]) -> T:
     """What process 0 finds out, in every process.
 
@@ -33,7 +37,7 @@ async def led(world: World, act: Callable[[], Awaitable[T]]) -> T:
         act: is awaited in process 0 only.
 
     Raises:
-        KeyboardInterrupt: process 0 was interrupted (raised in the others, which pay no attention to signals).
+        LedToStop: process 0 was interrupted (raised in the others, which pay no attention to signals).
         InfrastructureError: process 0 failed (raised in the others).
     """
     if world.leads:
@@ -47,7 +51,7 @@ async def led(world: World, act: Callable[[], Awaitable[T]]) -> T:
         return value
     heard: _Found[T] = world.told()
     if heard.interrupted:
-        raise KeyboardInterrupt
+        raise LedToStop
     if heard.stopped:
         raise InfrastructureError(f"process 0 stopped: {heard.stopped}")
     return heard.value  # type: ignore[return-value]

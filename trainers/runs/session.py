@@ -19,7 +19,7 @@ from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...rollouts.store import EpisodeStore, load_episodes
 from ..learning.learner import Learner, OptimizerConfig
-from ..learning.led import led
+from ..learning.led import LedToStop, led
 from ..learning.parallel import ALONE, processes, shard, world
 from ..weights.to_servers import ToServers
 from .acting import Acting, apart
@@ -165,7 +165,7 @@ class TrainingRun:
             await self._overlap.close()
         await self.pool.close()
         # Any other interruption may have come in the midst of learning, of which a checkpoint would keep one half.
-        if isinstance(error, asyncio.CancelledError) and not isinstance(error, TornError):
+        if isinstance(error, asyncio.CancelledError | LedToStop) and not isinstance(error, TornError):
             self.checkpoint()
         if self._serving is not None:
             await self._serving.close()
