@@ -344,7 +344,7 @@ FAULTS: tuple[Planted, ...] = (
     (in_session(ReadsTheNextCommand), 143, "swallowed"),
     (in_session(CallsATimeoutAnError), 144, "it ended with exited"),
     (in_session(StaysAlive), 145, "alive|goes on"),
-    (faulty(OneSessionForAll), 146, "share variables"),
+    (faulty(OneSessionForAll), 146, "share variables|still running something"),
     (in_session(AnswersWithItsOwn), 147, "asking ended with"),
     (in_session(LetsAnswersGoOn), 148, "its answer is asked"),
     (ForgetsModes, 151, "the other sandbox has"),
