@@ -67,11 +67,6 @@ def clock(at: str) -> Text:
     return Text(short, (short.removeprefix("0"), f"{short}:00", *time_text(at).aliases, at))
 
 
-def full_name(row: Row) -> str:
-    """The name of a row of the address book."""
-    return f"{row['first_name']} {row['last_name']}"
-
-
 def event_found(api: Solver, title: str, day: str) -> dict[str, Any]:
     """The event with this title on this day."""
     if api.rng.random() < 0.5:
@@ -80,9 +75,3 @@ def event_found(api: Solver, title: str, day: str) -> dict[str, Any]:
         items = api.pages("calendar_search", words=title, since=day, until=day)
     found: dict[str, Any] = next(item for item in items if item["title"] == title)
     return found
-
-
-def email_of(api: Solver, name: str) -> str:
-    """The address of somebody in the address book."""
-    part = api.rng.pick((name, name.split()[-1]))
-    return str(next(item["email"] for item in api.pages("contacts_search", name=part) if item["name"] == name))

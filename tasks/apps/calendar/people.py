@@ -7,8 +7,9 @@ import re
 from ..asking.expected import Containing, Number, Text, deleted, inserted
 from ..asking.plan import Solver
 from ..asking.template import Asked, Scene, template
+from ..contacts.finding import email_of, full_name
 from ..mail.app import addresses
-from .drawing import OWN, email_of, event_drawn, event_found, events_on, full_name, moved, said, time_text
+from .drawing import OWN, event_drawn, event_found, events_on, moved, said, time_text
 from .times import hours, shifted
 
 WITH = "organizer = '{0}' OR id IN (SELECT event_id FROM guests WHERE email = '{0}')"

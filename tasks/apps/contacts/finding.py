@@ -18,3 +18,8 @@ def found_contact(api: Solver, name: str) -> dict[str, Any]:
     asked = api.rng.pick((name, name.split(" ")[-1]))
     found: dict[str, Any] = next(item for item in api.pages("contacts_search", name=asked) if item["name"] == name)
     return found
+
+
+def email_of(api: Solver, name: str) -> str:
+    """The address of the one whose full name is this."""
+    return str(found_contact(api, name)["email"])

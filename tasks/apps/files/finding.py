@@ -6,6 +6,7 @@ from typing import Any
 
 from ..asking.plan import Solver
 from ..asking.template import Scene
+from ..contacts.finding import full_name
 from ..world.database import Row
 from .form import THERE
 
@@ -30,7 +31,7 @@ def some_file(scene: Scene, condition: str, *values: Any) -> Row:
 def someone(scene: Scene) -> tuple[str, str]:
     """Name and address of somebody in the address book."""
     row = scene.row("SELECT * FROM contacts")
-    return f"{row['first_name']} {row['last_name']}", row["email"]
+    return full_name(row), row["email"]
 
 
 def at(api: Solver, folder: str, name: str) -> Row | None:
@@ -47,12 +48,6 @@ def id_at(api: Solver, folder: str, name: str) -> int:
     found = at(api, folder, name)
     assert found is not None
     return int(found["file_id"])
-
-
-def address(api: Solver, name: str) -> str:
-    """The e-mail address of the person with this full name."""
-    found = api.pages("contacts_search", name=api.rng.pick((name, name.split()[-1])))
-    return str(next(item["email"] for item in found if item["name"] == name))
 
 
 def amounts(content: str) -> list[int]:

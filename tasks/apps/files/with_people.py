@@ -6,9 +6,10 @@ from ..asking.expected import Number, Text, deleted, inserted
 from ..asking.plan import Solver
 from ..asking.task import Refusal
 from ..asking.template import Asked, Scene, template
+from ..contacts.finding import email_of
 from ..mail.app import addresses
 from ..world.database import Row
-from .finding import address, at, files, id_at, path_of, some_file, someone
+from .finding import at, files, id_at, path_of, some_file, someone
 from .form import THERE
 
 
@@ -70,7 +71,7 @@ def files_unshare_person(scene: Scene) -> Asked:
     )
 
     def solve(api: Solver) -> None:
-        who = address(api, name)
+        who = email_of(api, name)
         items = [i for i in api.pages("files_list_shared", email=who) if not edit or i["access"] == "edit"]
         for item in items:
             api.call("files_unshare", file_id=item["file_id"], email=who)
@@ -116,7 +117,7 @@ def files_mail_text(scene: Scene) -> Asked:
         else:
             id = id_at(api, row["folder"], row["name"])
         body = api.call("files_read", file_id=id)["content"]
-        api.call("mail_send", to=[address(api, name)], subject="Notes", body=body)
+        api.call("mail_send", to=[email_of(api, name)], subject="Notes", body=body)
         api.answer()
 
     sent = {"folder": "sent", "recipients": addresses([email]), "subject": Text("Notes")}
@@ -143,7 +144,7 @@ def files_save_message(scene: Scene) -> Asked:
     )
 
     def solve(api: Solver) -> None:
-        found = next(api.pages("mail_search", sender=address(api, name)))
+        found = next(api.pages("mail_search", sender=email_of(api, name)))
         body = api.call("mail_read", message_id=found["message_id"])["body"]
         api.call("files_write", folder=folder, name=file, content=body)
         api.answer()
@@ -185,7 +186,7 @@ def files_share_minutes(scene: Scene) -> Asked:
         content = api.call("files_read", file_id=id)["content"]
         have = {share["email"] for share in api.call("files_details", file_id=id)["shared_with"]}
         for name in content.split("Present: ")[1].splitlines()[0].split(", "):
-            email = address(api, name)
+            email = email_of(api, name)
             if email not in have:
                 api.call("files_share", file_id=id, email=email, access="view")
         api.answer()
@@ -219,7 +220,7 @@ def files_share_from(scene: Scene) -> Asked:
 
     def solve(api: Solver) -> None:
         id = id_at(api, row["folder"], row["name"])
-        api.call("files_share", file_id=id, email=address(api, name), access="view")
+        api.call("files_share", file_id=id, email=email_of(api, name), access="view")
         api.answer()
 
     must = inserted("shares", "shared", file_id=row["id"], email=email, access="view")

@@ -7,7 +7,8 @@ from datetime import timedelta
 from ..asking.expected import Text, inserted
 from ..asking.plan import Solver
 from ..asking.template import Asked, Scene, template
-from ..files.finding import address, files, someone
+from ..contacts.finding import email_of
+from ..files.finding import files, someone
 from ..mail.app import addresses
 from .finding import Titles, artist_of, changed, liked, liked_by, own_playlist, playlist_named, song_named, songs
 
@@ -33,7 +34,7 @@ def music_mail_playlist(scene: Scene) -> Asked:
     def solve(api: Solver) -> None:
         items = api.pages("music_playlist", playlist_id=playlist_named(api, title))
         body = "\n".join(str(item["title"]) for item in items if item["year"] >= year)
-        api.call("mail_send", to=[address(api, name)], subject=title, body=body)
+        api.call("mail_send", to=[email_of(api, name)], subject=title, body=body)
         api.answer()
 
     sent = {"folder": "sent", "recipients": addresses([email]), "subject": Text(title)}
@@ -109,7 +110,7 @@ def music_wishes(scene: Scene) -> Asked:
     )
 
     def solve(api: Solver) -> None:
-        found = next(api.pages("mail_search", words="songs for", sender=address(api, name)))
+        found = next(api.pages("mail_search", words="songs for", sender=email_of(api, name)))
         body = api.call("mail_read", message_id=found["message_id"])["body"]
         id = playlist_named(api, title)
         there = {(item["title"], item["artist"]) for item in api.pages("music_playlist", playlist_id=id)}

@@ -6,10 +6,11 @@ from ..asking.expected import May, Number, inserted
 from ..asking.plan import Solver
 from ..asking.task import Refusal
 from ..asking.template import Asked, Scene, template
+from ..contacts.finding import email_of, full_name
 from ..mail.app import addresses
 from ..wallet import ledger
 from ..wallet.expect import requested
-from ..wallet.speak import email_of, name_of, said
+from ..wallet.speak import said
 from ..world.app import later
 from ..world.database import Row
 from .expect import cost, ordered
@@ -205,7 +206,7 @@ def shop_reorder_last(scene: Scene) -> Asked:
 def shop_gift(scene: Scene) -> Asked:
     """Send something to somebody, whose address is new to the shop."""
     row, person = _goods(scene, 1)[0], scene.row("SELECT * FROM contacts")
-    count, name = scene.rng.randint(1, 3), name_of(person)
+    count, name = scene.rng.randint(1, 3), full_name(person)
     scene.need(count <= row["stock"])
     paid = way(scene, {row["id"]: count})
     street = f"{scene.pick(scene.cast.words['street'])} {scene.rng.randint(1, 99)}"
@@ -240,7 +241,7 @@ def shop_buy_for_friend(scene: Scene) -> Asked:
     count, topic = scene.rng.randint(1, 5), scene.pick(scene.cast.words["topic"])
     about = "SELECT id FROM messages WHERE sender = ? AND instr(lower(subject || body), ?)"
     scene.need(count <= row["stock"] and not scene.db.rows(about, person["email"], topic))
-    wanted, name, at = {row["id"]: count}, name_of(person), later(scene.cast.now, hours=-scene.rng.randint(2, 40))
+    wanted, name, at = {row["id"]: count}, full_name(person), later(scene.cast.now, hours=-scene.rng.randint(2, 40))
     paid, user = way(scene, wanted, wallet=False), scene.cast.user
     what = pieces(count, row["name"], row["label"])
     scene.add(

@@ -8,7 +8,8 @@ from datetime import date
 from ..asking.expected import Text, inserted, updated
 from ..asking.plan import Solver
 from ..asking.template import Asked, Scene, template
-from ..calendar.drawing import OWN, email_of, events_on, full_name, said
+from ..calendar.drawing import OWN, events_on, said
+from ..contacts.finding import email_of, full_name
 from ..mail.app import addresses
 from .drawing import Lines, item_drawn, item_found, items_where, list_number
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from ..asking.expected import Number, updated
 from ..asking.plan import Solver
 from ..asking.template import Asked, Scene, template
+from ..contacts.finding import email_of, full_name
 from ..mail.app import addresses
 from ..world.app import later
 from ..world.database import Row
 from . import ledger
 from .expect import paid, requested, sent
 from .history import some
-from .speak import email_of, name_of, said, total, whole
+from .speak import said, total, whole
 
 SHARE = "your share is "
 
@@ -48,7 +49,7 @@ def wallet_decline_from(scene: Scene) -> Asked:
     rows = _open(scene, "received")
     one = scene.row("SELECT * FROM contacts WHERE email = ?", scene.pick(rows)["person"])
     if scene.level < 3:
-        emails, who = {one["email"]}, name_of(one)
+        emails, who = {one["email"]}, full_name(one)
     else:
         others = scene.db.rows("SELECT email FROM contacts WHERE company = ?", one["company"])
         emails, who = {row["email"] for row in others}, f"people who work for {one['company']}"
@@ -122,14 +123,14 @@ def wallet_split_bill(scene: Scene) -> Asked:
         )
     )
     if gone:
-        prompt += f" {name_of(gone)} has given me the share in cash already, so send no request there."
+        prompt += f" {full_name(gone)} has given me the share in cash already, so send no request there."
 
     def solve(api: Solver) -> None:
         items = list(api.pages("contacts_list_group", group=group))
         part = bill / 100 / (len(items) + 1)
         api.rng.shuffle(items)
         for item in items:
-            if gone is None or item["name"] != name_of(gone):
+            if gone is None or item["name"] != full_name(gone):
                 api.call("wallet_request_money", person=item["email"], amount=round(part, 2), note=topic)
         api.answer()
 
@@ -150,7 +151,7 @@ def wallet_pay_from_mail(scene: Scene) -> Asked:
     if corrected:
         text = f"I had miscounted what the {topic} costs us: {SHARE}{said(second)}, not {said(first)}. Sorry!"
         _message(scene, row, text, f"Re: The {topic}", 3)
-    name = name_of(row)
+    name = full_name(row)
     prompt = scene.rng.pick(
         (
             f"{name} has written to me what my share of the {topic} is. Pay it with my wallet.",

@@ -5,9 +5,6 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from ..asking.plan import Solver
-from ..world.database import Row
-
 
 def said(amount: int) -> str:
     """An amount of cents in a sentence."""
@@ -17,11 +14,6 @@ def said(amount: int) -> str:
 def whole(amount: float) -> int:
     """The cents of an amount that a call has shown."""
     return round(amount * 100)
-
-
-def name_of(row: Row) -> str:
-    """First and last name of a row of ``contacts``."""
-    return f"{row['first_name']} {row['last_name']}"
 
 
 def months(now: datetime, back: int) -> list[str]:
@@ -43,13 +35,6 @@ def span(month: str) -> dict[str, str]:
     first = date.fromisoformat(f"{month}-01")
     last = (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
     return {"since": first.isoformat(), "until": last.isoformat()}
-
-
-def email_of(api: Solver, name: str) -> str:
-    """The address of the contact with this full name."""
-    asked = api.rng.pick((name, name.split(" ", 1)[1]))
-    found = (item for item in api.pages("contacts_search", name=asked) if item["name"] == name)
-    return str(next(found)["email"])
 
 
 def total(items: list[Any]) -> int:

@@ -9,12 +9,13 @@ from ..asking.expected import Number, Text, updated
 from ..asking.plan import Solver
 from ..asking.task import Refusal
 from ..asking.template import Asked, Scene, template
+from ..contacts.finding import email_of, full_name
 from ..world.database import Row
 from . import ledger
 from .expect import sent
 from .history import note, some
 from .requests import TEMPLATES as REQUESTS
-from .speak import email_of, month_name, months, name_of, said, span, total, whole
+from .speak import month_name, months, said, span, total, whole
 
 
 @template("wallet", "contacts", kind="question")
@@ -31,7 +32,7 @@ def wallet_sent_to(scene: Scene) -> Asked:
         for row in rows
     ]
     scene.need(len({row["id"] for row in rows}) == count and all(moves) and sum(map(len, moves)) > 1)
-    names = [name_of(row) for row in rows]
+    names = [full_name(row) for row in rows]
     who = " and ".join(names) + (" together" if count == 2 else "")
     when = f" since {since} (that day included)" if since else ""
     prompt = scene.rng.pick(
@@ -110,7 +111,7 @@ def wallet_balance_then(scene: Scene) -> Asked:
 def _errand(scene: Scene) -> tuple[Row, str, str]:
     """Somebody who gets money, how a sentence names that person, and what the money is for."""
     row = scene.row("SELECT * FROM contacts")
-    who = name_of(row)
+    who = full_name(row)
     if scene.level >= 3:
         alike = "SELECT count(*) FROM contacts WHERE first_name = ? AND city = ? AND relation = ?"
         scene.need(scene.db.value(alike, row["first_name"], row["city"], row["relation"]) == 1)
@@ -138,7 +139,7 @@ def _wanted(scene: Scene, who: str, amount: int, text: str) -> str:
 
 def _finding(scene: Scene, row: Row) -> Callable[[Solver], str]:
     """How a solution finds the address of who is named."""
-    name, level = name_of(row), scene.level
+    name, level = full_name(row), scene.level
 
     def find(api: Solver) -> str:
         if level < 3:
@@ -213,7 +214,7 @@ def wallet_net_with(scene: Scene) -> Asked:
         "SELECT kind, amount FROM transactions WHERE party = ? AND created_at >= ?", row["email"], since
     )
     scene.need(len({move["kind"] for move in moves}) == 2)
-    name, when = name_of(row), f" since {since} (that day included)" if since else ""
+    name, when = full_name(row), f" since {since} (that day included)" if since else ""
     prompt = (
         f"Compare what {name} has sent me by wallet with what I have sent to {name}{when}. How much more did I get than"
         " I gave? Give me a number below zero if I gave more."
