@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import RLock
@@ -39,13 +39,9 @@ class Origin:
     @contextmanager
     def tried(self) -> Iterator[Database]:
         """The database, to look around in and to try rows in: what is written within is undone."""
-        with self._lock:
-            try:
-                with self.db.whole():
-                    yield self.db
-                    raise _Undone
-            except _Undone:
-                pass
+        with self._lock, suppress(_Undone), self.db.whole():
+            yield self.db
+            raise _Undone
 
 
 class _Undone(Exception):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pydantic
 
 from ....errors import ToolError
-from ..world.app import App, Body, Id, Maybe, Page, Words, call, day, moment
+from ..world.app import App, Body, Id, Maybe, Page, Words, address, call, day, moment
 from ..world.database import Row
 
 Addresses = Annotated[list[Words], pydantic.Field(max_length=20)]
@@ -249,11 +249,10 @@ class Calendar(App):
         return row
 
     def _address(self, email: str) -> str:
-        if email.count("@") != 1 or "." not in email.split("@")[1] or " " in email:
-            raise ToolError(f"422 {email!r} is no e-mail address")
-        if email.lower() == self._me:
+        guest = address(email)
+        if guest == self._me:
             raise ToolError("422 the organizer is no guest")
-        return email.lower()
+        return guest
 
     @property
     def _me(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from ...rng import Rng
-from ..mail.app import addresses
+from ..mail.history import letter
 from ..world.cast import Cast, Person
 from ..world.database import Database
 
@@ -114,18 +114,7 @@ def write_mail(db: Database, cast: Cast, sender: Person, subject: str, text: str
         at: when it was sent.
     """
     stamp = at.isoformat(timespec="minutes")
-    return db.insert(
-        "messages",
-        folder="inbox",
-        sender=sender.email,
-        recipients=addresses([cast.user.email]),
-        subject=subject,
-        body=f"Hello {cast.user.first},\n{text}\n{sender.first}",
-        sent_at=stamp,
-        created_at=stamp,
-        unread=0,
-        starred=0,
-    )
+    return db.insert("messages", **letter(cast, sender.email, sender.first, subject, text, stamp, unread=0))
 
 
 def _at(cast: Cast, days: int, quarter: int) -> datetime:

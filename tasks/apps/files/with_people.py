@@ -6,7 +6,7 @@ from ..asking.expected import Number, Text, deleted, inserted
 from ..asking.plan import Solver
 from ..asking.task import Refusal
 from ..asking.template import Asked, Scene, template
-from ..contacts.finding import email_of
+from ..contacts.finding import email_of, full_name
 from ..mail.app import addresses
 from ..world.database import Row
 from .finding import at, files, id_at, path_of, some_file, someone
@@ -162,9 +162,7 @@ def files_share_minutes(scene: Scene) -> Asked:
     scene.need(len(present) <= scene.level + 2)
     if by_topic:
         scene.need(len(files(scene, "content LIKE ?", f"%Topic: {topic}\n%")) == 1)
-    people = {
-        f"{one['first_name']} {one['last_name']}": one["email"] for one in scene.db.rows("SELECT * FROM contacts")
-    }
+    people = {full_name(one): one["email"] for one in scene.db.rows("SELECT * FROM contacts")}
     scene.need(set(present) <= set(people))
     emails = [people[name] for name in present]
     shared = {one["email"] for one in scene.db.rows("SELECT email FROM shares WHERE file_id = ?", row["id"])}

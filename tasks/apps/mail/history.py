@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from ...rng import Rng
 from ..world.cast import Cast, Person
@@ -72,3 +73,28 @@ def _text(cast: Cast, rng: Rng) -> tuple[str, str]:
     cost = f"{rng.randrange(2000, 90_000) / 100:.2f}"
     subject = rng.pick(SUBJECTS).format(**words)
     return subject[0].upper() + subject[1:], rng.pick(BODIES).format(cost=cost, **words)
+
+
+def letter(cast: Cast, sender: str, first: str, subject: str, text: str, at: str, *, unread: int = 1) -> dict[str, Any]:
+    """The columns of a message to the user in the inbox.
+
+    Args:
+        cast: the people.
+        sender: the address of whoever wrote it.
+        first: their first name, which stands below.
+        subject: in a line.
+        text: what stands between the greeting and the name.
+        at: when it was sent, as tables keep it.
+        unread: whether it counts as unread.
+    """
+    return {
+        "folder": "inbox",
+        "sender": sender,
+        "recipients": addresses([cast.user.email]),
+        "subject": subject,
+        "body": f"Hello {cast.user.first},\n{text}\n{first}",
+        "sent_at": at,
+        "created_at": at,
+        "unread": unread,
+        "starred": 0,
+    }

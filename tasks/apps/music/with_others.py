@@ -10,6 +10,7 @@ from ..asking.template import Asked, Scene, template
 from ..contacts.finding import email_of
 from ..files.finding import files, someone
 from ..mail.app import addresses
+from ..mail.history import letter
 from .finding import Titles, artist_of, changed, liked, liked_by, own_playlist, playlist_named, song_named, songs
 
 
@@ -87,18 +88,8 @@ def music_wishes(scene: Scene) -> Asked:
     lines = [f"{song['title']} - {song['artist']}" for song in (*wanted, *old)]
     subject = f"Songs for {row['name']}"
     at = (scene.cast.now - timedelta(hours=scene.rng.randint(2, 90))).isoformat(timespec="minutes")
-    scene.add(
-        "messages",
-        folder="inbox",
-        sender=email,
-        recipients=addresses([scene.cast.user.email]),
-        subject=subject,
-        body="\n".join((f"Hello {scene.cast.user.first},", "I would love to hear these:", *lines, name.split()[0])),
-        sent_at=at,
-        created_at=at,
-        unread=1,
-        starred=0,
-    )
+    text = "\n".join(("I would love to hear these:", *lines))
+    scene.add("messages", **letter(scene.cast, email, name.split()[0], subject, text, at))
     title = row["name"]
     prompt = scene.rng.pick(
         (

@@ -7,7 +7,7 @@ from ..asking.plan import Solver
 from ..asking.task import Refusal
 from ..asking.template import Asked, Scene, template
 from ..contacts.finding import email_of, full_name
-from ..mail.app import addresses
+from ..mail.history import letter
 from ..wallet import ledger
 from ..wallet.expect import requested
 from ..wallet.speak import said
@@ -242,20 +242,10 @@ def shop_buy_for_friend(scene: Scene) -> Asked:
     about = "SELECT id FROM messages WHERE sender = ? AND instr(lower(subject || body), ?)"
     scene.need(count <= row["stock"] and not scene.db.rows(about, person["email"], topic))
     wanted, name, at = {row["id"]: count}, full_name(person), later(scene.cast.now, hours=-scene.rng.randint(2, 40))
-    paid, user = way(scene, wanted, wallet=False), scene.cast.user
+    paid = way(scene, wanted, wallet=False)
     what = pieces(count, row["name"], row["label"])
-    scene.add(
-        "messages",
-        folder="inbox",
-        sender=person["email"],
-        recipients=addresses([user.email]),
-        subject=f"For the {topic}",
-        body=f"Hello {user.first},\nplease order this for me: {what}.\n{person['first_name']}",
-        sent_at=at,
-        created_at=at,
-        unread=1,
-        starred=0,
-    )
+    text = f"please order this for me: {what}."
+    scene.add("messages", **letter(scene.cast, person["email"], person["first_name"], f"For the {topic}", text, at))
     prompt = scene.rng.pick(
         (
             f"{name} has written to me what to buy for the {topic}. Order that in the shop. {paid} Then request what it"

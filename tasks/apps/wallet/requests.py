@@ -6,7 +6,7 @@ from ..asking.expected import Number, updated
 from ..asking.plan import Solver
 from ..asking.template import Asked, Scene, template
 from ..contacts.finding import email_of, full_name
-from ..mail.app import addresses
+from ..mail.history import letter
 from ..world.app import later
 from ..world.database import Row
 from . import ledger
@@ -184,19 +184,8 @@ def _below(item: Row, most: int) -> bool:
 
 def _message(scene: Scene, row: Row, text: str, subject: str, hours: int) -> None:
     """Put a message of a contact into the inbox."""
-    at, user = later(scene.cast.now, hours=-hours), scene.cast.user
-    scene.add(
-        "messages",
-        folder="inbox",
-        sender=row["email"],
-        recipients=addresses([user.email]),
-        subject=subject,
-        body=f"Hello {user.first},\n{text}\n{row['first_name']}",
-        sent_at=at,
-        created_at=at,
-        unread=1,
-        starred=0,
-    )
+    at = later(scene.cast.now, hours=-hours)
+    scene.add("messages", **letter(scene.cast, row["email"], row["first_name"], subject, text, at))
 
 
 TEMPLATES = (wallet_pay_small, wallet_decline_from, wallet_withdraw_old, wallet_split_bill, wallet_pay_from_mail)
