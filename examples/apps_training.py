@@ -1,6 +1,8 @@
 """A model learns to use somebody's apps: cloning, then LOOP, before and after measured on worlds it has never seen.
 
-    python examples/apps_training.py                 twelve minutes on two quiet cores
+That LOOP improves on the clone has not been shown with these settings: see docs/apps.md.
+
+    python examples/apps_training.py                 the whole run
     python examples/apps_training.py --short         two steps of each, to see that it runs
 
 The same as ``turnwise train bc --config bc-apps``, ``turnwise train loop --config loop-apps`` and two evaluations.
