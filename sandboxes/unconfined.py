@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from asyncio import StreamReader, StreamWriter
+from collections.abc import Mapping
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -18,7 +19,7 @@ from .runner.backend import RunnerBackend
 from .runner.cell import Cell
 from .runner.child import Child, start_child
 from .runner.launch import PROGRAM, command
-from .runner.processes import descendants, kill_until_none, marked, this_process
+from .runner.processes import descendants, kill_until_none, marks, owner_in, this_process
 from .runner.trees import left_behind, remove_tree
 from .spec import Limit, SandboxSpec
 
@@ -30,9 +31,11 @@ HELD = {
 }
 NOTHING = Guarantee(Enforcement.ABSENT, "nothing is confined: code runs as you do, with all that you may do")
 NUMBERS = count(1)
+LOOKS = 3
+"""How often in a row no process with a mark must be found until none is believed to be left."""
 
 
-class UnconfinedCell:
+class UnconfinedCell(Cell):
     """A temporary directory, and the runner as a plain child.
 
     Args:
@@ -46,6 +49,11 @@ class UnconfinedCell:
         self.writer: StreamWriter = child.writer
         self._began, self._ended = time.monotonic(), False
 
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The mark: the runner has it, and whatever it starts must."""
+        return {MARK: self.id}
+
     async def kill(self) -> None:
         """Kill the runner last: who loses its parent becomes its child, and cannot hide."""
         if self._ended:
@@ -54,7 +62,7 @@ class UnconfinedCell:
         await kill_until_none(lambda: descendants(self.child.pid))
         self.child.process.kill()
         await self.child.gone()
-        await kill_until_none(lambda: marked(f"{MARK}={self.id}"))
+        await kill_until_none(lambda: {pid for pid, mark in marks(MARK).items() if mark == self.id}, looks=LOOKS)
         self.child.let_go()
         await aside(partial(remove_tree, self.folder))
 
@@ -107,9 +115,14 @@ class UnconfinedBackend(RunnerBackend):
         return await through(self._reap())
 
     async def _reap(self) -> Reaped:
-        processes = folders = 0
-        for folder in left_behind(self.parent, "unconfined"):
-            processes += await kill_until_none(partial(marked, f"{MARK}={folder.name}"))
+        folders = left_behind(self.parent, "unconfined")
+        processes = await kill_until_none(orphans, looks=LOOKS)  # also those whose folder is gone
+        for folder in folders:
             await aside(partial(remove_tree, folder))
-            folders += 1
-        return Reaped(folders, processes, folders)
+        return Reaped(len(folders), processes, len(folders))
+
+
+def orphans() -> set[int]:
+    """Processes that were started in sandboxes of this backend whose owners are gone."""
+    found = {pid: owner_in(mark) for pid, mark in marks(MARK).items()}
+    return {pid for pid, owner in found.items() if owner is not None and not owner.alive}

@@ -6,13 +6,14 @@ import time
 from asyncio import StreamReader, StreamWriter
 
 from ..result import Stats
+from ..runner.cell import Cell
 from ..runner.processes import descendants, kill_until_none
 from ..usage import Usage
 from .berth import Berth, give_back
 from .uids import Uids
 
 
-class BubblewrapCell:
+class BubblewrapCell(Cell):
     """A berth whose shell has become bubblewrap.
 
     Args:

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from ...errors import SandboxError
 from ..result import Stats
+from ..runner.cell import Cell
 from ..usage import Usage, usage_of
 from . import containers
 from .engine import Engine
@@ -27,7 +28,7 @@ DEAD = 5.0
 """Seconds in which the kernel ends processes that were killed."""
 
 
-class DockerCell:
+class DockerCell(Cell):
     """A ``Cell`` that an engine runs. Its counters are read from the kernel where this is the engine's machine, since
     asking the engine takes a second.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from asyncio import StreamReader, StreamWriter
+from collections.abc import Mapping
 from typing import Protocol
 
 from ..result import Stats
@@ -18,6 +19,11 @@ class Cell(Protocol):
     id: str
     reader: StreamReader
     writer: StreamWriter
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """Variables that every command in it has, whatever else was asked for."""
+        return {}
 
     async def kill(self) -> None:
         """Kill everything in it and remove what is left of it; returns when nothing is. It may be called again."""

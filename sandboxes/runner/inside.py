@@ -51,7 +51,7 @@ class RunnerSandbox(Sandbox):
         Raises:
             SandboxError: it does not answer.
         """
-        env = {**ENVIRONMENT, "HOME": self._workdir, **self.spec.env}
+        env = {**ENVIRONMENT, "HOME": self._workdir, **self.spec.env, **self._cell.env}
         lifetime = milliseconds(self.spec.limits.lifetime)
         pairs = words([f"{name}={value}" for name, value in env.items()])
         await self._channel.ask(b"begin", *words([self._workdir]), lifetime, *pairs)
@@ -67,7 +67,7 @@ class RunnerSandbox(Sandbox):
         output: int | None = None,
     ) -> ExecResult:
         argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
-        pairs = [f"{name}={value}" for name, value in (env or {}).items()]
+        pairs = [f"{name}={value}" for name, value in {**(env or {}), **self._cell.env}.items()]
         if not argv or any("\0" in word for word in (*argv, *pairs, cwd or "")):
             raise ToolError("a command needs a program, and none of its words can hold a NUL character")
         keep = keep_of(output, self.spec.limits.output)

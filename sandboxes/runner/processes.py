@@ -66,32 +66,35 @@ def descendants(root: int) -> set[int]:
     return members - {root}
 
 
-def marked(variable: str) -> set[int]:
-    """Processes that were started with ``NAME=value`` in their environment, as far as we may look."""
-    found, wanted = set[int](), variable.encode()
+def marks(variable: str) -> dict[int, str]:
+    """The value of an environment variable in each process that was started with it, as far as we may look."""
+    found, begins = dict[int, str](), variable.encode() + b"="
     for folder in PROC.iterdir():
         if folder.name.isdigit():
             try:
-                variables = (folder / "environ").read_bytes().split(b"\0")
+                pairs = (folder / "environ").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if wanted in variables:
-                found.add(int(folder.name))
+            values = [pair.removeprefix(begins) for pair in pairs if pair.startswith(begins)]
+            found.update((int(folder.name), value.decode(errors="replace")) for value in values)
     return found
 
 
-async def kill_until_none(found: Callable[[], set[int]], patience: float = 10.0) -> int:
+async def kill_until_none(found: Callable[[], set[int]], patience: float = 10.0, *, looks: int = 1) -> int:
     """Kill processes again and again until no more are found, and say how many there were.
 
     Args:
         found: who shall be killed; it is asked each time, for who is killed may have started others.
         patience: seconds.
+        looks: how often in a row nothing must be found. A process has no environment for an instant while it becomes
+            another program, and who is born while we look is not seen.
 
     Raises:
         SandboxError: some are still there.
     """
-    killed, until = set[int](), time.monotonic() + patience
-    while rest := found():
+    killed, until, empty = set[int](), time.monotonic() + patience, 0
+    while (rest := found()) or (empty := empty + 1) < looks:
+        empty = 0 if rest else empty
         for pid in rest:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -10,12 +10,13 @@ import pytest
 
 from turnwise.errors import SandboxError, ToolError
 from turnwise.sandboxes.result import Stats
+from turnwise.sandboxes.runner.cell import Cell
 from turnwise.sandboxes.runner.channel import Channel
 from turnwise.sandboxes.runner.frames import message
 from turnwise.sandboxes.runner.turnwise_runner.wire import Incoming
 
 
-class PlayedCell:
+class PlayedCell(Cell):
     """A cell whose runner is whoever holds the other end."""
 
     def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
