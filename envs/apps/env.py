@@ -9,18 +9,19 @@ from functools import lru_cache, partial
 from typing import Any, ClassVar, Literal
 
 from ...errors import TaskError, ToolError, UsageError
-from ...tasks.apps.asking.judge import Ending, judge
 from ...tasks.apps.asking.levels import LEVELS
 from ...tasks.apps.asking.plan import Act, plan
 from ...tasks.apps.asking.play import ENDS, near_misses, violations, watched
 from ...tasks.apps.asking.talk import Heard, reply
-from ...tasks.apps.asking.task import AppTask, Reason
+from ...tasks.apps.asking.task import AppTask
 from ...tasks.apps.catalogue import APPS, IDLE
 from ...tasks.apps.family import APPS_FAMILY, AppsFamily, open_world
 from ...tasks.apps.world.app import LoginNeeded, TooManyCalls
 from ...tasks.apps.world.world import World
 from ...tasks.family import TaskFamily
 from ...tasks.rng import Rng, stable_hash
+from ...tasks.rows.expected import Reason
+from ...tasks.rows.judge import Ending, judge
 from ...tasks.score import Score
 from ...tasks.spec import TaskSpec
 from ..base import NearMiss

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..people.cast import Cast
 from ..rng import Rng
+from ..rows.database import Database
 from .account import history as account_history
 from .account.app import Account
 from .across import dialogues
@@ -35,8 +37,6 @@ from .wallet import history as wallet_history
 from .wallet import templates as wallet_templates
 from .wallet.app import Wallet
 from .world.app import App
-from .world.cast import Cast
-from .world.database import Database
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ from typing import Any
 from ...errors import TaskError
 from ..family import TaskFamily
 from ..rng import Rng
+from ..rows.database import Database
+from ..rows.scene import Scene, Unsuitable
 from ..spec import Split, TaskSpec
 from .asking.levels import LEVELS, shown
 from .asking.task import AppTask
-from .asking.template import Scene, Template, Unsuitable
+from .asking.template import Template
 from .catalogue import APPS, HELD_OUT, TEMPLATES
-from .world.database import Database
 from .world.situation import Situation
 from .world.world import World
 from .worlds import WORLDS, Origin, origin

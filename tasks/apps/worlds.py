@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from threading import RLock
 
+from ..people.cast import Cast, cast_of
 from ..rng import Rng
+from ..rows.database import Database
 from ..spec import Split
 from .account.history import passwords
 from .catalogue import PARTS
-from .world.cast import Cast, cast_of
-from .world.database import Database
 
 WORLDS = 64
 """How many there are for every split; a task's seed chooses one."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...people.cast import Cast
 from ...rng import Rng
-from ..world.cast import Cast
-from ..world.database import Database
+from ...rows.database import Database
 
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 

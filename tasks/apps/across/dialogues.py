@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Containing, deleted, inserted, updated
+from ...rows.expected import Containing, deleted, inserted, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
 from ..asking.talk import GO, Slot, Talk
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from ..contacts.finding import found_contact, full_name
 from ..mail.app import addresses
 from ..mail.writing import short_text

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Text, inserted, updated
+from ...rows.expected import Refusal, Text, inserted, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
 from ..asking.talk import GO, Slot, Talk
-from ..asking.task import Refusal
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from ..contacts.finding import found_contact, full_name
 from ..mail.app import addresses
 from ..mail.sorting import GOT

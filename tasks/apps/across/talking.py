@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ...rows.database import Row
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.template import Scene
 from ..contacts.finding import full_name
-from ..world.database import Row
 
 WHO = ("who", "whom", "recipient", "addressee", "which person")
 TEXT = ("text", "write", "say", "content", "body", "message be", "what should it")

@@ -8,10 +8,11 @@ from typing import Any
 
 from ....errors import ContractError, ToolError
 from ...rng import Rng
+from ...rows.expected import Reason
 from ..world.app import LoginNeeded, TooManyCalls
 from ..world.world import World
 from .talk import Heard, Talk, reply
-from .task import AppTask, Reason
+from .task import AppTask
 
 CURIOSITY = 0.3
 """How often a demonstration reads the description of a call before it makes it for the first time."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from ....errors import ToolError
 from ...rng import Rng
+from ...rows.judge import Ending, judge
 from ...score import Score
 from ..world.app import App, LoginNeeded, TooManyCalls
 from ..world.world import World
-from .judge import Ending, judge
 from .plan import Act
 from .talk import LONGEST, Heard, Part, Talk, reply
 from .task import AppTask

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from .expected import plain, stands_in, whole_words
+from ...rows.expected import plain, stands_in, whole_words
 
 LONGEST = 500
 """Characters of a message that the user still reads."""

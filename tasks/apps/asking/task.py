@@ -6,27 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ...rows.expected import Matcher, May, Must, Refusal
 from ..world.situation import Rules
-from .expected import Matcher, May, Must
 from .talk import Talk
 
 Kind = Literal["question", "action", "mixed", "refusal", "dialogue"]
-Reason = Literal["not_found", "not_allowed", "not_possible", "conflict"]
-"""Why a task cannot or must not be done: something it names does not exist; the user or a rule forbids it; a limit (of
-money, of stock) is in the way; what is asked contradicts itself or what is there already."""
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """That a task is not done, and why.
-
-    Args:
-        reason: why.
-        evidence: a fact that only somebody who has looked can know, such as the balance that is too small.
-    """
-
-    reason: Reason
-    evidence: Matcher
 
 
 @dataclass(frozen=True)

@@ -2,77 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from ...rng import Rng
-from ..world.cast import Cast
-from ..world.database import Database, Row
-from .expected import AtLeast, Matcher, May, Must
+from ...rows.expected import Matcher, May, Must, Refusal
+from ...rows.scene import Scene
 from .plan import Solver
 from .talk import Talk
-from .task import Kind, Refusal
-
-T = TypeVar("T")
-
-
-class Unsuitable(Exception):
-    """This draw makes no good task (nothing to find, or several right answers); the family draws again."""
-
-
-@dataclass
-class Scene:
-    """What a template makes its task from.
-
-    Args:
-        db: the world's rows, which the template may read, and change only through ``add``.
-        cast: the people.
-        rng: the task's own.
-        level: 1 to 5; a higher one asks for more conditions, or about more rows.
-    """
-
-    db: Database
-    cast: Cast
-    rng: Rng
-    level: int
-    setup: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
-
-    def add(self, table: str, **columns: Any) -> int:
-        """Put a row into the world before the episode begins, and give its number."""
-        id = self.db.insert(table, **columns)
-        self.setup.append((table, {"id": id, **columns}))
-        return id
-
-    def need(self, wanted: bool) -> None:
-        """Go on only if this holds.
-
-        Raises:
-            Unsuitable: it does not.
-        """
-        if not wanted:
-            raise Unsuitable
-
-    def pick(self, items: Sequence[T]) -> T:
-        """One of several things.
-
-        Raises:
-            Unsuitable: there are none.
-        """
-        self.need(bool(items))
-        return self.rng.pick(items)
-
-    def row(self, sql: str, *values: Any) -> Row:
-        """One row of a query, drawn.
-
-        Raises:
-            Unsuitable: there is none.
-        """
-        return self.pick(self.db.rows(sql, *values))
-
-    def next_id(self, table: str) -> AtLeast:
-        """The number of a row that is yet to be made: larger than any that there was."""
-        return AtLeast(int(self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", table) or 0) + 1)
+from .task import Kind
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import pydantic
 
 from ....errors import ToolError
+from ...rows.database import Row
 from ..world.app import App, Body, Id, Maybe, Page, Words, address, call, day, moment
-from ..world.database import Row
 
 Addresses = Annotated[list[Words], pydantic.Field(max_length=20)]
 Response = Literal["yes", "no", "maybe"]

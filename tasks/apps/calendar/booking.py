@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Text, inserted
+from ...rows.database import Row
+from ...rows.expected import Refusal, Text, inserted
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.task import Refusal
-from ..asking.template import Asked, Scene, template
-from ..world.database import Row
+from ..asking.template import Asked, template
 from .drawing import COUNTED, OTHERS, OWN, event_drawn, event_found, moved, said
 from .times import hours, shifted
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from ..asking.expected import Must, Text, updated
+from ...rows.database import Row
+from ...rows.expected import Must, Text, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.template import Scene
-from ..world.database import Row
 
 ME = "(SELECT email FROM profile)"
 OWN = f"organizer = {ME}"

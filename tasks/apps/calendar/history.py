@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from ...people.cast import Cast, Person
 from ...rng import Rng
+from ...rows.database import Database
 from ..mail.history import letter
-from ..world.cast import Cast, Person
-from ..world.database import Database
 
 SINGLES, SERIES, FULL_DAYS, PROPOSALS = 46, 3, 4, 8
 LENGTHS = (15, 30, 30, 45, 60, 60, 75, 90, 120)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ..asking.expected import Containing, Number, Text, deleted, inserted
+from ...rows.expected import Containing, Number, Text, deleted, inserted
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from ..contacts.finding import email_of, full_name
 from ..mail.app import addresses
 from .drawing import OWN, event_drawn, event_found, events_on, moved, said, time_text

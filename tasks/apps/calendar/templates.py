@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Must, Number, Text, deleted, updated
+from ...rows.database import Row
+from ...rows.expected import Must, Number, Text, deleted, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.template import Asked, Scene, template
-from ..world.database import Row
+from ..asking.template import Asked, template
 from .booking import BOOKING
 from .drawing import COUNTED, ME, OTHERS, OWN, clock, event_drawn, event_found, events_on, said
 from .people import PEOPLE

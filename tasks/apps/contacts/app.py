@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import pydantic
 
 from ....errors import ToolError
+from ...rows.database import Row
 from ..world.app import App, Id, Maybe, Page, Words, address, call, day
-from ..world.database import Row
 
 Relation = Literal["friend", "family", "colleague", "other"]
 Month = Annotated[int, pydantic.Field(ge=1, le=12)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...rows.database import Row
 from ..asking.plan import Solver
-from ..world.database import Row
 
 
 def full_name(row: Row) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Listing, Text, deleted, inserted, updated
+from ...rows.expected import Listing, Refusal, Text, deleted, inserted, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.task import Refusal
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from .finding import found_contact, full_name
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from ....errors import ToolError
+from ...rows.database import Row
 from ..world.app import App, Body, Id, Maybe, Page, Words, call
-from ..world.database import Row
 from .form import NAME, THERE, ending, head, text, text_only, with_line
 
 Type = Literal["txt", "md", "csv", "pdf", "jpg"]

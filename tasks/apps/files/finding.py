@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...rows.database import Row
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.template import Scene
 from ..contacts.finding import full_name
-from ..world.database import Row
 from .form import THERE
 
 COUNTS = ("no", "one", "two", "three", "four", "five", "six")

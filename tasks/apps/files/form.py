@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ....errors import ToolError
-from ..world.database import Row
+from ...rows.database import Row
 
 TEXTS = ("txt", "md", "csv")
 """Types of files that can be read and written."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from ...people.cast import Cast
 from ...rng import Rng
-from ..world.cast import Cast
-from ..world.database import Database
+from ...rows.database import Database
 from .form import text
 
 PLACES = ("/Backup", "/Documents", "/Documents/Home", "/Documents/Work", "/Downloads", "/Photos", "/Projects")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Number, Text, inserted, updated
+from ...rows.database import Row
+from ...rows.expected import Number, Refusal, Text, inserted, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.task import Refusal
-from ..asking.template import Asked, Scene, template
-from ..world.database import Row
+from ..asking.template import Asked, template
 from .finding import at, files, id_at, path_of, some_file
 from .form import text, with_line
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Number, deleted, inserted, updated
+from ...rows.expected import Number, deleted, inserted, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
 from ..asking.talk import Slot, Talk
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from . import pairs, with_people
 from .finding import COUNTS, amounts, at, files, id_at, path_of, some_file
 from .form import ending

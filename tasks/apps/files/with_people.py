@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Number, Text, deleted, inserted
+from ...rows.database import Row
+from ...rows.expected import Number, Refusal, Text, deleted, inserted
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.task import Refusal
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from ..contacts.finding import email_of, full_name
 from ..mail.app import addresses
-from ..world.database import Row
 from .finding import at, files, id_at, path_of, some_file, someone
 from .form import THERE
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import pydantic
 
 from ....errors import ToolError
+from ...rows.database import Row
 from ..world.app import App, Body, Id, Maybe, Page, Words, address, call, day, moment
-from ..world.database import Row
 
 Folder = Literal["inbox", "sent", "archive", "trash", "drafts"]
 To = Annotated[list[Words], pydantic.Field(min_length=1, max_length=20)]

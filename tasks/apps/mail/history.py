@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from ...people.cast import Cast, Person
 from ...rng import Rng
-from ..world.cast import Cast, Person
-from ..world.database import Database
+from ...rows.database import Database
 from .app import addresses
 
 MESSAGES = 110

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Number, inserted, updated
+from ...rows.expected import Number, inserted, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from ..contacts.finding import found_contact, full_name
 from . import sorting, writing
 from .app import addresses

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from ..asking.expected import Containing, Must, Text, inserted, updated
+from ...rows.expected import Containing, Must, Refusal, Text, inserted, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.task import Refusal
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from ..contacts.finding import found_contact, full_name
 from .app import addresses
 from .sorting import GOT

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..asking.expected import Must, inserted, plain, updated
+from ...rows.database import Row
+from ...rows.expected import Must, inserted, plain, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.template import Scene
-from ..world.database import Row
 from .form import songs_of
 
 COUNTS = ("no", "one", "two", "three", "four", "five", "six")

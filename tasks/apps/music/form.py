@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from ..world.database import Row
+from ...rows.database import Row
 
 SHOWN = "songs.id, title, artist, year, seconds"
 """The columns of a song that listings need."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from ...people.cast import Cast
 from ...rng import Rng
-from ..world.cast import Cast
-from ..world.database import Database
+from ...rows.database import Database
 from .form import songs_of
 
 EDITIONS = ("(live)", "(acoustic)", "(remix)")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Number, Text
+from ...rows.database import Row
+from ...rows.expected import Number, Refusal, Text
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.task import Refusal
-from ..asking.template import Asked, Scene, template
-from ..world.database import Row
+from ..asking.template import Asked, template
 from .finding import (
     artist_of,
     changed,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ..asking.expected import deleted
+from ...rows.database import Row
+from ...rows.expected import deleted
+from ...rows.scene import Scene
 from ..asking.plan import Solver
 from ..asking.talk import Slot, Talk
-from ..asking.template import Asked, Scene, template
-from ..world.database import Row
+from ..asking.template import Asked, template
 from .finding import (
     artist_of,
     changed,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
-from ..asking.expected import Must, Number, Text, deleted, inserted
+from ...rows.expected import Must, Number, Text, deleted, inserted
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from . import pairs, playlists, with_others
 from .finding import (
     COUNTS,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from ..asking.expected import Text, inserted
+from ...rows.expected import Text, inserted
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from ..contacts.finding import email_of
 from ..files.finding import files, someone
 from ..mail.app import addresses

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ..asking.expected import May, Number, inserted
+from ...rows.database import Row
+from ...rows.expected import May, Number, Refusal, inserted
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.task import Refusal
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from ..contacts.finding import email_of, full_name
 from ..mail.history import letter
 from ..wallet import ledger
 from ..wallet.expect import requested
 from ..wallet.speak import said
 from ..world.app import later
-from ..world.database import Row
 from .expect import cost, ordered
 from .goods import PRODUCTS, total
 from .history import CATEGORIES

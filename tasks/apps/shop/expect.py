@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..asking.expected import Must, deleted, inserted, updated
+from ...rows.database import Database
+from ...rows.expected import Must, deleted, inserted, updated
 from ..wallet.expect import Move, moved
-from ..world.database import Database
 from .goods import shipping
 from .orders import SHOP, items
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...rows.database import Database, Row
 from ..world.app import money
-from ..world.database import Database, Row
 
 FREE_FROM, SHIPPING = 5_000, 490
 """Shipping costs so many cents, and nothing from this sum on."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from ...people.cast import Cast
 from ...rng import Rng
+from ...rows.database import Database
 from ..mail.app import addresses
 from ..wallet import ledger
-from ..world.cast import Cast
-from ..world.database import Database
 from .goods import shipping
 from .orders import SHOP
 

@@ -6,9 +6,9 @@ from datetime import date, datetime
 from typing import Any
 
 from ....errors import ToolError
+from ...rows.database import Database, Row
 from ..wallet import ledger
 from ..world.app import money
-from ..world.database import Database, Row
 from .goods import LINES, shipping
 
 SHOP = "Turnpike Store"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Number, Text
+from ...rows.database import Row
+from ...rows.expected import Number, Refusal, Text
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.task import Refusal
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from ..wallet.speak import month_name, said, span, whole
-from ..world.database import Row
 from .expect import cancelled, returned
 from .orders import items, returnable
 

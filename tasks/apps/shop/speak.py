@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...rows.database import Row
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.template import Scene
 from ..wallet import ledger
-from ..world.database import Row
 from .expect import cost
 
 VARIANTS = """SELECT variants.*, name, category, price, brand FROM variants JOIN products

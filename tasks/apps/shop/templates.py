@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Must, Number, Text, deleted, inserted, updated
+from ...rows.expected import Must, Number, Text, deleted, inserted, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from ..wallet.speak import month_name, months, said, span, whole
 from .buying import TEMPLATES as BUYING
 from .goods import LINES, PRODUCTS

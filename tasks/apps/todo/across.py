@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from datetime import date
 
-from ..asking.expected import Text, inserted, updated
+from ...rows.expected import Text, inserted, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from ..calendar.drawing import OWN, events_on, said
 from ..contacts.finding import email_of, full_name
 from ..mail.app import addresses

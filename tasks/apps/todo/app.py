@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from ....errors import ToolError
+from ...rows.database import Row
 from ..world.app import App, Body, Id, Maybe, Page, Words, call, day
-from ..world.database import Row
 
 Priority = Literal["low", "normal", "high"]
 ITEMS = """SELECT todo_items.*, todo_lists.name AS list FROM todo_items

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from ..asking.expected import Text, plain
+from ...rows.database import Row
+from ...rows.expected import Text, plain
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.template import Scene
-from ..world.database import Row
 
 BY_NAME = "SELECT todo_items.*, todo_lists.name AS list FROM todo_items JOIN todo_lists ON todo_lists.id = list_id"
 

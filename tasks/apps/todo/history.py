@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from ...people.cast import Cast
 from ...rng import Rng
+from ...rows.database import Database
 from ..calendar.history import write_mail
-from ..world.cast import Cast
-from ..world.database import Database
 
 LISTS = (("Groceries", "Shopping"), ("Work", "Office"), ("Home", "House"), ("Travel", "Trips"), ("Errands", "Someday"))
 """Each list has one of two names."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Listing, Number, Text, deleted, inserted, updated
+from ...rows.database import Row
+from ...rows.expected import Listing, Number, Text, deleted, inserted, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from ..calendar.drawing import said
 from ..calendar.times import shifted
-from ..world.database import Row
 from .drawing import items_where, list_number
 
 OVERDUE = "done = 0 AND due != '' AND due < ?"

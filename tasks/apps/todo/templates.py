@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Text, inserted, updated
+from ...rows.expected import Refusal, Text, inserted, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.task import Refusal
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from ..calendar.drawing import said
 from .across import ACROSS
 from .drawing import date_text, item_drawn, item_found, items_where, list_number

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from ....errors import ToolError
+from ...rows.database import Row
 from ..world.app import App, Id, Maybe, Money, Page, Words, call, cents, day, money
-from ..world.database import Row
 from . import ledger
 
 Kind = Literal["sent", "received", "deposit", "purchase", "refund"]

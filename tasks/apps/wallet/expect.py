@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..asking.expected import Must, inserted, updated
-from ..world.database import Database
+from ...rows.database import Database
+from ...rows.expected import Must, inserted, updated
 from . import ledger
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from ...people.cast import Cast, Person
 from ...rng import Rng
+from ...rows.database import Database
 from ..mail.app import addresses
-from ..world.cast import Cast, Person
-from ..world.database import Database
 from . import ledger
 
 DAYS = 150

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ....errors import ToolError
-from ..world.database import Database
+from ...rows.database import Database
 
 WALLET = 1
 """The number of the only row of ``wallets``."""

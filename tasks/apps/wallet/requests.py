@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from ..asking.expected import Number, updated
+from ...rows.database import Row
+from ...rows.expected import Number, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from ..contacts.finding import email_of, full_name
 from ..mail.history import letter
 from ..world.app import later
-from ..world.database import Row
 from . import ledger
 from .expect import paid, requested, sent
 from .history import some

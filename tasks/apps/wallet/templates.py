@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from ..asking.expected import Number, Text, updated
+from ...rows.database import Row
+from ...rows.expected import Number, Refusal, Text, updated
+from ...rows.scene import Scene
 from ..asking.plan import Solver
-from ..asking.task import Refusal
-from ..asking.template import Asked, Scene, template
+from ..asking.template import Asked, template
 from ..contacts.finding import email_of, full_name
-from ..world.database import Row
 from . import ledger
 from .expect import sent
 from .history import note, some

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import pydantic
 
 from ....errors import ToolError
-from .database import Database, Row
+from ...rows.database import Database, Row
 
 F = TypeVar("F", bound=Callable[..., Any])
 MARK = "_turnwise_app_call"

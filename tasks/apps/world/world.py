@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any, Self
 
 from ....errors import ToolError
+from ...rows.database import Change, Database
 from .app import App, LoginNeeded, TooManyCalls
-from .database import Change, Database
 from .situation import Rules, Situation
 
 Apps = tuple[type[App], ...]

@@ -13,9 +13,9 @@ from turnwise.tasks.apps.account.app import Account
 from turnwise.tasks.apps.calendar.app import Calendar
 from turnwise.tasks.apps.calendar.times import first_free, hours, shifted
 from turnwise.tasks.apps.contacts.app import Contacts
-from turnwise.tasks.apps.world.database import Change, Database
 from turnwise.tasks.apps.world.situation import Rules, Situation
 from turnwise.tasks.apps.world.world import World
+from turnwise.tasks.rows.database import Change, Database
 
 ME, ADA, BEN = "me@post.test", "ada@post.test", "ben@post.test"
 DAY = "2025-05-14"

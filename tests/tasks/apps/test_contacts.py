@@ -8,10 +8,10 @@ import pytest
 
 from turnwise.errors import ToolError
 from turnwise.tasks.apps.contacts.app import Contacts
-from turnwise.tasks.apps.world.database import Database
 from turnwise.tasks.apps.world.situation import Rules, Situation
 from turnwise.tasks.apps.world.world import World
 from turnwise.tasks.apps.worlds import origin
+from turnwise.tasks.rows.database import Database
 from turnwise.tasks.spec import Split
 
 ADA = {"first_name": "Ada", "last_name": "O'Brien", "email": "Ada@Post.test"}

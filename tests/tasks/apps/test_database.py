@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.errors import ToolError
-from turnwise.tasks.apps.world.database import Database, Row
+from turnwise.tasks.rows.database import Database, Row
 
 SCHEMA = """
     CREATE TABLE one (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT, b INTEGER, c REAL);

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.tasks.apps.files.form import THERE, text, with_line
-from turnwise.tasks.apps.world.database import Row
 from turnwise.tasks.apps.world.world import World
+from turnwise.tasks.rows.database import Row
 
 from .opened import everything, opened, refused
 

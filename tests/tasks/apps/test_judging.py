@@ -10,23 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.tasks.apps.asking.expected import (
+from turnwise.tasks.apps.asking.task import AppTask
+from turnwise.tasks.rows.database import Change
+from turnwise.tasks.rows.expected import (
     Containing,
     Listing,
     Matcher,
     May,
     Must,
     Number,
+    Refusal,
     Text,
     deleted,
     inserted,
     stands_in,
     updated,
 )
-from turnwise.tasks.apps.asking.judge import Ending, judge
-from turnwise.tasks.apps.asking.pairing import paired
-from turnwise.tasks.apps.asking.task import AppTask, Refusal
-from turnwise.tasks.apps.world.database import Change
+from turnwise.tasks.rows.judge import Ending, judge
+from turnwise.tasks.rows.pairing import paired
 from turnwise.tasks.score import Score
 
 DEEP: list[Any] = []

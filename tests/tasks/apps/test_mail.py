@@ -10,10 +10,10 @@ import pytest
 from turnwise.errors import ToolError
 from turnwise.tasks.apps.account.app import Account
 from turnwise.tasks.apps.mail.app import Mail
-from turnwise.tasks.apps.world.database import Database, Row
 from turnwise.tasks.apps.world.situation import Rules, Situation
 from turnwise.tasks.apps.world.world import World
 from turnwise.tasks.apps.worlds import origin
+from turnwise.tasks.rows.database import Database, Row
 from turnwise.tasks.spec import Split
 
 

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.errors import ToolError
-from turnwise.tasks.apps.asking.expected import Must
 from turnwise.tasks.apps.shop.expect import cancelled, cost, ordered, returned
 from turnwise.tasks.apps.shop.goods import FREE_FROM, SHIPPING
 from turnwise.tasks.apps.shop.orders import RETURN_DAYS
 from turnwise.tasks.apps.wallet import ledger
 from turnwise.tasks.apps.world.world import World
+from turnwise.tasks.rows.expected import Must
 
 from .test_wallet import conserved, opened, refused
 

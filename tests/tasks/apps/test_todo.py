@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from turnwise.errors import ToolError
 from turnwise.tasks.apps.account.app import Account
-from turnwise.tasks.apps.asking.expected import AtLeast
 from turnwise.tasks.apps.todo.app import Todo
 from turnwise.tasks.apps.todo.drawing import Lines
-from turnwise.tasks.apps.world.database import Database
 from turnwise.tasks.apps.world.situation import Rules, Situation
 from turnwise.tasks.apps.world.world import World
+from turnwise.tasks.rows.database import Database
+from turnwise.tasks.rows.expected import AtLeast
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from turnwise.errors import ToolError
 from turnwise.tasks.apps.catalogue import APPS
 from turnwise.tasks.apps.wallet import ledger
 from turnwise.tasks.apps.world.app import cents
-from turnwise.tasks.apps.world.database import Database
 from turnwise.tasks.apps.world.situation import Rules, Situation
 from turnwise.tasks.apps.world.world import World
 from turnwise.tasks.apps.worlds import origin
+from turnwise.tasks.rows.database import Database
 from turnwise.tasks.spec import Split
 
 

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
-from ...score import Score
-from ..world.database import Change
-from .expected import May, Must
+from ..score import Score
+from .database import Change
+from .expected import Matcher, May, Must, Refusal
 from .pairing import paired
-from .task import AppTask
+
+
+class Expecting(Protocol):
+    """What a task says of its end."""
+
+    @property
+    def must(self) -> Sequence[Must]:
+        """Changes that there must be, each of them a named check."""
+
+    @property
+    def may(self) -> Sequence[May]:
+        """Changes that nobody minds, beside those that come from looking."""
+
+    @property
+    def answer(self) -> Matcher | None:
+        """What must be answered; ``None``: no answer is asked for."""
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """How the task must be refused, if it must be."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +50,7 @@ class Ending:
 
 
 def judge(
-    task: AppTask,
+    task: Expecting,
     changes: Sequence[Change],
     ending: Ending | None,
     idle: Mapping[str, frozenset[str]],

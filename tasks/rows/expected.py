@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from ..world.database import Change, Kind
+from .database import Change, Kind
 from .pairing import paired
 
 FREE = frozenset({"id", "created_at", "updated_at", "sent_at"})
@@ -17,6 +17,9 @@ SLACK = 0.005
 """How far a number may be from the right one: less than a cent."""
 LARGEST = 10**15
 """Beyond this nothing is a number that anybody could have meant."""
+Reason = Literal["not_found", "not_allowed", "not_possible", "conflict"]
+"""Why a task cannot or must not be done: something it names does not exist; the user or a rule forbids it; a limit (of
+money, of stock) is in the way; what is asked contradicts itself or what is there already."""
 
 
 class Matcher(Protocol):
@@ -157,6 +160,19 @@ class May:
         if (change.table, change.kind) != (self.table, self.kind):
             return False
         return self.kind != "update" or set(change.columns) <= self.columns | FREE
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """That a task is not done, and why.
+
+    Args:
+        reason: why.
+        evidence: a fact that only somebody who has looked can know, such as the balance that is too small.
+    """
+
+    reason: Reason
+    evidence: Matcher
 
 
 def inserted(table: str, name: str = "", /, **columns: Any) -> Must:

@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ...rng import Rng
-from ...spec import Split
+from ..rng import Rng
+from ..spec import Split
 
 NAMES = Path(__file__).with_name("names.toml")
 PEOPLE = 24
