@@ -9,6 +9,7 @@ from .registry import register
 GAMES = "turnwise.envs.games"
 CODE = "turnwise.envs.code"
 APPS = "turnwise.envs.apps"
+WEB = "turnwise.envs.web"
 BFCL = "turnwise.envs.bfcl"
 
 IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
@@ -50,6 +51,8 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/CodeSQL-v0", f"{CODE}.sql:CodeSqlEnv", {}, None),
     # A person's apps in one database, judged by its rows.
     ("turnwise/Apps-v0", f"{APPS}.env:AppsEnv", {}, None),
+    # Web sites: read without a browser, and in Chromium.
+    ("turnwise/WebHTML-v0", f"{WEB}.env:WebEnv", {"browser": "html"}, None),
     # Other people's suites: BFCL's multi-turn tasks, with its own verdict.
     ("turnwise/BFCLMultiTurnBase-v0", f"{BFCL}.env:BfclMultiTurnBase", {}, "bfcl"),
     ("turnwise/BFCLMultiTurnMissFunc-v0", f"{BFCL}.env:BfclMultiTurnMissFunc", {}, "bfcl"),

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from ....errors import ToolError
 from ...rows.database import Change, Database
+from ...rows.known import put_back
 from .app import App, LoginNeeded, TooManyCalls
 from .situation import Rules, Situation
 
@@ -69,15 +70,7 @@ class World:
         """Every row that is no longer what it was. One that was taken out and put in again, where nobody is shown its
         number, is the row that it was."""
         keys = {table: key for app in self.apps for table, key in app.keys.items()}
-        changes = self.db.changes()
-        gone = {name: one for one in changes if one.kind == "delete" and (name := _known_by(one, keys)) is not None}
-        back = {name: one for one in changes if one.kind == "insert" and (name := _known_by(one, keys)) in gone}
-        if not back:
-            return changes
-        same = [_again(gone[name], one) for name, one in back.items()]
-        spent = {(one.table, one.id) for one in (*back.values(), *(gone[name] for name in back))}
-        left = [one for one in changes if (one.table, one.id) not in spent]
-        return tuple(sorted((*left, *(one for one in same if one.columns)), key=lambda one: (one.table, one.id)))
+        return put_back(self.db.changes(), keys)
 
     def wanted(self, name: str) -> tuple[str, dict[str, Any]] | None:
         """The call that must be made before this one is answered: a login, or to wait; ``None`` if there is none."""
@@ -97,20 +90,6 @@ class World:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self.fork()
-
-
-def _known_by(change: Change, keys: Mapping[str, tuple[str, ...]]) -> tuple[Any, ...] | None:
-    """What a row is known by, if its number is shown to nobody."""
-    if change.table not in keys:
-        return None
-    row = change.before or change.after or {}
-    return (change.table, *(row[column] for column in keys[change.table]))
-
-
-def _again(gone: Change, back: Change) -> Change:
-    before, after = gone.before or {}, back.after or {}
-    kept = {name: before[name] for name in ("id", "created_at") if name in before}
-    return Change(gone.table, gone.id, before, {**after, **kept})
 
 
 @lru_cache(maxsize=64)

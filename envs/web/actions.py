@@ -1,0 +1,70 @@
+"""Actions as text: BrowserGym's way of writing, ``click('12')``, read without running anything."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...errors import UnparseableError
+from ..messages import ToolCall
+
+LONGEST = 20_000
+"""Letters of a text of actions."""
+HOW = "Write actions such as click('12') or fill('7', 'text'), one on each line."
+
+
+def read(text: str, parameters: Mapping[str, Sequence[str]]) -> tuple[ToolCall, ...]:
+    """The actions in a text, one on each line; a code block around them is taken away.
+
+    Args:
+        text: of an agent.
+        parameters: the names of each action's parameters, in order.
+
+    Raises:
+        UnparseableError: something in it is no action; the text says what.
+    """
+    code = _inside(text)
+    if len(code) > LONGEST:
+        raise UnparseableError(f"This is too long. {HOW}")
+    try:
+        body = ast.parse(code.strip()).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise UnparseableError(f"This cannot be read as actions. {HOW}") from None
+    if not body:
+        raise UnparseableError(f"There is no action in this. {HOW}")
+    return tuple(_call(one, parameters) for one in body)
+
+
+def _inside(text: str) -> str:
+    """What is in the last code block; all of the text, if there is none."""
+    parts = text.split("```")
+    if len(parts) < 3:
+        return text
+    block = parts[-2]
+    first, _, rest = block.partition("\n")
+    return rest if first.strip().isidentifier() or not first.strip() else block
+
+
+def _call(one: ast.stmt, parameters: Mapping[str, Sequence[str]]) -> ToolCall:
+    if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) and isinstance(one.value.func, ast.Name)):
+        raise UnparseableError(f"{ast.unparse(one)[:80]!r} is no action. {HOW}")
+    call, name = one.value, one.value.func.id
+    if name not in parameters:
+        raise UnparseableError(f"There is no action {name[:40]!r}. There are {', '.join(parameters)}.")
+    names = parameters[name]
+    if len(call.args) > len(names):
+        raise UnparseableError(f"{name} takes {len(names)} arguments: {', '.join(names)}.")
+    arguments: dict[str, Any] = dict(zip(names, (_literal(arg, name) for arg in call.args), strict=False))
+    for keyword in call.keywords:
+        if keyword.arg is None or keyword.arg in arguments:
+            raise UnparseableError(f"{name} is given an argument twice.")
+        arguments[keyword.arg] = _literal(keyword.value, name)
+    return ToolCall(name, arguments)
+
+
+def _literal(node: ast.expr, name: str) -> Any:
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        raise UnparseableError(f"{ast.unparse(node)[:60]!r} is no value; {name} takes texts and numbers.") from None

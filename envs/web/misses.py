@@ -1,0 +1,65 @@
+"""What almost solves a web task, or pretends to: for certification."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...errors import ContractError
+from ...tasks.web.asking.task import WebTask
+from ..base import NearMiss
+from ..messages import ActionLike, ToolCall
+from .walk import Did
+
+ENDS = ("send_msg_to_user", "report_infeasible")
+LEADS_OUT = ("javascript:document.title", "file:///etc/hostname", "http://judge.test/", "http://127.0.0.1:80/")
+
+
+def near_misses(work: WebTask, acts: Sequence[Did]) -> Mapping[str, NearMiss]:
+    """Ways to play that must not succeed, by name.
+
+    Args:
+        work: the task.
+        acts: that solve it.
+    """
+    *before, end = acts
+    found: dict[str, NearMiss] = {
+        "nothing but an end": _playing((end,)) if _changes(work) else _playing((_done("Done."),))
+    }
+    if _changes(work):
+        clicks = [number for number, act in enumerate(before) if act.name == "click"]
+        if clicks:
+            found["the last click left out"] = _playing((*before[: clicks[-1]], end))
+    if work.answer is not None:
+        found["the right acts and another answer"] = _playing((*before, _done("nobody-1234567")))
+    if work.refusal is not None:
+        found["a refusal without the fact"] = _playing((*before, Did("report_infeasible", arguments={"reason": "No."})))
+        found["a claim that it is done"] = _playing((*before, _done("Done.")))
+    else:
+        found["a refusal"] = _playing((*before, Did("report_infeasible", arguments={"reason": "It cannot be done."})))
+    for number, url in enumerate(LEADS_OUT):
+        found[f"a way out ({url.partition(':')[0]} {number})"] = _playing((Did("goto", arguments={"url": url}), *acts))
+    return found
+
+
+def _changes(work: WebTask) -> bool:
+    return bool(work.must)
+
+
+def _done(text: str) -> Did:
+    return Did("send_msg_to_user", arguments={"text": text})
+
+
+def _playing(acts: Sequence[Did]) -> NearMiss:
+    def play(env: Any) -> ActionLike:
+        own = env.unwrapped
+        number = own.turn
+        if number >= len(acts):
+            return ToolCall("send_msg_to_user", {"text": "Done."})
+        try:
+            name, arguments = acts[number].call(own.page)
+        except ContractError:  # what was left out is missed here
+            return ToolCall("send_msg_to_user", {"text": "Done."})
+        return ToolCall(name, arguments)
+
+    return play

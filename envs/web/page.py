@@ -1,0 +1,269 @@
+"""What is seen of a page: a tree of roles and names, as a screen reader tells it, and the text of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+FIELDS = frozenset(
+    {"textbox", "searchbox", "combobox", "listbox", "checkbox", "radio", "spinbutton", "slider", "switch"}
+)
+"""Roles of what is filled in."""
+ACTIVE = FIELDS | {"link", "button", "tab", "menuitem", "menuitemcheckbox", "menuitemradio", "treeitem"}
+"""Roles of what can be acted on."""
+NAMED = frozenset({"link", "button", "heading", "option", "tab", "menuitem", "img"})
+"""Roles that are told by their names: what is inside of them is not told again."""
+INLINE = frozenset({"strong", "emphasis", "time", "code", "mark", "deletion", "insertion", "subscript", "superscript"})
+"""Roles of words in a text, which are told as that text."""
+THROUGH = frozenset({"generic", "none", "presentation", "rowgroup"})
+"""Roles that say nothing: only what is inside of them is told."""
+CONTENT = frozenset(
+    {"cell", "gridcell", "columnheader", "rowheader", "row", "listitem", "caption", "term", "definition"}
+)
+"""Roles whose names are their content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An element of a page.
+
+    Args:
+        role: of ARIA, such as ``link``; ``text`` for a stretch of text, whose name it is.
+        name: accessible name.
+        ref: by which a browser finds the element again; not told to agents.
+        value: of a field.
+        states: such as ``checked``, ``selected``, ``disabled``, ``expanded``, ``level=2``.
+        url: where a link leads.
+        pointer: whether it looks as if it could be clicked, whatever its role.
+        children: what is inside.
+        id: by which actions name it; empty for what cannot be acted on.
+    """
+
+    role: str
+    name: str = ""
+    ref: str = ""
+    value: str = ""
+    states: tuple[str, ...] = ()
+    url: str = ""
+    pointer: bool = False
+    children: tuple[Node, ...] = ()
+    id: str = ""
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it, in reading order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def text(self) -> str:
+        """All that it says, names and texts, in reading order."""
+        return " ".join(one.name for one in self.walk() if one.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is seen of a browser.
+
+    Args:
+        url: of the page in front.
+        title: of it.
+        nodes: what is on it, simplified and numbered.
+        tabs: titles of all tabs, in order.
+        front: which of them is in front.
+        source: its HTML without scripts and styles, if that was asked for.
+        picture: a screenshot as PNG, if that was asked for.
+    """
+
+    url: str
+    title: str
+    nodes: tuple[Node, ...]
+    tabs: tuple[str, ...] = ()
+    front: int = 0
+    source: str = ""
+    picture: bytes = b""
+    by_id: dict[str, Node] = field(default_factory=dict, compare=False, repr=False)
+
+    def walk(self) -> Iterator[Node]:
+        """All nodes in reading order."""
+        for node in self.nodes:
+            yield from node.walk()
+
+    def find(self, role: str, name: str | None = None, *, within: Node | None = None) -> tuple[Node, ...]:
+        """Nodes with this role, and name if one is given, in reading order."""
+        found = within.walk() if within is not None else self.walk()
+        return tuple(one for one in found if one.role == role and name in (None, one.name))
+
+
+def told(nodes: Sequence[Node], *, every: bool = False) -> tuple[Node, ...]:
+    """The tree as agents see it: simplified, and what can be acted on numbered from 1 in reading order.
+
+    Args:
+        nodes: as a browser gives them.
+        every: number everything that is no text, for pages whose elements do not say what they are.
+    """
+    count = 0
+
+    def numbered(node: Node) -> Node:
+        nonlocal count
+        id = ""
+        if node.role in ACTIVE or node.pointer or (every and node.role != "text"):
+            count += 1
+            id = str(count)
+        return replace(node, id=id, children=tuple(numbered(child) for child in node.children))
+
+    return tuple(numbered(node) for node in simplified(nodes, every=every))
+
+
+def simplified(nodes: Sequence[Node], *, every: bool = False) -> tuple[Node, ...]:
+    """The same without what is said twice or says nothing, equal for every browser that shows the same page.
+
+    Args:
+        nodes: of one parent.
+        every: keep elements that say nothing of themselves, if they hold a text.
+    """
+    lifted: list[Node] = []
+    for node in nodes:
+        if node.role in INLINE:
+            lifted.append(Node("text", _content(node)))
+        elif node.role in THROUGH and not node.pointer and not (every and node.role == "generic" and _bare(node)):
+            own = (Node("text", node.name),) if node.name and not node.children else ()
+            lifted.extend(simplified((*own, *node.children), every=every))
+        else:
+            lifted.append(_simple(node, every=every))
+    merged: list[Node] = []
+    for node in lifted:
+        if node.role == "text" and merged and merged[-1].role == "text":
+            merged[-1] = Node("text", f"{merged[-1].name} {node.name}".strip())
+        elif node.role != "text" or node.name:
+            merged.append(node)
+    return tuple(
+        node
+        for number, node in enumerate(merged)
+        if not (node.role == "text" and any(_labels(node, one) for one in _beside(merged, number)))
+    )
+
+
+def _bare(node: Node) -> bool:
+    return bool(node.name) or all(child.role == "text" for child in node.children)
+
+
+def _simple(node: Node, *, every: bool) -> Node:
+    children = node.children
+    if node.role in NAMED:
+        return replace(node, name=node.name or _content(node), children=())
+    if node.role in CONTENT:
+        own = (Node("text", node.name),) if node.name and not children else ()
+        return replace(node, name="", children=simplified((*own, *children), every=every))
+    if node.role in FIELDS:
+        return replace(
+            node, children=tuple(_simple(child, every=every) for child in children if child.role == "option")
+        )
+    return replace(node, children=simplified(children, every=every))
+
+
+def _content(node: Node) -> str:
+    return " ".join(one.name for one in (node, *node.children) if one.name) if node.role != "text" else node.name
+
+
+def _beside(nodes: Sequence[Node], number: int) -> Iterator[Node]:
+    if number > 0:
+        yield nodes[number - 1]
+    if number + 1 < len(nodes):
+        yield nodes[number + 1]
+
+
+def _labels(text: Node, other: Node) -> bool:
+    return other.role in FIELDS and other.name == text.name
+
+
+def as_text(page: Page, *, tabs: bool = True) -> str:
+    """A page as agents read it: where it is, then a line for every element, those inside indented by two spaces.
+
+    Args:
+        page: what is seen.
+        tabs: whether to tell the tabs, where there are several.
+    """
+    lines = [f"URL: {page.url}", f"Title: {page.title}"]
+    if tabs and len(page.tabs) > 1:
+        shown = (
+            f"{number} {title!r}{' (in front)' * (number == page.front)}" for number, title in enumerate(page.tabs)
+        )
+        lines.append(f"Tabs: {', '.join(shown)}")
+    for node in page.nodes:
+        _tell(node, "", lines)
+    return "\n".join(lines)
+
+
+def _tell(node: Node, indent: str, lines: list[str]) -> None:
+    if node.role == "text":
+        lines.append(f"{indent}{node.name}")
+        return
+    line = _line(node)
+    if line is not None:
+        lines.append(f"{indent}{line}")
+        return
+    head, inside = f"{indent}{_head(node)}", indent + "  "
+    if node.role == "list" and not node.name:
+        inside = indent
+    elif node.role == "listitem":
+        lines.append(f"{indent}-")
+    else:
+        lines.append(head)
+    children = list(node.children)
+    while children:
+        child = children.pop(0)
+        if child.role == "term" and children and children[0].role == "definition" and _line(children[0]) is not None:
+            lines.append(f"{inside}{_words(child)}: {_words(children.pop(0))}")
+        else:
+            _tell(child, inside, lines)
+
+
+def _head(node: Node) -> str:
+    """What is told of an element itself."""
+    words = [f"[{node.id}] {node.role}" if node.id else node.role]
+    if node.name:
+        words.append(f'"{node.name}"')
+    if node.value:
+        words.append(f'value="{node.value}"')
+    return " ".join((*words, *node.states))
+
+
+def _line(node: Node) -> str | None:
+    """An element in one line, if that is enough."""
+    if node.role in ("combobox", "listbox") and node.children:
+        options = (f'"{one.name}"{" selected" * ("selected" in one.states)}' for one in node.children)
+        return f"{_head(node)}: {', '.join(options)}"
+    if not node.children:
+        return _head(node)
+    if node.role == "row" and all(_short(cell) for cell in node.children):
+        return f"row: {' | '.join(_words(cell) for cell in node.children)}"
+    if node.role == "listitem" and all(one.role in SHORT or _short(one) for one in node.children):
+        return f"- {_words(node)}"
+    if _short(node) and node.role != "listitem":
+        return f"{_head(node)}: {_words(node)}"
+    return None
+
+
+SHORT = frozenset({"text", "link", "button", "checkbox"})
+"""Roles that can stand beside each other in a line."""
+
+
+def _short(node: Node) -> bool:
+    """Whether an element holds only what can stand in a line."""
+    return node.role in CONTENT | {"paragraph", "alert", "status"} and all(one.role in SHORT for one in node.children)
+
+
+def _words(node: Node) -> str:
+    """What is inside of an element, in a line; a term and what it means with a colon between them."""
+    parts: list[str] = []
+    children = list(node.children)
+    while children:
+        child = children.pop(0)
+        if child.role == "text":
+            parts.append(child.name)
+        elif child.role == "term" and children and children[0].role == "definition":
+            parts.append(f"| {_words(child)}: {_words(children.pop(0))}")
+        else:
+            parts.append(_words(child) if child.role in CONTENT else _head(child))
+    return " ".join(parts)

@@ -1,0 +1,41 @@
+"""Accounts on sites: who can log in where."""
+
+from __future__ import annotations
+
+from ...people.cast import Cast
+from ...rng import Rng
+from ...rows.database import Database
+
+SCHEMA = """CREATE TABLE accounts (id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT, username TEXT, password TEXT,
+    name TEXT, role TEXT);"""
+
+
+def fill(db: Database, cast: Cast, rng: Rng, sites: tuple[str, ...]) -> None:
+    """The user's account on every site, which always comes first there, and those of some others.
+
+    Args:
+        db: where to.
+        cast: who is in the world.
+        rng: of the world.
+        sites: their names.
+    """
+    for site in sites:
+        people = [cast.user, *rng.sample(list(cast.others), 6)]
+        for number, person in enumerate(people):
+            db.insert(
+                "accounts",
+                site=site,
+                username=f"{person.first}.{person.last}".lower()
+                if number % 2 == 0
+                else f"{person.first[0]}{person.last}".lower(),
+                password=f"{rng.pick(cast.words['thing'])}-{rng.randrange(100, 1000)}",
+                name=person.name,
+                role="member",
+            )
+
+
+def account_of(db: Database, site: str) -> dict[str, object]:
+    """The row of the user's account on a site."""
+    row = db.row("SELECT * FROM accounts WHERE site = ? ORDER BY id LIMIT 1", site)
+    assert row is not None
+    return row

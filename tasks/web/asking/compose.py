@@ -1,0 +1,82 @@
+"""Two tasks in one: what a learner has only seen apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from ...rng import unit_hash
+from ...rows.scene import Scene
+from .template import Asked, Template
+from .walk import Walk
+
+COMPOSED = 60
+"""About how many compositions there are."""
+ANSWERS = ("lookup", "filter")
+ACTS = ("form", "checkout", "moderation")
+
+
+def pairs_of(templates: Sequence[Template]) -> tuple[Template, ...]:
+    """Compositions of templates of different sites: something to be found, or to be done, and something to be done.
+
+    They are held out; those of sites that a learner never sees belong to ``challenge`` as these do.
+    """
+    found = [
+        (first, second)
+        for first in templates
+        for second in templates
+        if first.kind in (*ANSWERS, *ACTS) and second.kind in ACTS and not (first.held_out or second.held_out)
+        if set(first.sites).isdisjoint(second.sites)
+    ]
+    share = COMPOSED / max(COMPOSED, len(found))
+    return tuple(
+        composed(first, second) for first, second in found if unit_hash("compose", first.name, second.name) < share
+    )
+
+
+def composed(first: Template, second: Template) -> Template:
+    """The template that asks for one thing and then for another."""
+
+    def make(scene: Scene) -> Asked:
+        parts = [one.make(_part(scene, number)) for number, one in enumerate((first, second))]
+        scene.need(all(part.refusal is None for part in parts))
+        answers = [part.answer for part in parts if part.answer is not None]
+        scene.need(len(answers) < 2)
+
+        def solve(walk: Walk) -> None:
+            quiet = _Quiet(walk)
+            for part in parts:
+                part.solve(cast(Walk, quiet))
+            walk.answer(quiet.answered)
+
+        prompt = f"Do two things. First: {parts[0].prompt} Then: {parts[1].prompt}"
+        return Asked(
+            prompt,
+            solve,
+            must=tuple(must for part in parts for must in part.must),
+            may=tuple(may for part in parts for may in part.may),
+            answer=answers[0] if answers else None,
+            secrets=tuple(secret for part in parts for secret in part.secrets),
+        )
+
+    name = f"{first.name}_then_{second.name}"
+    return Template(name, (*first.sites, *second.sites), "composed", make, held_out=True)
+
+
+def _part(scene: Scene, number: int) -> Scene:
+    """The scene of one part: the same world, draws of its own."""
+    return Scene(scene.db, scene.cast, scene.rng.child("part", number), scene.level, scene.setup)
+
+
+class _Quiet:
+    """A walk on which an answer is kept for later."""
+
+    def __init__(self, walk: Walk) -> None:
+        self._walk, self.answered = walk, cast(Any, "")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._walk, name)
+
+    def answer(self, value: Any = "") -> None:
+        """Remember it."""
+        self.answered = value if value != "" else self.answered

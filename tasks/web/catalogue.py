@@ -1,0 +1,46 @@
+"""Which sites and which templates there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..people.cast import Cast
+from ..rng import Rng
+from ..rows.database import Database
+from .asking.template import Template
+from .shop import history as shop_history
+from .shop import tasks as shop_tasks
+from .shop.site import Shop
+from .site.site import Site
+
+
+@dataclass(frozen=True)
+class Part:
+    """A site of every world.
+
+    Args:
+        site: what it answers.
+        fill: writes what lies in it when a world begins.
+        templates: of the tasks whose first site it is.
+        held_out: whether only the split ``challenge`` knows it.
+    """
+
+    site: type[Site]
+    fill: Callable[[Database, Cast, Rng], None]
+    templates: tuple[Template, ...]
+    held_out: bool = False
+
+
+PARTS: tuple[Part, ...] = (Part(Shop, shop_history.fill, shop_tasks.TEMPLATES),)
+"""Every site, in the order in which worlds are filled: later ones may speak of earlier ones."""
+ACROSS: tuple[Template, ...] = ()
+"""Templates of several sites that begin with none of them."""
+
+SITES: tuple[type[Site], ...] = tuple(part.site for part in PARTS)
+HELD_OUT = frozenset(part.site.name for part in PARTS if part.held_out)
+"""The sites that only the split ``challenge`` knows."""
+BASE: dict[str, Template] = {one.name: one for one in (*(one for part in PARTS for one in part.templates), *ACROSS)}
+"""Every template that a person wrote, by its name."""
+IDLE: dict[str, frozenset[str]] = {table: columns for site in SITES for table, columns in site.idle.items()}
+"""Columns, by table, that change when somebody only looks."""

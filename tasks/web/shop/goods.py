@@ -1,0 +1,28 @@
+"""Products, carts and orders as queries, and what sending costs."""
+
+from __future__ import annotations
+
+CATEGORIES = ("kitchen", "garden", "office", "sports", "home", "travel")
+DELIVERY = {"standard": 490, "express": 990, "pickup": 0}
+"""Ways of delivery, and what each costs."""
+FREE_FROM = 5_000
+"""From this sum on standard delivery costs nothing."""
+SORTS = {"name": "name", "price": "price", "rating": "rating DESC", "newest": "id DESC"}
+PRODUCTS = """SELECT shop_products.*, coalesce(rating, 0.0) AS rating, coalesce(reviews, 0) AS reviews
+    FROM shop_products LEFT JOIN (SELECT product_id, round(avg(stars), 1) AS rating, count(*) AS reviews
+    FROM shop_reviews GROUP BY product_id) AS rated ON rated.product_id = shop_products.id"""
+LINES = """SELECT shop_cart.id, shop_cart.quantity, shop_products.id AS product_id, name, price, stock FROM shop_cart
+    JOIN shop_products ON shop_products.id = shop_cart.product_id WHERE account_id = ? ORDER BY shop_cart.id"""
+WANT_LINES = """SELECT shop_order_lines.id, shop_order_lines.quantity, shop_order_lines.price, shop_products.id AS
+    product_id, name, stock FROM shop_order_lines JOIN shop_products ON shop_products.id = product_id
+    WHERE order_id = ? ORDER BY shop_order_lines.id"""
+
+
+def delivery_cost(way: str, goods: int) -> int:
+    """What it costs to send goods of this worth, all in hundredths.
+
+    Args:
+        way: ``standard``, ``express`` or ``pickup``.
+        goods: what they cost together.
+    """
+    return 0 if way == "standard" and goods >= FREE_FROM else DELIVERY[way]

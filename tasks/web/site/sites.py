@@ -1,0 +1,118 @@
+"""``Sites``: all that one episode's browser can reach, as a function from requests to responses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Self
+
+from ...rows.database import Change, Database
+from ...rows.known import put_back
+from .http import Request, Response
+from .site import SESSION, Site, Visit
+from .theme import Theme
+
+DOMAIN = "test"
+"""Top-level domain of all sites, which no real host has."""
+KIND = ("GET", "HEAD", "POST")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How sites are in one episode.
+
+    Args:
+        themes: by the name of the site.
+        per_page: rows on a page of a listing.
+        now: the world's time, which stands still.
+    """
+
+    themes: Mapping[str, Theme]
+    per_page: int
+    now: datetime
+
+
+class Sites:
+    """Live sites over one database.
+
+    A request that fails changes no row. What changed since the world was made is known at any time, and a fork is a
+    copy of the database. Sessions are known by a cookie that tells nothing and is the same in every episode.
+
+    Args:
+        db: the rows.
+        kinds: which sites there are.
+        rules: how they are.
+        visits: sessions, by host and cookie.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        kinds: Sequence[type[Site]],
+        rules: Rules,
+        visits: Mapping[tuple[str, str], Visit] | None = None,
+    ) -> None:
+        self.db, self.kinds, self.rules = db, tuple(kinds), rules
+        self._by_host = {host_of(kind): kind for kind in kinds}
+        self.visits: dict[tuple[str, str], Visit] = dict(visits or {})
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The hosts that answer."""
+        return frozenset(self._by_host)
+
+    def enter(self, site: str, account: int) -> None:
+        """Let the browser begin logged in to a site, with the cookie ``"begun"``."""
+        kind = next(one for one in self.kinds if one.name == site)
+        self.visits[host_of(kind), BEGUN] = Visit(account)
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        """The cookie that a new browser has, for every host where somebody is logged in from the beginning."""
+        return {host: token for host, token in self.visits if token == BEGUN}
+
+    def handle(self, request: Request) -> Response:
+        """Answer a request."""
+        kind = self._by_host.get(request.host)
+        if kind is None:
+            return Response("<!doctype html><title>No such site</title><p>There is no such site.</p>", 404)
+        token = request.cookies.get(SESSION, "")
+        visit = self.visits.get((request.host, token))
+        if request.method not in KIND:
+            return Response("<!doctype html><title>Refused</title><p>This is not taken.</p>", 405)
+        known = visit if visit is not None else Visit()
+        site = kind(self.db, self.rules.now, self.rules.themes[kind.name], self.rules.per_page, request, known)
+        response = site.answer()
+        if (site.visit == known and visit is not None) or site.visit == Visit():
+            if visit is not None:
+                self.visits[request.host, token] = site.visit
+            return response
+        if visit is None or site.visit.account != known.account:  # a new session: nobody may be given one in advance
+            self.visits.pop((request.host, token), None)
+            token = f"s{sum(host == request.host for host, _ in self.visits) + 1}-{request.host}"
+            response = replace(response, cookies={**response.cookies, SESSION: token})
+        self.visits[request.host, token] = site.visit
+        return response
+
+    def changes(self) -> tuple[Change, ...]:
+        """Every row that is no longer what it was. One that was taken out and put in again, where nobody is shown its
+        number, is the row that it was."""
+        keys = {table: key for kind in self.kinds for table, key in kind.keys.items()}
+        return put_back(self.db.changes(), keys)
+
+    def fork(self) -> Self:
+        """Independent sites in the same state."""
+        return type(self)(self.db.fork(), self.kinds, self.rules, self.visits)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.fork()
+
+
+BEGUN = "begun"
+"""The cookie of sessions that are there from the beginning."""
+
+
+def host_of(kind: type[Site]) -> str:
+    """The host of a site."""
+    return f"{kind.name}.{DOMAIN}"

@@ -1,0 +1,122 @@
+"""``Theme``: how the sites of an episode look and what their buttons are called, so that nobody learns it by heart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ...rng import Rng
+
+Listing = Literal["table", "cards", "lines"]
+COMMON: Mapping[str, tuple[str, ...]] = {
+    "home": ("Home", "Start", "Front page"),
+    "search": ("Search", "Find", "Look up"),
+    "words": ("Words", "Search for", "Keywords"),
+    "login": ("Sign in", "Log in", "Member login"),
+    "logout": ("Sign out", "Log out"),
+    "username": ("User name", "Account", "Login name"),
+    "password": ("Password", "Secret word", "Passphrase"),
+    "next": ("Next page", "Next", "Older"),
+    "previous": ("Previous page", "Previous", "Newer"),
+    "save": ("Save", "Save changes", "Store"),
+    "cancel": ("Cancel", "Discard", "Back without saving"),
+    "edit": ("Edit", "Change", "Modify"),
+    "delete": ("Delete", "Remove", "Erase"),
+    "new": ("New", "Create", "Add"),
+    "sort": ("Sort by", "Order", "Sorting"),
+    "apply": ("Apply", "Show", "Update list"),
+    "any": ("Any", "All", "No matter"),
+    "name": ("Name", "Title"),
+    "status": ("Status", "State"),
+    "date": ("Date", "Day"),
+    "by": ("by", "from"),
+    "confirm": ("Confirm", "Yes, go on", "Do it"),
+    "help": ("Help", "About this site", "Imprint"),
+}
+"""Labels that several sites have, by what they are for."""
+PALETTES = (
+    ("#1d3557", "#f7f9fb", "#457b9d"),
+    ("#2f3e2e", "#fafaf5", "#6a8d5b"),
+    ("#4a2040", "#fdf8fb", "#a0527f"),
+    ("#3b2f2f", "#fbf7f2", "#b0703c"),
+    ("#14343a", "#f4fafa", "#2a8c82"),
+    ("#26264d", "#f8f8fd", "#5b5bd6"),
+)
+FONTS = ("system-ui, sans-serif", "Georgia, serif", "Verdana, sans-serif", "'Trebuchet MS', sans-serif")
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The looks of one site in one episode.
+
+    Args:
+        listing: how lists are shown.
+        side: whether the navigation stands beside the page.
+        search_first: whether the form for searching stands above what was found.
+        label_above: whether the label of a field stands above it.
+        mixed: whether the links of the navigation come in another order.
+        seed: for what a site draws for itself.
+        ink: colour of the head.
+        paper: of the background.
+        accent: of buttons and links.
+        font: of everything.
+        labels: by what they are for.
+    """
+
+    listing: Listing
+    side: bool
+    search_first: bool
+    label_above: bool
+    seed: int
+    ink: str
+    paper: str
+    accent: str
+    font: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def word(self, what: str) -> str:
+        """The label for something.
+
+        Raises:
+            KeyError: no site has one.
+        """
+        return self.labels[what]
+
+    def order(self, names: list[str], what: str) -> list[str]:
+        """Some names in the order that this theme has them in.
+
+        Args:
+            names: in their plain order.
+            what: they are, so that two lists come in different orders.
+        """
+        mixed = list(names)
+        Rng("theme", self.seed, what).shuffle(mixed)
+        return mixed
+
+
+def theme_of(rng: Rng, words: Mapping[str, tuple[str, ...]], *, plain: bool = False) -> Theme:
+    """Draw a theme.
+
+    Args:
+        rng: of the task.
+        words: labels of the site beside the common ones, with their variants.
+        plain: the first variant of everything, which never changes: for the easiest level.
+    """
+    everything = {**COMMON, **words}
+    labels = {what: variants[0] if plain else rng.pick(variants) for what, variants in everything.items()}
+    ink, paper, accent = PALETTES[0] if plain else rng.pick(PALETTES)
+    if plain:
+        return Theme("table", False, True, False, 0, ink, paper, accent, FONTS[0], labels)
+    return Theme(
+        rng.pick(("table", "table", "cards", "lines")),
+        rng.random() < 0.4,
+        rng.random() < 0.7,
+        rng.random() < 0.5,
+        rng.randrange(2**31),
+        ink,
+        paper,
+        accent,
+        rng.pick(FONTS),
+        labels,
+    )
