@@ -16,7 +16,7 @@ from ..toolenv import ToolEnv
 from ..tools import tool, tools_of
 from .actions import read
 from .browser import Browser, Button, Wanted
-from .page import Page, as_text
+from .page import Page
 
 Id = Annotated[str, pydantic.Field(max_length=20)]
 Text = Annotated[str, pydantic.Field(max_length=20_000)]
@@ -277,17 +277,16 @@ class WebTools(ToolEnv):
         """Act, and look."""
         await act
         self.page = await self.browser.look(self.wanted)
-        text = as_text(self.page) if not self.wanted.source else self.page.source
-        return self.observed(self.page, "", text).messages[0].parts
+        return self.observed().messages[0].parts
 
-    def observed(self, page: Page, said: str, text: str) -> Observation:
-        """What an agent sees.
+    def observed(self, said: str = "") -> Observation:
+        """What an agent sees of the page in front.
 
         Args:
-            page: in front.
             said: before it.
-            text: of the page.
         """
+        page = self.page
+        text = page.source if self.wanted.source else page.text
         notices = [f"Note: {one}" for one in self.browser.notices]
         self.browser.notices.clear()
         whole = "\n".join(part for part in (said + "\n" * bool(said), *notices, text) if part)

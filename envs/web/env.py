@@ -28,7 +28,7 @@ from .acting import WebTools
 from .browser import Browser, Wanted
 from .html.browser import HtmlBrowser
 from .misses import near_misses
-from .page import Page, as_text
+from .page import Page
 from .walk import Did, PageWalk
 
 Drawn = Literal["html", "chromium"]
@@ -153,7 +153,7 @@ class WebEnv(WebTools):
         Args:
             said: before it.
         """
-        return self.observed(self.page, said, as_text(self.page) if not self.wanted.source else self.page.source)
+        return self.observed(said)
 
     def judge(self) -> Score:
         """Which rows changed as they must, which should not have, and whether the end is right."""
@@ -211,7 +211,7 @@ class WebEnv(WebTools):
     def state_key(self) -> str:
         """What has changed, and what is seen."""
         changes = json.dumps([[change.table, change.id, change.after] for change in self.sites.changes()])
-        return stable_hash(changes, self.page.url, as_text(self.page), repr(self.ending)).hex()[:32]
+        return stable_hash(changes, self.page.url, self.page.text, repr(self.ending)).hex()[:32]
 
     def snapshot(self) -> Place:
         """The episode as a value; the rows in it are copied."""
