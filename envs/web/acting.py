@@ -10,7 +10,7 @@ import pydantic
 
 from ...errors import ToolError
 from ...tasks.rows.judge import Ending
-from ..messages import Action, ImagePart, Message, Observation, ObservationLike, Part, TextPart
+from ..messages import Action, ImagePart, Message, Observation, ObservationLike, Part, TextPart, ToolCall
 from ..step import Step
 from ..toolenv import ToolEnv
 from ..tools import tool, tools_of
@@ -36,8 +36,6 @@ class WebTools(ToolEnv):
     page: Page
     wanted: Wanted = Wanted()
     ending: Ending | None = None
-    _did: int = 0
-    _planned: tuple[Any, ...] | None = None
 
     # -- acting on elements -----------------------------------------------------------------------------------------
 
@@ -265,7 +263,11 @@ class WebTools(ToolEnv):
         """Act; a message without calls is read as actions."""
         if not action.tool_calls and action.text.strip():
             action = Action(action.text, read(action.text, parameters(cast(Hashable, type(self)))))
+        self.acted(action.tool_calls)
         return super().act(action)
+
+    def acted(self, calls: Sequence[ToolCall]) -> None:
+        """What is about to be done on the page in front; for whoever keeps account of it."""
 
     def _ref(self, id: str) -> str:
         node = self.page.by_id.get(id.strip().strip("[]"))

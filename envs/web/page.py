@@ -203,9 +203,18 @@ def as_text(page: Page, *, tabs: bool = True) -> str:
             f"{number} {title!r}{' (in front)' * (number == page.front)}" for number, title in enumerate(page.tabs)
         )
         lines.append(f"Tabs: {', '.join(shown)}")
-    for node in page.nodes:
-        _tell(node, "", lines)
+    _tell_all(page.nodes, "", lines)
     return "\n".join(lines)
+
+
+def _tell_all(nodes: Sequence[Node], indent: str, lines: list[str]) -> None:
+    left = list(nodes)
+    while left:
+        node = left.pop(0)
+        if node.role == "term" and left and left[0].role == "definition" and _line(left[0]) is not None:
+            lines.append(f"{indent}{_words(node)}: {_words(left.pop(0))}")
+        else:
+            _tell(node, indent, lines)
 
 
 def _tell(node: Node, indent: str, lines: list[str]) -> None:
@@ -223,13 +232,7 @@ def _tell(node: Node, indent: str, lines: list[str]) -> None:
         lines.append(f"{indent}-")
     else:
         lines.append(head)
-    children = list(node.children)
-    while children:
-        child = children.pop(0)
-        if child.role == "term" and children and children[0].role == "definition" and _line(children[0]) is not None:
-            lines.append(f"{inside}{_words(child)}: {_words(children.pop(0))}")
-        else:
-            _tell(child, inside, lines)
+    _tell_all(node.children, inside, lines)
 
 
 def _head(node: Node) -> str:

@@ -204,7 +204,7 @@ class TestContext:
         "name", ["", "last", "last:", "last:0", "last:-1", "last:x", "Full", "full:3", "last:²", "short:1", "short:0:5"]
     )
     def test_a_strategy_that_does_not_exist_names_those_that_do(self, name: str) -> None:
-        with pytest.raises(UsageError, match="last:|short:"):
+        with pytest.raises(UsageError, match=r"last:|short:"):
             context_strategy(name)
 
 
