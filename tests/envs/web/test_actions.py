@@ -68,12 +68,10 @@ def test_no_text_does_anything_else(text: str) -> None:
     assert all(call.name in KNOWN for call in calls)
 
 
-@given(
-    st.sampled_from(sorted(KNOWN)),
-    st.lists(
-        st.one_of(st.text(max_size=20), st.integers(), st.floats(allow_nan=False, allow_infinity=False)), max_size=2
-    ),
-)
+VALUES = st.one_of(st.text(max_size=20), st.integers(), st.floats(allow_nan=False, allow_infinity=False))
+
+
+@given(st.sampled_from(sorted(KNOWN)), st.lists(VALUES, max_size=2))
 def test_what_is_written_is_read_again(name: str, values: list[object]) -> None:
     names = KNOWN[name]
     values = values[: len(names)]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import turnwise as tw
 from turnwise import ToolCall
+from turnwise.envs.messages import ActionLike
 from turnwise.envs.web.env import WebEnv
 from turnwise.errors import UsageError
 from turnwise.tasks.web.catalogue import BASE
@@ -14,7 +17,7 @@ from turnwise.tasks.web.family import TEMPLATES
 ID = "turnwise/WebHTML-v0"
 
 
-def begun(level: int = 1, seed: int = 3, template: str = "shop_order", **kwargs: object) -> WebEnv:
+def begun(level: int = 1, seed: int = 3, template: str = "shop_order", **kwargs: Any) -> WebEnv:
     env = tw.make(ID, templates=[template], **kwargs).unwrapped
     assert isinstance(env, WebEnv)
     env.reset(seed=seed, options={"level": level})
@@ -37,6 +40,7 @@ def test_the_solution_solves_a_task_at_every_level(level: int) -> None:
 def test_the_first_observation_says_who_where_and_what() -> None:
     env = begun(3)
     observation, _ = env.reset(seed=3, options={"level": 3})
+    assert env.work is not None
     for part in (
         "You work for",
         "http://shop.test/",
@@ -78,7 +82,7 @@ def test_the_first_observation_says_who_where_and_what() -> None:
         ("", "Call a tool"),
     ],
 )
-def test_what_cannot_be_done_is_answered_and_changes_nothing(act: object, says: str) -> None:
+def test_what_cannot_be_done_is_answered_and_changes_nothing(act: ActionLike, says: str) -> None:
     env = begun()
     before = env.page.text
     observation, reward, terminated, _, _ = env.step(act)
@@ -164,7 +168,7 @@ def test_a_long_page_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None
     "kwargs",
     [{"browser": "lynx"}, {"observation": "pixels"}, {"screenshot": True}, {"templates": ["shop_nothing"]}],
 )
-def test_settings_that_cannot_be_are_refused(kwargs: dict[str, object]) -> None:
+def test_settings_that_cannot_be_are_refused(kwargs: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         tw.make(ID, **kwargs).reset(seed=0)
 
