@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from ...people.cast import Cast
 from ...rng import Rng
 from ...rows.database import Database, Row
-from ..asking.accounts import account_of
+from ..asking.accounts import account_of, join
 from .rows import REASONS
 
 BOARDS = (
@@ -63,13 +63,7 @@ def fill(db: Database, cast: Cast, rng: Rng) -> None:
 
 
 def _members(db: Database, cast: Cast, rng: Rng) -> list[Row]:
-    known = {row["name"] for row in db.rows("SELECT name FROM accounts WHERE site = 'forum'")}
-    more = [person for person in cast.others if person.name not in known]
-    for person in more[: MEMBERS - len(known)]:
-        password = f"{rng.pick(cast.words['thing'])}-{rng.randrange(100, 1000)}"
-        username = f"{person.last}.{person.first}".lower()
-        db.insert("accounts", site="forum", username=username, password=password, name=person.name, role="member")
-    members = db.rows("SELECT * FROM accounts WHERE site = 'forum' ORDER BY id")
+    members = join(db, cast, rng, "forum", MEMBERS)
     days = rng.sample(range(520, 2500), len(members))
     things = cast.words["thing"]
     for row, age in zip(members, days, strict=True):

@@ -10,6 +10,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "following": ("Subscriptions", "Followed threads", "My watch list"),
     "reports": ("Reports", "Complaints", "Flagged posts"),
     "profile": ("My profile", "My page", "About me"),
+    "about": ("What it is about", "Description"),
+    "count": ("Threads in it", "How many threads"),
     "board": ("Board", "Section", "Forum"),
     "thread": ("Thread", "Topic", "Subject"),
     "post": ("Post", "Message", "Contribution"),
