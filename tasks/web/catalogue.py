@@ -16,6 +16,9 @@ from .shop import history as shop_history
 from .shop import tasks as shop_tasks
 from .shop.site import Shop
 from .site.site import Site
+from .tracker import history as tracker_history
+from .tracker import tasks as tracker_tasks
+from .tracker.site import Tracker
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Part:
 PARTS: tuple[Part, ...] = (
     Part(Shop, shop_history.fill, shop_tasks.TEMPLATES),
     Part(Forum, forum_history.fill, forum_tasks.TEMPLATES),
+    Part(Tracker, tracker_history.fill, tracker_tasks.TEMPLATES),
 )
 """Every site, in the order in which worlds are filled: later ones may speak of earlier ones."""
 ACROSS: tuple[Template, ...] = ()
