@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from ...rows.database import Row
 from ..site.http import Response
 from ..site.site import Refused, page
 from .moderating import Moderating
@@ -91,7 +92,12 @@ class Forum(Moderating):
         mine, who = self.moderates(row["board_id"]), self.visit.account
         follows = self.db.row("SELECT id FROM forum_follows WHERE thread_id = ? AND account_id = ?", id, who)
         others = [one for one in self.boards() if one["id"] != row["board_id"]]
-        values = {"found": self.paged(posts), "moderates": mine, "follows": follows is not None, "boards": others}
+        values: dict[str, Any] = {
+            "found": self.paged(posts),
+            "moderates": mine,
+            "follows": follows is not None,
+            "boards": others,
+        }
         return self.show("thread.html", thread=row, draft="", wrong="", **values)
 
     @page("/threads/{id:int}/reply", "POST", member=True)
@@ -141,7 +147,7 @@ class Forum(Moderating):
     def write_thread(self, id: int) -> Response:
         """Keep what was written, if it can become a thread."""
         row = self.find("forum_boards", id, "board")
-        draft = {"board": id, "title": self.form.get("title"), "text": self.text("text")}
+        draft: dict[str, Any] = {"board": id, "title": self.form.get("title"), "text": self.text("text")}
         wrong = {"title": _too(draft["title"], LONGEST_TITLE), "text": _too(draft["text"], LONGEST_TEXT)}
         if self.db.row("SELECT id FROM forum_threads WHERE lower(title) = lower(?)", draft["title"]):
             wrong["title"] = "There is a thread with this title already."
@@ -253,13 +259,13 @@ class Forum(Moderating):
 
     # -- the inside -------------------------------------------------------------------------------------------------
 
-    def _draft(self) -> dict[str, str]:
-        draft: dict[str, str] | None = self.visit.kept.get("draft")
+    def _draft(self) -> dict[str, Any]:
+        draft: dict[str, Any] | None = self.visit.kept.get("draft")
         if draft is None:
             raise Refused("Write a thread first: go to the board where it belongs.", 409)
         return draft
 
-    def _foreign(self, id: int) -> dict[str, object]:
+    def _foreign(self, id: int) -> Row:
         row = self.readable(id)
         if row["account_id"] == self.member["id"]:
             raise Refused("This is your own post: change it, or delete it.")

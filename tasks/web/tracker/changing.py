@@ -155,7 +155,7 @@ class Changing(Site):
         row, text = self.find("tracker_issues", id, "issue"), self._text("text")
         if wrong := _too(text, LONGEST_TEXT):
             comment = {"id": 0, "issue_id": id}
-            values = {"comment": comment, "to": f"/issues/{id}/comments", "head": row["title"]}
+            values: dict[str, Any] = {"comment": comment, "to": f"/issues/{id}/comments", "head": row["title"]}
             return self.show("comment.html", 400, draft=text[:5000], wrong=wrong, **values)
         columns = {"issue_id": id, "account_id": self.member["id"], "text": text}
         self.db.insert("tracker_comments", **columns, created_at=self.stamp)
@@ -204,7 +204,7 @@ class Changing(Site):
     ) -> Response:
         row = self.find("tracker_projects", project, "project")
         plans = self.db.rows(f"SELECT * FROM ({MILESTONES}) WHERE project_id = ? ORDER BY due, id", project)
-        values = {"team": self.db.rows(TEAM, project), "milestones": plans, "priorities": PRIORITIES}
+        values: dict[str, Any] = {"team": self.db.rows(TEAM, project), "milestones": plans, "priorities": PRIORITIES}
         return self.show(template, status, project=row, draft=draft, wrong=wrong, **values, **more)
 
     def _read(self, project: int, row: Row | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -253,7 +253,11 @@ class Changing(Site):
         return row
 
     def _comment_form(self, row: Row, wrong: str = "") -> Response:
-        values = {"to": f"/comments/{row['id']}/edit", "head": f"#{row['issue_id']}", "draft": row["text"]}
+        values: dict[str, Any] = {
+            "to": f"/comments/{row['id']}/edit",
+            "head": f"#{row['issue_id']}",
+            "draft": row["text"],
+        }
         return self.show("comment.html", 400 if wrong else 200, comment=row, wrong=wrong, **values)
 
     def _text(self, name: str) -> str:

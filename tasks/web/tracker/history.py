@@ -90,7 +90,7 @@ def _issues(db: Database, cast: Cast, people: list[Row], rng: Rng) -> None:
         taken.add(title)
         project, status = rng.pick(tuple(teams)), "open" if rng.random() < 0.68 else "closed"
         at = (cast.now - timedelta(minutes=age)).isoformat(timespec="minutes")
-        plan = [one for one in plans[project] if not one["closed_on"] or status == "closed" and one["closed_on"] > at]
+        plan = [one for one in plans[project] if not one["closed_on"] or (status == "closed" and one["closed_on"] > at)]
         id = db.insert(
             "tracker_issues",
             project_id=project,
@@ -118,7 +118,7 @@ def _talk(db: Database, cast: Cast, people: list[Row], rng: Rng) -> None:
     for row in db.rows("SELECT id, created_at FROM tracker_issues ORDER BY id"):
         since = datetime.fromisoformat(row["created_at"])
         minutes = int((cast.now - since) / timedelta(minutes=1))
-        for _ in range(rng.pick((0, 0, 1, 1, 2, 3, 5))):
+        for _ in range(rng.pick((0, 0, 1, 1, 1, 2, 4))):
             at = since + timedelta(minutes=rng.randint(10, minutes // 2))
             notes.append((at.isoformat(timespec="minutes"), row["id"]))
     for stamp, issue in sorted(notes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..site.http import Response
 from ..site.site import page
@@ -81,7 +81,12 @@ class Tracker(Changing):
             who == "",
             query.get("label"),
         )
-        values = {"priorities": PRIORITIES, "labels": LABELS, "projects": self.projects(), "people": self.people()}
+        values: dict[str, Any] = {
+            "priorities": PRIORITIES,
+            "labels": LABELS,
+            "projects": self.projects(),
+            "people": self.people(),
+        }
         return self.show("issues.html", found=self.paged(rows), sort=sort, **values)
 
     @page("/mine", member=True)
@@ -107,7 +112,10 @@ class Tracker(Changing):
         row, who = self.find(f"({ISSUES})", id, "issue"), self.visit.account
         comments = self.db.rows(f"SELECT * FROM ({COMMENTS}) WHERE issue_id = ? ORDER BY created_at, id", id)
         watches = self.db.row("SELECT id FROM tracker_watches WHERE issue_id = ? AND account_id = ?", id, who)
-        values = {"works": self.works_on(row["project_id"]), "files": bool(who) and row["reporter_id"] == who}
+        values: dict[str, Any] = {
+            "works": self.works_on(row["project_id"]),
+            "files": bool(who) and row["reporter_id"] == who,
+        }
         found = self.paged(comments)
         return self.show(
             "issue.html", issue=row, found=found, watches=watches is not None, draft="", wrong="", **values
