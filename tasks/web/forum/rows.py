@@ -30,4 +30,4 @@ REPORTS = """SELECT forum_reports.*, accounts.name AS reporter, forum_boards.nam
 
 def number(text: str) -> int:
     """The number of a row that a form names; 0, which no row has, for what is none."""
-    return int(text) if text.isdecimal() and len(text) < 9 else 0
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0

@@ -32,4 +32,4 @@ TEAM = """SELECT accounts.id, name FROM accounts JOIN tracker_members ON account
 def number(text: str) -> int:
     """The number that a form names, such as ``12`` or ``#12``; 0, which no row has, for what is none."""
     digits = text.removeprefix("#")
-    return int(digits) if digits.isdecimal() and len(digits) < 9 else 0
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 9 else 0

@@ -123,7 +123,8 @@ def test_reports_are_decided_once_and_by_the_right_moderator(forum: Visitor) -> 
         JOIN forum_threads ON forum_threads.id = thread_id JOIN forum_boards ON forum_boards.id = board_id
         WHERE (moderator_id = ?) = ? AND state = 'open'"""
     own, foreign = forum.db.row(sql, forum.first, 1), forum.db.row(sql, forum.first, 0)
-    assert own is not None and foreign is not None
+    assert own is not None
+    assert foreign is not None
     assert forum.get(f"/reports/{foreign['id']}").status == 403
     assert forum.post(f"/reports/{foreign['id']}", how="upheld").status == 403
     assert forum.changed == []
