@@ -43,7 +43,10 @@ class Changing(Site):
         rows = self.db.rows(f"SELECT * FROM ({ISSUES}) WHERE project_id = ? ORDER BY id DESC", draft["project"])
         similar = [row for row in rows if words & set(re.findall(r"\w{5,}", row["title"].lower()))]
         project = self.find("tracker_projects", draft["project"], "project")
-        return self.show("check.html", draft=draft, project=project, similar=similar[:5])
+        worker = self.db.value("SELECT name FROM accounts WHERE id = ?", number(draft["assignee"])) or "nobody"
+        plan = self.db.value("SELECT name FROM tracker_milestones WHERE id = ?", number(draft["milestone"])) or "none"
+        values: dict[str, Any] = {"project": project, "similar": similar[:5], "worker": worker, "plan": plan}
+        return self.show("check.html", draft=draft, **values)
 
     @page("/issues", "POST", member=True)
     def create(self) -> Response:

@@ -23,6 +23,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "milestones": ("Milestones", "Releases", "Roadmap"),
     "labels": ("Labels", "Tags", "Marks"),
     "label": ("Label", "Tag", "Mark"),
+    "open_issues": ("Open issues", "Still to do"),
     "due": ("Due", "Deadline", "To be done by"),
     "closed_on": ("Closed on", "Finished on", "Closing day"),
     "comment": ("Comment", "Note", "Your words"),
