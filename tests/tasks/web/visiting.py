@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from html import unescape
+from typing import cast
 from urllib.parse import urlsplit
 
 from turnwise.tasks.rng import Rng
@@ -85,7 +87,7 @@ class Visitor:
 
 def paths(visitor: Visitor) -> list[str]:
     """An address of every page that only shows something, with small numbers for what varies."""
-    found = [route.pattern.pattern for route in routes(visitor.kind) if route.method == "GET"]
+    found = [route.pattern.pattern for route in routes(cast(Hashable, visitor.kind)) if route.method == "GET"]
     return [one.replace(r"(?P<id>\d{1,9})", number) for one in found for number in ("1", "7", "999999999")]
 
 
