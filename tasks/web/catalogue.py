@@ -9,10 +9,16 @@ from ..people.cast import Cast
 from ..rng import Rng
 from ..rows.database import Database
 from .asking.template import Template
+from .forum import history as forum_history
+from .forum import tasks as forum_tasks
+from .forum.site import Forum
 from .shop import history as shop_history
 from .shop import tasks as shop_tasks
 from .shop.site import Shop
 from .site.site import Site
+from .tracker import history as tracker_history
+from .tracker import tasks as tracker_tasks
+from .tracker.site import Tracker
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,11 @@ class Part:
     held_out: bool = False
 
 
-PARTS: tuple[Part, ...] = (Part(Shop, shop_history.fill, shop_tasks.TEMPLATES),)
+PARTS: tuple[Part, ...] = (
+    Part(Shop, shop_history.fill, shop_tasks.TEMPLATES),
+    Part(Forum, forum_history.fill, forum_tasks.TEMPLATES),
+    Part(Tracker, tracker_history.fill, tracker_tasks.TEMPLATES),
+)
 """Every site, in the order in which worlds are filled: later ones may speak of earlier ones."""
 ACROSS: tuple[Template, ...] = ()
 """Templates of several sites that begin with none of them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...people.cast import Cast
 from ...rng import Rng
-from ...rows.database import Database
+from ...rows.database import Database, Row
 
 SCHEMA = """CREATE TABLE accounts (id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT, username TEXT, password TEXT,
     name TEXT, role TEXT);"""
@@ -32,6 +32,27 @@ def fill(db: Database, cast: Cast, rng: Rng, sites: tuple[str, ...]) -> None:
                 name=person.name,
                 role="member",
             )
+
+
+def join(db: Database, cast: Cast, rng: Rng, site: str, many: int) -> list[Row]:
+    """More accounts on a site where more people are needed, each of somebody who has none there yet.
+
+    Args:
+        db: where to.
+        cast: who is in the world.
+        rng: of the site.
+        site: its name.
+        many: accounts that there shall be.
+
+    Returns:
+        All accounts of the site, the user's first.
+    """
+    known = {row["name"] for row in db.rows("SELECT name FROM accounts WHERE site = ?", site)}
+    for person in [one for one in cast.others if one.name not in known][: many - len(known)]:
+        password = f"{rng.pick(cast.words['thing'])}-{rng.randrange(100, 1000)}"
+        username = f"{person.last}.{person.first}".lower()
+        db.insert("accounts", site=site, username=username, password=password, name=person.name, role="member")
+    return db.rows("SELECT * FROM accounts WHERE site = ? ORDER BY id", site)
 
 
 def account_of(db: Database, site: str) -> dict[str, object]:
