@@ -13,6 +13,9 @@ from .shop import history as shop_history
 from .shop import tasks as shop_tasks
 from .shop.site import Shop
 from .site.site import Site
+from .wiki import history as wiki_history
+from .wiki import tasks as wiki_tasks
+from .wiki.site import Wiki
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,10 @@ class Part:
     held_out: bool = False
 
 
-PARTS: tuple[Part, ...] = (Part(Shop, shop_history.fill, shop_tasks.TEMPLATES),)
+PARTS: tuple[Part, ...] = (
+    Part(Shop, shop_history.fill, shop_tasks.TEMPLATES),
+    Part(Wiki, wiki_history.fill, wiki_tasks.TEMPLATES),
+)
 """Every site, in the order in which worlds are filled: later ones may speak of earlier ones."""
 ACROSS: tuple[Template, ...] = ()
 """Templates of several sites that begin with none of them."""
