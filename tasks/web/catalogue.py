@@ -9,6 +9,9 @@ from ..people.cast import Cast
 from ..rng import Rng
 from ..rows.database import Database
 from .asking.template import Template
+from .cms import history as cms_history
+from .cms import tasks as cms_tasks
+from .cms.site import Newsroom
 from .shop import history as shop_history
 from .shop import tasks as shop_tasks
 from .shop.site import Shop
@@ -37,6 +40,7 @@ class Part:
 
 PARTS: tuple[Part, ...] = (
     Part(Shop, shop_history.fill, shop_tasks.TEMPLATES),
+    Part(Newsroom, cms_history.fill, cms_tasks.TEMPLATES),
     Part(Wiki, wiki_history.fill, wiki_tasks.TEMPLATES),
 )
 """Every site, in the order in which worlds are filled: later ones may speak of earlier ones."""

@@ -25,7 +25,11 @@ CHAINS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("products", ("Owner", "Office", "Phone"), "the phone number of the office of the team that owns the product '{}'"),
     ("how-tos", ("Contact", "Office", "Phone"), "the phone number of the office of the contact for the how-to '{}'"),
     ("people", ("Team", "Lead", "Extension"), "the extension of the lead of the team of {}"),
-    ("handbook", ("Approved by", "Team", "Cost centre"), "the cost centre of the team of whoever approved the rules '{}'"),
+    (
+        "handbook",
+        ("Approved by", "Team", "Cost centre"),
+        "the cost centre of the team of whoever approved the rules '{}'",
+    ),
 )
 """What can be asked: the section of the page that is told, the facts that are followed, and how it is told."""
 

@@ -82,7 +82,9 @@ def wiki_edit(scene: Scene) -> Asked:
     def changed(text: str) -> str:
         return text.replace(old, sentence) if old else f"{text} {sentence}"
 
-    what = f"put the sentence '{sentence}' in the place of '{old}'" if old else f"add the sentence '{sentence}' at the end"
+    what = (
+        f"put the sentence '{sentence}' in the place of '{old}'" if old else f"add the sentence '{sentence}' at the end"
+    )
     prompt = (
         f"On the wiki page '{row['title']}', under '{row['head']}', {what}; leave the other sentences as they are."
         f" As the summary of the change write: {note}"
@@ -188,7 +190,9 @@ def wiki_unwatch(scene: Scene) -> Asked:
     section = scene.pick(sorted({row["section"] for row in rows}))
     gone = [row for row in rows if row["section"] == section]
     scene.need(len(gone) < len(rows) and len(gone) >= (2 if scene.level > 2 else 1))
-    prompt = f"I am no longer interested in '{section}': take every page of that part of the wiki off my list of watched"
+    prompt = (
+        f"I am no longer interested in '{section}': take every page of that part of the wiki off my list of watched"
+    )
     prompt += " pages, and leave the others on it."
 
     def solve(walk: Walk) -> None:
