@@ -27,8 +27,8 @@ class Articles(Site):
         """Articles that meet the conditions of the query."""
         query, sort = self.query, self.query.get("sort", "newest")
         rows = self.db.rows(
-            f"""SELECT * FROM ({ARTICLES}) WHERE (instr(lower(title), lower(?1)) OR ?1 = '') AND (status = ?2 OR ?2 = '')
-                AND (category = ?3 OR ?3 = '') AND (author = ?4 OR ?4 = '')
+            f"""SELECT * FROM ({ARTICLES}) WHERE (instr(lower(title), lower(?1)) OR ?1 = '')
+                AND (status = ?2 OR ?2 = '') AND (category = ?3 OR ?3 = '') AND (author = ?4 OR ?4 = '')
                 ORDER BY {SORTS.get(sort, "publish_on DESC")}, id DESC""",
             *(query.get(name) for name in ("q", "status", "category", "author")),
         )
@@ -61,7 +61,8 @@ class Articles(Site):
         """One article, and what can be done with it."""
         row, tags = self.find(f"({ARTICLES})", id, "article"), self.db.rows(TAGGED, id)
         free = self.db.rows(
-            "SELECT * FROM cms_tags WHERE id NOT IN (SELECT tag_id FROM cms_taggings WHERE article_id = ?) ORDER BY name",
+            """SELECT * FROM cms_tags WHERE id NOT IN (SELECT tag_id FROM cms_taggings WHERE article_id = ?)
+               ORDER BY name, id""",
             id,
         )
         day = self.query.get("day")

@@ -63,7 +63,8 @@ class Newsroom(Articles):
         """Comments that meet the conditions of the query, newest first."""
         rows = self.db.rows(
             f"""SELECT * FROM ({COMMENTS}) WHERE (status = ?2 OR ?2 = '') AND (?1 = '' OR instr(lower(title), lower(?1))
-                OR instr(lower(author), lower(?1)) OR instr(lower(text), lower(?1))) ORDER BY created_at DESC, id DESC""",
+                OR instr(lower(author), lower(?1)) OR instr(lower(text), lower(?1)))
+                ORDER BY created_at DESC, id DESC""",
             self.query.get("q"),
             self.query.get("status"),
         )

@@ -33,7 +33,7 @@ WRONG = (
     ("how-tos", "Contact", "Extension", "The contact of the how-to '{}' has a new extension"),
     ("offices", "Keyholder", "Extension", "The keyholder of '{}' has a new extension"),
 )
-"""Facts that may be wrong: the section of a page, the fact of it that leads on, the one that is wrong, how it is told."""
+"""Facts that may be wrong: a section, the fact of its pages that leads on, the one that is wrong, how it is told."""
 
 
 def _mine(scene: Scene) -> tuple[int, str]:
