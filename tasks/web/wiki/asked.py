@@ -86,6 +86,7 @@ def wiki_oldest(scene: Scene) -> Asked:
     )
     scene.need(len(rows) > 2 and rows[0]["changed"] < rows[1]["changed"] and rows[-2]["changed"] < rows[-1]["changed"])
     wanted = rows[0 if oldest else -1]["title"]
+    scene.need(wanted != scene.cast.user.name)  # which is told
     those = f" that say somewhere '{said}'" if said else ""
     when = "has not been changed for the longest time" if oldest else "was changed last"
     prompt = f"Of the pages in the part '{section}' of the wiki{those}, which one {when}? Tell me its title."
@@ -113,6 +114,7 @@ def wiki_last_change(scene: Scene) -> Asked:
     )
     scene.need(len(rows) > 2)
     title = rows[0]["title"]
+    scene.need(title not in (editor, scene.cast.user.name))  # which are told
     where = f" in its part '{section}'" if section else ""
     prompt = f"Which page of the wiki{where} did {editor} change last? Tell me the title of the page."
 

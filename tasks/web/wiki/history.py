@@ -60,7 +60,7 @@ class _Writing:
 
     def facts(self) -> None:
         """Facts of every page."""
-        rng, numbers = self.rng, self.rng.sample(range(1000, 10_000), 60)
+        rng, numbers = self.rng, self.rng.sample(range(3000, 10_000), 60)  # none looks like a year
         for page in self.made["people"]:
             self.fact(page, "Role", rng.pick(ROLES))
             self.fact(page, "Team", of="teams")
