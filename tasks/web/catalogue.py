@@ -9,6 +9,9 @@ from ..people.cast import Cast
 from ..rng import Rng
 from ..rows.database import Database
 from .asking.template import Template
+from .cms import history as cms_history
+from .cms import tasks as cms_tasks
+from .cms.site import Newsroom
 from .forum import history as forum_history
 from .forum import tasks as forum_tasks
 from .forum.site import Forum
@@ -19,6 +22,9 @@ from .site.site import Site
 from .tracker import history as tracker_history
 from .tracker import tasks as tracker_tasks
 from .tracker.site import Tracker
+from .wiki import history as wiki_history
+from .wiki import tasks as wiki_tasks
+from .wiki.site import Wiki
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,8 @@ PARTS: tuple[Part, ...] = (
     Part(Shop, shop_history.fill, shop_tasks.TEMPLATES),
     Part(Forum, forum_history.fill, forum_tasks.TEMPLATES),
     Part(Tracker, tracker_history.fill, tracker_tasks.TEMPLATES),
+    Part(Newsroom, cms_history.fill, cms_tasks.TEMPLATES),
+    Part(Wiki, wiki_history.fill, wiki_tasks.TEMPLATES),
 )
 """Every site, in the order in which worlds are filled: later ones may speak of earlier ones."""
 ACROSS: tuple[Template, ...] = ()
