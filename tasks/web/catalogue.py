@@ -9,6 +9,9 @@ from ..people.cast import Cast
 from ..rng import Rng
 from ..rows.database import Database
 from .asking.template import Template
+from .booking import history as booking_history
+from .booking import tasks as booking_tasks
+from .booking.site import Booking
 from .shop import history as shop_history
 from .shop import tasks as shop_tasks
 from .shop.site import Shop
@@ -32,7 +35,10 @@ class Part:
     held_out: bool = False
 
 
-PARTS: tuple[Part, ...] = (Part(Shop, shop_history.fill, shop_tasks.TEMPLATES),)
+PARTS: tuple[Part, ...] = (
+    Part(Shop, shop_history.fill, shop_tasks.TEMPLATES),
+    Part(Booking, booking_history.fill, booking_tasks.TEMPLATES, held_out=True),
+)
 """Every site, in the order in which worlds are filled: later ones may speak of earlier ones."""
 ACROSS: tuple[Template, ...] = ()
 """Templates of several sites that begin with none of them."""
