@@ -35,7 +35,7 @@ def booking_book(scene: Scene) -> Asked:
 
 @template("booking", kind="refusal")
 def booking_cancel(scene: Scene) -> Asked:
-    """Cancel a stay; from some days before on that cannot be done, and the evidence is the last day on which it could."""
+    """Cancel a stay; from some days before on that is refused, and the evidence is the last day on which it was not."""
     stay = scene.pick(mine(scene))
     today, last = scene.cast.day(0), last_free(stay)
     prompt = (
@@ -119,7 +119,7 @@ def booking_double(scene: Scene) -> Asked:
     both[1] |= {"check_in": dates.arrive, "check_out": dates.leave, "free_days": place["free_days"]}
     scene.need(stay["total"] != total and last_free(both[1]) >= scene.cast.day(0))
     others = [row for row in mine(scene) if row["id"] not in (stay["id"], id)]
-    scene.need(not any(one["check_in"] < two["check_out"] and two["check_in"] < one["check_out"] for one in others for two in both))  # fmt: skip
+    scene.need(not any(_overlap(one, two) for one in others for two in both))
     dear, kept = sorted(both, key=lambda row: -int(row["total"]))
     prompt = (
         "Two of my bookings for places to stay have a night in common. Cancel the one of them that costs more in total,"
@@ -183,6 +183,10 @@ def booking_rebook(scene: Scene) -> Asked:
 
 def _cancelled(stay: Row) -> Must:
     return updated("booking_stays", stay["id"], "cancelled", status="cancelled")
+
+
+def _overlap(one: Row, two: Row) -> bool:
+    return bool(one["check_in"] < two["check_out"] and two["check_in"] < one["check_out"])
 
 
 def _read(walk: Walk) -> Dates:
