@@ -75,7 +75,8 @@ def did(call: ToolCall, page: Page) -> Did:
         call: of the action.
         page: as the agent saw it.
     """
-    arguments = dict(call.arguments)
+    given: Any = call.arguments
+    arguments = dict(given) if isinstance(given, Mapping) else {}
     node = page.by_id.get(str(arguments.get("id", "")))
     if node is None:
         return Did(call.name, None, arguments)
