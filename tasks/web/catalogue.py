@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..people.cast import Cast
 from ..rng import Rng
 from ..rows.database import Database
+from .across.journeys import JOURNEYS
 from .asking.template import Template
 from .booking import history as booking_history
 from .booking import tasks as booking_tasks
@@ -40,7 +41,7 @@ PARTS: tuple[Part, ...] = (
     Part(Booking, booking_history.fill, booking_tasks.TEMPLATES, held_out=True),
 )
 """Every site, in the order in which worlds are filled: later ones may speak of earlier ones."""
-ACROSS: tuple[Template, ...] = ()
+ACROSS: tuple[Template, ...] = JOURNEYS
 """Templates of several sites that begin with none of them."""
 
 SITES: tuple[type[Site], ...] = tuple(part.site for part in PARTS)

@@ -95,7 +95,8 @@ def taken(db: Database, room: int, *, besides: int = 0) -> dict[str, int]:
     found: dict[str, int] = {}
     rows = db.rows(
         """SELECT check_in, check_out, 1 AS many FROM booking_stays
-           WHERE room_id = ?1 AND status = 'booked' AND id <> ?2 UNION ALL SELECT since, until, 99 FROM booking_closures WHERE room_id = ?1""",
+           WHERE room_id = ?1 AND status = 'booked' AND id <> ?2
+           UNION ALL SELECT since, until, 99 FROM booking_closures WHERE room_id = ?1""",
         room,
         besides,
     )

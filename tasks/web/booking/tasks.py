@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
+from ...rows.database import Row
 from ...rows.expected import Matcher, Must, Number, Text, deleted, inserted
 from ...rows.scene import Scene
 from ..asking.accounts import account_of
@@ -107,32 +108,7 @@ def booking_save(scene: Scene) -> Asked:
     had = {row["place_id"]: row["id"] for row in scene.db.rows("SELECT * FROM booking_saved WHERE account_id = ?", me)}
     places = scene.db.rows("SELECT * FROM booking_places")
     if scene.level > 2:
-        city, stars = scene.pick(sorted({row["city"] for row in places})), scene.rng.randint(3, 5)
-        wanted = [row for row in places if row["city"] == city and row["stars"] >= stars]
-        new = [row for row in wanted if row["id"] not in had]
-        scene.need(0 < len(new) < 4)
-        prompt = (
-            f"Put every place in {city} that has {stars} or more stars on my list of saved places on the booking site,"
-            " unless it is there already."
-        )
-        musts: list[Must] = [inserted("booking_saved", row["name"], account_id=me, place_id=row["id"]) for row in new]
-
-        def solve_many(walk: Walk) -> None:
-            walk.goto("booking")
-            walk.click(walk.word("places"))
-            walk.choose(walk.word("city"), city)
-            walk.choose(walk.word("min_stars"), str(stars))
-            walk.click(walk.word("search"))
-            names = [entry.name for entry in walk.all_entries()]
-            walk.click(walk.word("saved"))
-            known = {entry.name for entry in walk.all_entries()}
-            for name in names:
-                if name not in known:
-                    open_place(walk, name)
-                    walk.click(walk.word("add_saved"))
-            walk.answer()
-
-        return Asked(prompt, solve_many, must=tuple(musts))
+        return _save_many(scene, me, had, places)
     off = scene.rng.random() < 0.5
     place = scene.pick([row for row in places if (row["id"] in had) == off])
     if off:
@@ -153,6 +129,36 @@ def booking_save(scene: Scene) -> Asked:
         walk.answer()
 
     return Asked(prompt, solve, must=(must,))
+
+
+def _save_many(scene: Scene, me: object, had: dict[int, int], places: list[Row]) -> Asked:
+    """All of a city that have enough stars."""
+    city, stars = scene.pick(sorted({row["city"] for row in places})), scene.rng.randint(3, 5)
+    wanted = [row for row in places if row["city"] == city and row["stars"] >= stars]
+    new = [row for row in wanted if row["id"] not in had]
+    scene.need(0 < len(new) < 4)
+    prompt = (
+        f"Put every place in {city} that has {stars} or more stars on my list of saved places on the booking site,"
+        " unless it is there already."
+    )
+    musts: list[Must] = [inserted("booking_saved", row["name"], account_id=me, place_id=row["id"]) for row in new]
+
+    def solve(walk: Walk) -> None:
+        walk.goto("booking")
+        walk.click(walk.word("places"))
+        walk.choose(walk.word("city"), city)
+        walk.choose(walk.word("min_stars"), str(stars))
+        walk.click(walk.word("search"))
+        names = [entry.name for entry in walk.all_entries()]
+        walk.click(walk.word("saved"))
+        known = {entry.name for entry in walk.all_entries()}
+        for name in names:
+            if name not in known:
+                open_place(walk, name)
+                walk.click(walk.word("add_saved"))
+        walk.answer()
+
+    return Asked(prompt, solve, must=tuple(musts))
 
 
 @template("booking", kind="form")

@@ -100,8 +100,7 @@ def booking_double(scene: Scene) -> Asked:
     first = Dates(stay["check_in"], stay["check_out"], 1).nights[-1]
     dates = Dates(first.isoformat(), (first + timedelta(days=scene.rng.randint(1, 3))).isoformat(), stay["guests"])
     used = {row["place_id"] for row in mine(scene)}
-    places = [row for row in scene.db.rows("SELECT * FROM booking_places") if row["id"] not in used]
-    place = scene.pick(places)
+    place = scene.pick([row for row in scene.db.rows("SELECT * FROM booking_places") if row["id"] not in used])
     room = scene.pick(rooms_of(scene.db, place["id"]))
     scene.need(is_free(scene.db, room, dates))
     columns = {name: stay[name] for name in ("account_id", "guests", "guest_name", "email", "phone", "note", "status")}
@@ -115,8 +114,8 @@ def booking_double(scene: Scene) -> Asked:
         total=total,
         created_at=scene.cast.now.isoformat(timespec="minutes"),
     )
-    both = [{**stay, "place": stay["place"]}, {**stay, "id": id, "place": place["name"], "total": total}]
-    both[1] |= {"check_in": dates.arrive, "check_out": dates.leave, "free_days": place["free_days"]}
+    new = {"id": id, "place": place["name"], "total": total, "free_days": place["free_days"]}
+    both = [stay, {**stay, **new, "check_in": dates.arrive, "check_out": dates.leave}]
     scene.need(stay["total"] != total and last_free(both[1]) >= scene.cast.day(0))
     others = [row for row in mine(scene) if row["id"] not in (stay["id"], id)]
     scene.need(not any(_overlap(one, two) for one in others for two in both))
