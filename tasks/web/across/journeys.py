@@ -124,7 +124,7 @@ def cross_wish_below_a_night(scene: Scene) -> Asked:
     scene.need(rows[0]["id"] not in [row["product_id"] for row in wished])
     prompt = (
         f"Put on my wish list in the shop the most expensive product of the department '{category}' that costs less"
-        f" than a night from Sunday to Monday in the {room['name']} of the {place['name']}, which is on the booking site."
+        f" than a night from Sunday to Monday in the {room['name']} of the {place['name']}, of the booking site."
     )
 
     def solve(walk: Walk) -> None:
