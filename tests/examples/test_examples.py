@@ -109,3 +109,11 @@ def test_a_model_trains_on_apps(tmp_path: Path) -> None:
     done = subprocess.run(program, check=True, capture_output=True, timeout=280, text=True)
     assert (tmp_path / "loop" / "model" / "config.json").is_file()
     assert done.stdout.count("success") == 4, "two models on two splits"
+
+
+@pytest.mark.slow
+def test_a_model_trains_on_the_web(tmp_path: Path) -> None:
+    program = [sys.executable, str(EXAMPLES / "web_training.py"), "--short", "--no-chromium", "--out", str(tmp_path)]
+    done = subprocess.run(program, check=True, capture_output=True, timeout=280, text=True)
+    assert (tmp_path / "bc" / "model" / "config.json").is_file()
+    assert done.stdout.count("success") == 1

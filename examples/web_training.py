@@ -1,0 +1,55 @@
+"""A model learns its way through a web shop by cloning, without a browser, and is measured there and in Chromium.
+
+    python examples/web_training.py                  the whole run
+    python examples/web_training.py --short          two steps, to see that it runs
+    python examples/web_training.py --no-chromium    where there is none
+
+The same as ``turnwise train bc --config bc-web`` and two evaluations.
+"""
+
+import argparse
+import shutil
+from pathlib import Path
+
+from turnwise.agents.named import agent_from
+from turnwise.config import load_config
+from turnwise.evals.evaluate import EvalConfig, evaluate
+from turnwise.trainers.behaviour_cloning import CloningConfig
+from turnwise.trainers.behaviour_cloning import train as clone
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+SHORT = ("steps=2", "demonstrations.count=12", "batch=4", "eval.episodes=2")
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("--short", action="store_true", help="a few steps")
+    words.add_argument("--no-chromium", action="store_true", help="measure without a browser only")
+    words.add_argument("--seed", type=int, default=0)
+    words.add_argument("--out", default="runs/web", help="where to")
+    said = words.parse_args()
+    out = Path(said.out)
+    learnt = load_config(
+        CloningConfig, CONFIGS / "bc-web.toml", [f"out={out}/bc", f"seed={said.seed}", *(SHORT if said.short else ())]
+    )
+    clone(learnt)
+    ids = ["turnwise/WebHTML-v0", *([] if said.no_chromium else ["turnwise/Web-v0"])]
+    for id in ids:
+        measured = EvalConfig(
+            env=id,
+            env_kwargs=learnt.episodes.env_kwargs,
+            policy=f"{out}/bc/model",
+            n=2 if said.short else 100,
+            splits=("test_iid",),
+            levels=(1,),
+            concurrency=8,
+            temperature=0.0,
+        )
+        store = out / f"eval-{id.split('/')[1]}"
+        shutil.rmtree(store, ignore_errors=True)
+        found = evaluate(measured, agent_from(measured.policy, max_batch=64, temperature=0.0), store=store).success
+        print(f"{id:22} success {found.value:6.1%}  ({found.low:.1%} – {found.high:.1%})")
+
+
+if __name__ == "__main__":
+    main()
