@@ -15,7 +15,7 @@ from ...tasks.rows.judge import Ending, judge
 from ...tasks.score import Score
 from ...tasks.spec import TaskSpec
 from ...tasks.web.asking.accounts import account_of
-from ...tasks.web.asking.levels import LEVELS
+from ...tasks.web.asking.levels import LEVELS, LONGEST, turns_of
 from ...tasks.web.asking.task import WebTask
 from ...tasks.web.catalogue import IDLE, SITES
 from ...tasks.web.family import WEB_FAMILY, WebFamily, open_sites, shown
@@ -73,7 +73,7 @@ class WebEnv(WebTools):
     family: ClassVar[TaskFamily[WebTask] | None] = WEB_FAMILY
     blocking = False
     forks = Forks.SNAPSHOT
-    max_turns = 80
+    max_turns = LONGEST
     max_observation_chars = 40_000
     random_floor = 0.01
 
@@ -124,7 +124,7 @@ class WebEnv(WebTools):
         self.sites = open_sites(task, self.work)
         self.ending, self._did, self._planned = None, (), None
         if not self._limited:
-            self.max_turns = LEVELS[task.level].turns
+            self.max_turns = turns_of(task.level, self.work.kind)
         self._first = f"http://{host_of(next(site for site in SITES if site.name == self.work.sites[0]))}/"
         await self.leave()
         self.browser = await self._browser(self._first)

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from ..people.cast import Cast
 from ..rng import Rng
 from ..rows.database import Database
+from .across.journeys import JOURNEYS
 from .asking.template import Template
+from .booking import history as booking_history
+from .booking import tasks as booking_tasks
+from .booking.site import Booking
 from .cms import history as cms_history
 from .cms import tasks as cms_tasks
 from .cms.site import Newsroom
@@ -50,9 +54,10 @@ PARTS: tuple[Part, ...] = (
     Part(Tracker, tracker_history.fill, tracker_tasks.TEMPLATES),
     Part(Newsroom, cms_history.fill, cms_tasks.TEMPLATES),
     Part(Wiki, wiki_history.fill, wiki_tasks.TEMPLATES),
+    Part(Booking, booking_history.fill, booking_tasks.TEMPLATES, held_out=True),
 )
 """Every site, in the order in which worlds are filled: later ones may speak of earlier ones."""
-ACROSS: tuple[Template, ...] = ()
+ACROSS: tuple[Template, ...] = JOURNEYS
 """Templates of several sites that begin with none of them."""
 
 SITES: tuple[type[Site], ...] = tuple(part.site for part in PARTS)

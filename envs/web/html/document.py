@@ -289,7 +289,7 @@ def sends(element: Element) -> bool:
 
 def address(form: Element, pairs: list[tuple[str, str]]) -> tuple[str, str, str]:
     """How and where a form is sent: method, address as it is written, and what is sent with it."""
-    text = urlencode(pairs)
+    text = urlencode(pairs, errors="replace")  # halves of characters, which nothing can be sent as
     action = form.get("action", "")
     if form.get("method", "get").lower() == "post":
         return "POST", action, text

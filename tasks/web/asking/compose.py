@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from ...rng import unit_hash
+from ...rows.expected import Matcher
 from ...rows.scene import Scene
 from .template import Asked, Template
 from .walk import Walk
@@ -41,7 +44,6 @@ def composed(first: Template, second: Template) -> Template:
         parts = [one.make(_part(scene, number)) for number, one in enumerate((first, second))]
         scene.need(all(part.refusal is None for part in parts))
         answers = [part.answer for part in parts if part.answer is not None]
-        scene.need(len(answers) < 2)
 
         def solve(walk: Walk) -> None:
             quiet = _Quiet(walk)
@@ -55,7 +57,7 @@ def composed(first: Template, second: Template) -> Template:
             solve,
             must=tuple(must for part in parts for must in part.must),
             may=tuple(may for part in parts for may in part.may),
-            answer=answers[0] if answers else None,
+            answer=Both(answers[0], answers[1]) if len(answers) > 1 else answers[0] if answers else None,
             secrets=tuple(secret for part in parts for secret in part.secrets),
         )
 
@@ -68,15 +70,41 @@ def _part(scene: Scene, number: int) -> Scene:
     return Scene(scene.db, scene.cast, scene.rng.child("part", number), scene.level, scene.setup)
 
 
+@dataclass(frozen=True)
+class Both:
+    """Two answers, one after the other, in either order.
+
+    Args:
+        first: of the first part.
+        second: of the second.
+    """
+
+    first: Matcher
+    second: Matcher
+
+    def matches(self, value: Any) -> bool:
+        """Whether both stand in it, with a comma, a semicolon, a line or "and" between them."""
+        if not isinstance(value, str) or len(value) > 2000:
+            return False
+        for gap in re.finditer(r"[,;\n]|\band\b", value):
+            before, after = value[: gap.start()].strip(), value[gap.end() :].strip()
+            if self.first.matches(before) and self.second.matches(after):
+                return True
+            if self.first.matches(after) and self.second.matches(before):
+                return True
+        return False
+
+
 class _Quiet:
     """A walk on which an answer is kept for later."""
 
     def __init__(self, walk: Walk) -> None:
-        self._walk, self.answered = walk, cast(Any, "")
+        self._walk, self.answered = walk, ""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._walk, name)
 
     def answer(self, value: Any = "") -> None:
         """Remember it."""
-        self.answered = value if value != "" else self.answered
+        said = ", ".join(value) if isinstance(value, list) else str(value)
+        self.answered = "; ".join(part for part in (self.answered, said) if part)

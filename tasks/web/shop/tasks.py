@@ -48,7 +48,8 @@ def shop_cheapest(scene: Scene) -> Asked:
     most = scene.rng.randint(20, 80) * 100 if scene.level > 2 else 10**6
     rows = scene.db.rows(f"SELECT * FROM ({PRODUCTS}) WHERE category = ? AND price <= ?", category, most)
     rows.sort(key=lambda row: (-row["rating"], row["price"]) if best else (row["price"],))
-    scene.need(len(rows) > 3)
+    newest = scene.db.value("SELECT max(id) FROM shop_products") - 6  # these stand on the front page
+    scene.need(len(rows) > 3 and rows[0]["id"] <= newest)
     first, second = rows[0], rows[1]
     scene.need(first["rating"] > second["rating"] if best else first["price"] < second["price"])
     limit = f" that costs at most {most / 100:.2f}" if most < 10**6 else ""

@@ -1,0 +1,193 @@
+"""What holds of every template of the web: solved by its own solution, and by nothing that is almost right."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+import turnwise as tw
+from turnwise.envs.web.env import WebEnv
+from turnwise.tasks.score import Score
+from turnwise.tasks.spec import Split, TaskSpec
+from turnwise.tasks.web.asking.accounts import account_of
+from turnwise.tasks.web.asking.levels import LEVELS
+from turnwise.tasks.web.catalogue import BASE, SITES
+from turnwise.tasks.web.family import TEMPLATES, WEB_FAMILY
+from turnwise.tasks.web.site.http import Request, Values
+from turnwise.tasks.web.site.sites import BEGUN, host_of
+
+COMPOSED = sorted(set(TEMPLATES) - set(BASE))
+LEADS_OUT = "a way out"
+"""Near misses that do not depend on the template; a few are enough."""
+
+
+def belongs(name: str) -> list[Split]:
+    """The splits that a template belongs to, without those that are as another one is."""
+    mine = [split for split in Split if name in WEB_FAMILY.templates(split)]
+    return [split for split in mine if split not in (Split.DEV, Split.TEST_IID)]
+
+
+def cases(names: list[str], *, one_in: int = 1) -> list[Any]:
+    """Templates with levels: one level of each is quick, the others are slow.
+
+    Args:
+        names: of templates.
+        one_in: of so many templates one has a quick level.
+    """
+    return [
+        pytest.param(name, level, marks=() if number % one_in == 0 and level == number % 5 + 1 else pytest.mark.slow)
+        for number, name in enumerate(names)
+        for level in LEVELS
+    ]
+
+
+def task(name: str, level: int) -> TaskSpec:
+    """A task of a template; its split and its seed follow from the level."""
+    splits = belongs(name)
+    return WEB_FAMILY.spec(level * 7, split=splits[level % len(splits)], level=level, template=name)
+
+
+@pytest.fixture(scope="module")
+def made() -> Any:
+    env = tw.make("turnwise/WebHTML-v0")
+    yield env
+    env.close()
+
+
+def own(env: Any) -> WebEnv:
+    """The environment inside of its wrappers."""
+    inside = env.unwrapped
+    assert isinstance(inside, WebEnv)
+    return inside
+
+
+def played(
+    env: Any, spec: TaskSpec, act: Callable[[Any], Any], before_end: Callable[[WebEnv], None] | None = None
+) -> Score:
+    """An episode from its beginning to its end.
+
+    Args:
+        env: to be played in.
+        spec: the task.
+        act: what to do next.
+        before_end: done once the next act of the solution is its last.
+    """
+    env.reset(options={"task": spec})
+    for number in range(200):
+        if before_end is not None and number == len(own(env).plan()) - 1:
+            before_end(own(env))
+        _, _, terminated, truncated, info = env.step(act(env))
+        if terminated or truncated:
+            score = info["score"]
+            assert isinstance(score, Score)
+            return score
+    raise AssertionError(f"{spec} has no end")
+
+
+def solution(env: Any) -> Any:
+    """The next act of the solution."""
+    return own(env).oracle()
+
+
+def stray(site: type[Any]) -> Callable[[WebEnv], None]:
+    """One change that nobody asked for, by the task's user."""
+
+    def post(env: WebEnv) -> None:
+        path, form = site.stray
+        sites = env.sites
+        visits = dict(sites.visits)
+        sites.enter(site.name, int(str(account_of(sites.db, site.name)["id"])))
+        writes = sites.db.writes
+        sites.handle(Request("POST", host_of(site), path, form=Values(form.items()), cookies={"session": BEGUN}))
+        sites.visits = visits
+        assert sites.db.writes > writes, f"what is stray on {site.name} changes nothing"
+
+    return post
+
+
+def misses(env: Any, spec: TaskSpec, *, ways_out: bool) -> list[str]:
+    """The near misses of a task that solve it."""
+    env.reset(options={"task": spec})
+    found = own(env).near_misses()
+    wrong = []
+    for name, play in found.items():
+        if ways_out or not name.startswith(LEADS_OUT):
+            assert callable(play)
+            score = played(env, spec, play)
+            if score.success:
+                wrong.append(f"{name}: {score}")
+    return wrong
+
+
+@pytest.mark.parametrize(("name", "level"), [*cases(sorted(BASE)), *cases(COMPOSED, one_in=12)])
+def test_a_template_is_solved_by_its_solution_and_by_nothing_less(made: Any, name: str, level: int) -> None:
+    spec = task(name, level)
+    score = played(made, spec, solution)
+    work = own(made).work
+    assert work is not None
+    assert score.success, f"{spec}: {work.prompt!r} is not solved by its solution: {score}"
+    assert WEB_FAMILY.generate(spec) == work, f"{spec}: it is another task the second time"
+    wrong = misses(made, spec, ways_out=False)
+    assert not wrong, f"{spec}: {work.prompt!r} is solved by near misses: {wrong}"
+    made.reset(options={"task": spec})
+    assert not own(made).judge().success, f"{spec}: {work.prompt!r} is solved by nothing"
+
+
+@pytest.mark.parametrize(("name", "level"), cases(sorted(BASE)))
+def test_one_change_too_many_is_named_and_fails(made: Any, name: str, level: int) -> None:
+    spec = task(name, level)
+    for site in (site for site in SITES if site.name in BASE[name].sites):
+        score = played(made, spec, solution, before_end=stray(site))
+        assert not score.success, f"{spec}: nobody minds what is stray on {site.name}"
+        assert any(one.startswith(f"{site.name}_") for one in score.collateral), f"{spec}: it is not named: {score}"
+
+
+@pytest.mark.parametrize("name", sorted(BASE))
+def test_what_is_secret_does_not_stand_in_the_first_observation(made: Any, name: str) -> None:
+    for level in (1, 5):
+        spec = task(name, level)
+        observation, _ = made.reset(options={"task": spec})
+        work = own(made).work
+        assert work is not None
+        told = [secret for secret in work.secrets if secret.casefold() in observation.text.casefold()]
+        assert not told, f"{spec}: {work.prompt!r} begins with its secrets {told}"
+
+
+def test_ways_out_of_the_sites_solve_nothing(made: Any) -> None:
+    for name in sorted(BASE)[::9]:
+        assert not misses(made, task(name, 2), ways_out=True)
+
+
+def digest(names: list[str]) -> str:
+    """What tasks of some templates are, as one text."""
+    read = hashlib.sha256()
+    for number, name in enumerate(names):
+        work = WEB_FAMILY.generate(task(name, number % 5 + 1))
+        may = sorted((one.table, one.kind, *sorted(one.columns)) for one in work.may)
+        read.update(f"{replace(work, may=())}{may}".encode())
+    return read.hexdigest()
+
+
+@pytest.mark.slow
+def test_tasks_are_the_same_in_another_process() -> None:
+    names = sorted(TEMPLATES)[::3]
+    here = "\n".join(inspect.getsource(one) for one in (belongs, task, digest))
+    head = "\n".join(
+        (
+            "from __future__ import annotations",
+            "import hashlib",
+            "from dataclasses import replace",
+            "from turnwise.tasks.spec import Split, TaskSpec",
+            "from turnwise.tasks.web.family import WEB_FAMILY",
+        )
+    )
+    code = f"{head}\n{here}\nprint(digest({names!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == digest(names), "a task depends on the process that makes it"
