@@ -43,6 +43,7 @@ class MiniwobBrowser:
 
     def __init__(self, task: MiniwobTask) -> None:
         self.window = Window(task)
+        self.notices, self.violations = self.window.notices, self.window.violations
         self._seen: Any = None
 
     @classmethod
@@ -56,16 +57,6 @@ class MiniwobBrowser:
         browser = cls(task)
         await through(browser.window.open())
         return browser
-
-    @property
-    def notices(self) -> list[str]:
-        """What happened that no page tells."""
-        return self.window.notices
-
-    @property
-    def violations(self) -> list[str]:
-        """Ways out of the page that were tried and refused."""
-        return self.window.violations
 
     @property
     def utterance(self) -> str:

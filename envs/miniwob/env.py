@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from ...errors import ToolError, UsageError
@@ -75,8 +76,7 @@ class MiniwobEnv(WebTools):
         if reward not in ("success", "raw"):
             raise UsageError(f"MiniWoB is paid by 'success' or 'raw'; got {reward!r}")
         installed()  # whoever lacks the package hears of it here, and not in the first episode
-        family = family_of(page)
-        self.tasks = lambda: family  # type: ignore[method-assign]  # narrower than the class's
+        self.tasks = partial(family_of, page)  # type: ignore[method-assign]  # every id has its own
         self.paid, self.wanted = reward, Wanted(picture=screenshot, every=True)
         super().__init__(max_turns=max_turns, render_mode=render_mode)
 
@@ -186,7 +186,7 @@ class MiniwobEnv(WebTools):
 
     def state_key(self) -> str:
         """What is seen, and whether it is over."""
-        return stable_hash(as_text(self.page), self.over, self.raw).hex()[:32]
+        return str(stable_hash(as_text(self.page), self.over, self.raw).hex()[:32])
 
     def close(self) -> None:
         """Close the browser's window."""

@@ -1,7 +1,7 @@
-"""What is seen of a MiniWoB page: its elements with their places, colours and texts, as upstream's own driver tells them.
+"""What is seen of a MiniWoB page: its elements with their places, colours and texts, as upstream's driver tells them.
 
-The tree of roles that other pages are told by (``envs/web``) would not do: here tasks ask for a red circle, an icon or a
-place, all drawn with elements that have neither role nor name.
+The tree of roles that other pages are told by (``envs/web``) would not do: here tasks ask for a red circle, an icon or
+a place, all drawn with elements that have neither role nor name.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ WALK = """
       for (const one of SHAPE) if (el.hasAttribute(one)) told.push(`${one}="${el.getAttribute(one).slice(0, CLIP)}"`);
     } else {
       const ground = hex(style.backgroundColor);
-      if (ground && ground !== under && ground !== '#efefef') told.push(`background=${el.style.backgroundColor || ground}`);
+      const plain = ['', under, '#efefef'];  // the last is a button's
+      if (!plain.includes(ground)) told.push(`background=${el.style.backgroundColor || ground}`);
     }
     return told;
   };
