@@ -5,6 +5,7 @@ Ids: ``turnwise/MiniWoB-ClickTest2-v0`` and so on, one for each page of the pack
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -117,11 +118,14 @@ class MiniwobEnv(WebTools):
 
     async def _after(self, act: Awaitable[None]) -> Sequence[Part]:
         """Act, unless the page has ended the episode by itself in the meantime; and look."""
-        await self._heard()
-        if self.over:
-            if hasattr(act, "close"):
+        try:
+            await self._heard()
+            if self.over:
+                raise ToolError("the task is over")
+        except BaseException:
+            if inspect.iscoroutine(act):
                 act.close()  # it will not be awaited
-            raise ToolError("the task is over")
+            raise
         await act
         self.page = await self.browser.look(self.wanted)
         await self._heard()
