@@ -17,8 +17,7 @@ from ..family import TaskFamily
 from ..rng import Rng
 from ..spec import Split, TaskSpec
 
-INSTALL = "pip install 'turnwise[miniwob]' && pip install --no-deps miniwob"
-"""Without ``--no-deps`` pip would bring Selenium too, which does no harm and is not used."""
+INSTALL = "pip install 'turnwise[miniwob]'"
 HOST = "miniwob.test"
 """Where the pages are, for whoever looks at an address; nothing of them comes from a network."""
 PAGES = """
