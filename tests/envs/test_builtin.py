@@ -20,7 +20,7 @@ NEEDED = {"chess": "chess", "bfcl": "bfcl_eval"}
 
 
 ELSEWHERE = "turnwise/MiniWoB-"
-"""128 ids of one class, each with a page of a real browser: ``tests/envs/miniwob`` tries all; here two stand for them."""
+"""128 ids of one class, each a page of a real browser: ``tests/envs/miniwob`` tries all; here two stand for them."""
 SAMPLE = frozenset({f"{ELSEWHERE}ClickTest2-v0", f"{ELSEWHERE}UseSlider-v0"})
 LONG = ("turnwise/Code", "turnwise/ChessStockfish", "turnwise/BFCL")
 """Where an episode needs other processes, or has many long turns, certification takes minutes."""
