@@ -1,7 +1,7 @@
 # The same scripts run by hand, here and in CI. `make` alone says what there is.
 .DEFAULT_GOAL := help
-.PHONY: help install install-mcp-servers install-sandboxes start-docker stop-docker install-vllm quickstart stack
-.PHONY: test test-fast test-vllm lint types docs-check certify smoke clean
+.PHONY: help install install-mcp-servers install-sandboxes install-browser start-docker stop-docker install-vllm quickstart
+.PHONY: stack test test-fast test-vllm lint types docs-check certify smoke clean
 
 VENV ?= .venv
 VENV_VLLM ?= .venv-vllm
@@ -22,7 +22,7 @@ quickstart: install ## train a nano model on a game, evaluate it, open the repor
 stack: install install-vllm ## policy server, trainer, workers and TensorBoard as plain processes; Ctrl-C stops all
 	@scripts/stack
 
-test: install install-mcp-servers lint types smoke ## the tests, lint and types; with CI=1 also the long tests (VLLM=0: without the real vLLM)
+test: install install-sandboxes install-browser install-mcp-servers lint types smoke ## the tests, lint and types; with CI=1 also the long tests (VLLM=0: without the real vLLM)
 	@scripts/with-docker scripts/test
 	@scripts/install-vllm
 	@scripts/test-vllm
@@ -32,6 +32,9 @@ test-fast: install ## the tests that take seconds
 
 install-sandboxes: ## bubblewrap and a Docker engine with apt-get, as root; what confines untrusted code
 	@scripts/install-sandboxes
+
+install-browser: ## Chromium with apt-get, as root; for web tasks in a real browser
+	@scripts/install-browser
 
 start-docker: ## a Docker engine of our own, for sandboxes and their tests; as root
 	@scripts/start-docker

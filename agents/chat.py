@@ -27,7 +27,7 @@ class ChatAgent:
         tokenizer: the policy's, with a chat template.
         sampling: how; the template's stop ids are added, and each request gets its own seed from the episode's
             generator unless ``sampling.seed`` is set.
-        context: a strategy, or its name: "full", "last:K", "summary".
+        context: a strategy, or its name: "full", "last:K", "short:K:N", "summary".
         parser: an action parser, or its name: "text", "tagged", "tools".
         system: text added to the system message that opens the episode, which is made if there is none.
         show_tools: let the chat template describe the episode's tools.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..envs.messages import Message, Observation, TextPart, message
@@ -77,6 +77,47 @@ class LastTurns:
         return text
 
 
+class ShortPast:
+    """All that was said, and of every observation but the last ``k`` only its beginning.
+
+    For long observations that are worth nothing once they are past, such as pages of the web (WebAgent-R1, 2505.16421,
+    puts a placeholder in their place). There the actions were trained as if they had been sampled under the
+    placeholders; here a view in which something was shortened begins a new row, so that every action is trained under
+    what it was sampled from.
+
+    Args:
+        k: how many observations are shown whole.
+        letters: that are kept of older ones; those of the first observation hold the task.
+
+    Raises:
+        UsageError: one of them is less than 1.
+    """
+
+    def __init__(self, k: int, letters: int) -> None:
+        if k < 1 or letters < 1:
+            raise UsageError(f"a past that is short:{k}:{letters} shows nothing; use short:1:200 or more")
+        self.k, self.letters = k, letters
+
+    def view(self, rounds: Sequence[Round]) -> list[Entry]:
+        """The conversation with its older observations cut."""
+        past = [
+            Round(Observation(tuple(self._cut(one) for one in round_.observation.messages)), round_.said)
+            for round_ in rounds[: -self.k]
+        ]
+        return _entries([*past, *rounds[-self.k :]])
+
+    def _cut(self, one: Message) -> Message:
+        """The beginning of a message, without its pictures; system messages are rules, and stay."""
+        if one.role == "system" or (len(one.text) <= self.letters and len(one.parts) < 2):
+            return one
+        text = one.text if len(one.text) <= self.letters else f"{one.text[: self.letters].rstrip()} …"
+        return replace(one, parts=(TextPart(text),))
+
+    def spoken(self, text: str) -> str:
+        """All of it."""
+        return text
+
+
 class MarkovianSummary:
     """The task, a summary that the agent keeps rewriting, and the last action with its result.
 
@@ -117,7 +158,8 @@ def context_strategy(name: str | ContextStrategy) -> ContextStrategy:
     """The strategy called ``name`` in a configuration; a strategy is passed through.
 
     "full", "last:K" (the opening system messages, then the last K turns), "last:K:bare" (without system messages:
-    for a small model whose rules never change) or "summary".
+    for a small model whose rules never change), "short:K:N" (N letters of every observation but the last K) or
+    "summary".
 
     Raises:
         UsageError: there is no such strategy.
@@ -129,10 +171,13 @@ def context_strategy(name: str | ContextStrategy) -> ContextStrategy:
         return FullHistory()
     if name == "summary":
         return MarkovianSummary()
+    if (short := re.fullmatch(r"short:([0-9]{1,6}):([0-9]{1,6})", name)) is not None:
+        return ShortPast(int(short[1]), int(short[2]))
     if last is not None:
         return LastTurns(int(last[1]), keep_system=last[2] is None)
     raise UsageError(
-        f"context strategy {name!r} is unknown; choose full, last:K (such as last:1), last:K:bare or summary"
+        f"context strategy {name!r} is unknown; choose full, last:K (such as last:1), last:K:bare, "
+        "short:K:N (such as short:1:200) or summary"
     )
 
 

@@ -34,7 +34,8 @@ class AgentSettings(Config):
     """How a language model acts; saved beside it, so that it is evaluated as it was trained."""
 
     context: str = "full"
-    """What the model reads: ``full``, ``last:K``, ``last:K:bare`` (without system messages) or ``summary``."""
+    """What the model reads: ``full``, ``last:K``, ``last:K:bare`` (without system messages), ``short:K:N`` (N letters
+    of every observation but the last K) or ``summary``."""
     parser: str = "text"
     """How what it says becomes an action: ``text``, ``tagged`` or ``tools``."""
     system: str | None = None

@@ -123,7 +123,7 @@ def test_makefile_targets() -> None:
 
 
 SCRIPTS = (
-    *("install", "install-sandboxes", "install-vllm", "lint", "serve", "smoke", "stack"),
+    *("install", "install-browser", "install-sandboxes", "install-vllm", "lint", "serve", "smoke", "stack"),
     *("start-docker", "stop-docker", "test", "test-vllm", "with-docker"),
 )
 

@@ -10,13 +10,13 @@ import pydantic
 
 from ...errors import ToolError
 from ...tasks.rows.judge import Ending
-from ..messages import Action, ImagePart, Message, Observation, ObservationLike, Part, TextPart
+from ..messages import Action, ImagePart, Message, Observation, ObservationLike, Part, TextPart, ToolCall
 from ..step import Step
 from ..toolenv import ToolEnv
 from ..tools import tool, tools_of
 from .actions import read
 from .browser import Browser, Button, Wanted
-from .page import Page, as_text
+from .page import Page
 
 Id = Annotated[str, pydantic.Field(max_length=20)]
 Text = Annotated[str, pydantic.Field(max_length=20_000)]
@@ -36,8 +36,6 @@ class WebTools(ToolEnv):
     page: Page
     wanted: Wanted = Wanted()
     ending: Ending | None = None
-    _did: int = 0
-    _planned: tuple[Any, ...] | None = None
 
     # -- acting on elements -----------------------------------------------------------------------------------------
 
@@ -265,7 +263,11 @@ class WebTools(ToolEnv):
         """Act; a message without calls is read as actions."""
         if not action.tool_calls and action.text.strip():
             action = Action(action.text, read(action.text, parameters(cast(Hashable, type(self)))))
+        self.acted(action.tool_calls)
         return super().act(action)
+
+    def acted(self, calls: Sequence[ToolCall]) -> None:
+        """What is about to be done on the page in front; for whoever keeps account of it."""
 
     def _ref(self, id: str) -> str:
         node = self.page.by_id.get(id.strip().strip("[]"))
@@ -277,17 +279,16 @@ class WebTools(ToolEnv):
         """Act, and look."""
         await act
         self.page = await self.browser.look(self.wanted)
-        text = as_text(self.page) if not self.wanted.source else self.page.source
-        return self.observed(self.page, "", text).messages[0].parts
+        return self.observed().messages[0].parts
 
-    def observed(self, page: Page, said: str, text: str) -> Observation:
-        """What an agent sees.
+    def observed(self, said: str = "") -> Observation:
+        """What an agent sees of the page in front.
 
         Args:
-            page: in front.
             said: before it.
-            text: of the page.
         """
+        page = self.page
+        text = page.source if self.wanted.source else page.text
         notices = [f"Note: {one}" for one in self.browser.notices]
         self.browser.notices.clear()
         whole = "\n".join(part for part in (said + "\n" * bool(said), *notices, text) if part)

@@ -22,14 +22,13 @@ from ...tasks.web.family import WEB_FAMILY, WebFamily, open_sites, shown
 from ...tasks.web.site.sites import Sites, host_of
 from ..base import NearMiss
 from ..fork import Forks
-from ..messages import Action, ActionLike, ObservationLike, ToolCall
-from ..step import Step
+from ..messages import ActionLike, ObservationLike, ToolCall
 from .acting import WebTools
 from .browser import Browser, Wanted
 from .html.browser import HtmlBrowser
 from .misses import near_misses
-from .page import Page, as_text
-from .walk import Did, PageWalk
+from .page import Page
+from .walk import Did, PageWalk, did
 
 Drawn = Literal["html", "chromium"]
 ENDING = (
@@ -48,8 +47,9 @@ class Place:
     browser: HtmlBrowser
     page: Page
     ending: Ending | None
-    did: int
+    did: tuple[Did, ...]
     turns: int
+    first: str
 
 
 class WebEnv(WebTools):
@@ -79,6 +79,10 @@ class WebEnv(WebTools):
 
     work: WebTask | None = None
     sites: Sites
+    _first: str = ""
+    """The address of the page on which the episode began."""
+    _did: tuple[Did, ...] = ()
+    _planned: tuple[Did, ...] | None = None
 
     def __init__(
         self,
@@ -118,12 +122,12 @@ class WebEnv(WebTools):
     async def _start(self, task: TaskSpec) -> ObservationLike:
         self.work = self._tasks().generate(task)
         self.sites = open_sites(task, self.work)
-        self.ending, self._did, self._planned = None, 0, None
+        self.ending, self._did, self._planned = None, (), None
         if not self._limited:
             self.max_turns = LEVELS[task.level].turns
-        url = f"http://{host_of(next(site for site in SITES if site.name == self.work.sites[0]))}/"
+        self._first = f"http://{host_of(next(site for site in SITES if site.name == self.work.sites[0]))}/"
         await self.leave()
-        self.browser = await self._browser(url)
+        self.browser = await self._browser(self._first)
         self.page = await self.browser.look(self.wanted)
         asked = self.work.prompt if self.brief else f"{self._introduction()}\n\n{self.work.prompt}"
         return self.seen(asked)
@@ -153,7 +157,7 @@ class WebEnv(WebTools):
         Args:
             said: before it.
         """
-        return self.observed(self.page, said, as_text(self.page) if not self.wanted.source else self.page.source)
+        return self.observed(said)
 
     def judge(self) -> Score:
         """Which rows changed as they must, which should not have, and whether the end is right."""
@@ -168,11 +172,15 @@ class WebEnv(WebTools):
 
     def oracle(self) -> ActionLike:
         """The next act of the solution."""
-        acts = self.plan()
-        if self._did >= len(acts):
-            return "noop()"
-        name, arguments = acts[self._did].call(self.page)
-        return ToolCall(name, arguments)
+        past = list(self._did)
+        for act in self.plan():
+            if act in past:
+                past.remove(act)
+                continue
+            if act.aim is not None and not act.aim.is_on(self.page):  # somebody has strayed from the way
+                return ToolCall("go_back") if self.page.url != self._first else ToolCall("noop")
+            return ToolCall(*act.call(self.page))
+        return ToolCall("noop")
 
     def plan(self) -> tuple[Did, ...]:
         """How the task is solved from its beginning."""
@@ -180,8 +188,7 @@ class WebEnv(WebTools):
             assert self.work is not None
             assert self.work.solve is not None
             sites = open_sites(self.task, self.work)
-            first = next(site for site in SITES if site.name == self.work.sites[0])
-            walk = PageWalk(HtmlBrowser(sites, f"http://{host_of(first)}/"), self._accounts())
+            walk = PageWalk(HtmlBrowser(sites, self._first), self._accounts())
             self.work.solve(walk)
             self._planned = tuple(walk.did)
         return self._planned
@@ -190,10 +197,9 @@ class WebEnv(WebTools):
         rows = {site.name: account_of(self.sites.db, site.name) for site in SITES}
         return {name: (str(row["username"]), str(row["password"])) for name, row in rows.items()}
 
-    def act(self, action: Action) -> Step | ObservationLike | Awaitable[Step | ObservationLike]:
-        """Act, and count how many acts of the solution there were."""
-        self._did += len(action.tool_calls)
-        return super().act(action)
+    def acted(self, calls: Sequence[ToolCall]) -> None:
+        """Remember which acts of the solution were done."""
+        self._did = (*self._did, *(did(call, self.page) for call in calls))
 
     def near_misses(self) -> Mapping[str, NearMiss]:
         """What almost solves the task, and cheats."""
@@ -211,7 +217,7 @@ class WebEnv(WebTools):
     def state_key(self) -> str:
         """What has changed, and what is seen."""
         changes = json.dumps([[change.table, change.id, change.after] for change in self.sites.changes()])
-        return stable_hash(changes, self.page.url, as_text(self.page), repr(self.ending)).hex()[:32]
+        return stable_hash(changes, self.page.url, self.page.text, repr(self.ending)).hex()[:32]
 
     def snapshot(self) -> Place:
         """The episode as a value; the rows in it are copied."""
@@ -219,14 +225,16 @@ class WebEnv(WebTools):
         if not isinstance(self.browser, HtmlBrowser):
             raise ToolError("a browser with a window is no value")
         sites = self.sites.fork()
-        return Place(self.work, sites, self.browser.fork(sites), self.page, self.ending, self._did, self.max_turns)
+        return Place(
+            self.work, sites, self.browser.fork(sites), self.page, self.ending, self._did, self.max_turns, self._first
+        )
 
     def restore(self, snapshot: Place) -> None:
         """Go on from a snapshot, which stays as it is."""
         self.work, self.sites = snapshot.work, snapshot.sites.fork()
         self.browser = snapshot.browser.fork(self.sites)
         self.page, self.ending, self._did = snapshot.page, snapshot.ending, snapshot.did
-        self.max_turns, self._planned = snapshot.turns, None
+        self.max_turns, self._planned, self._first = snapshot.turns, None, snapshot.first
 
     def _tasks(self) -> WebFamily:
         family = self.tasks()

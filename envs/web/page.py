@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 FIELDS = frozenset(
     {"textbox", "searchbox", "combobox", "listbox", "checkbox", "radio", "spinbutton", "slider", "switch"}
@@ -61,7 +62,7 @@ class Node:
         return " ".join(one.name for one in self.walk() if one.name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Page:
     """What is seen of a browser.
 
@@ -83,6 +84,11 @@ class Page:
     source: str = ""
     picture: bytes = b""
     by_id: dict[str, Node] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def text(self) -> str:
+        """It as agents read it: see ``as_text``."""
+        return as_text(self)
 
     def walk(self) -> Iterator[Node]:
         """All nodes in reading order."""
@@ -106,11 +112,16 @@ def told(nodes: Sequence[Node], *, every: bool = False) -> tuple[Node, ...]:
 
     def numbered(node: Node) -> Node:
         nonlocal count
+        if node.role == "text":
+            return node
         id = ""
         if node.role in ACTIVE or node.pointer or (every and node.role != "text"):
             count += 1
             id = str(count)
-        return replace(node, id=id, children=tuple(numbered(child) for child in node.children))
+        if not id and not node.children:
+            return node
+        inside = tuple(numbered(child) for child in node.children)
+        return Node(node.role, node.name, node.ref, node.value, node.states, node.url, node.pointer, inside, id)
 
     return tuple(numbered(node) for node in simplified(nodes, every=every))
 
@@ -141,6 +152,7 @@ def simplified(nodes: Sequence[Node], *, every: bool = False) -> tuple[Node, ...
         node
         for number, node in enumerate(merged)
         if not (node.role == "text" and any(_labels(node, one) for one in _beside(merged, number)))
+        and not (node.role == "paragraph" and not node.children and not node.name)  # left by what cannot be in one
     )
 
 
@@ -150,6 +162,8 @@ def _bare(node: Node) -> bool:
 
 def _simple(node: Node, *, every: bool) -> Node:
     children = node.children
+    if not children and (node.role in FIELDS or (node.role in NAMED and node.name)):
+        return node
     if node.role in NAMED:
         return replace(node, name=node.name or _content(node), children=())
     if node.role in CONTENT:
@@ -159,7 +173,10 @@ def _simple(node: Node, *, every: bool) -> Node:
         return replace(
             node, children=tuple(_simple(child, every=every) for child in children if child.role == "option")
         )
-    return replace(node, children=simplified(children, every=every))
+    inside = simplified(children, every=every)
+    if node.role == "group" and node.name and inside[:1] == (Node("text", node.name),):
+        inside = inside[1:]  # its legend, which is its name
+    return replace(node, children=inside)
 
 
 def _content(node: Node) -> str:
@@ -190,9 +207,18 @@ def as_text(page: Page, *, tabs: bool = True) -> str:
             f"{number} {title!r}{' (in front)' * (number == page.front)}" for number, title in enumerate(page.tabs)
         )
         lines.append(f"Tabs: {', '.join(shown)}")
-    for node in page.nodes:
-        _tell(node, "", lines)
+    _tell_all(page.nodes, "", lines)
     return "\n".join(lines)
+
+
+def _tell_all(nodes: Sequence[Node], indent: str, lines: list[str]) -> None:
+    left = list(nodes)
+    while left:
+        node = left.pop(0)
+        if node.role == "term" and left and left[0].role == "definition" and _line(left[0]) is not None:
+            lines.append(f"{indent}{_words(node)}: {_words(left.pop(0))}")
+        else:
+            _tell(node, indent, lines)
 
 
 def _tell(node: Node, indent: str, lines: list[str]) -> None:
@@ -210,13 +236,7 @@ def _tell(node: Node, indent: str, lines: list[str]) -> None:
         lines.append(f"{indent}-")
     else:
         lines.append(head)
-    children = list(node.children)
-    while children:
-        child = children.pop(0)
-        if child.role == "term" and children and children[0].role == "definition" and _line(children[0]) is not None:
-            lines.append(f"{inside}{_words(child)}: {_words(children.pop(0))}")
-        else:
-            _tell(child, inside, lines)
+    _tell_all(node.children, inside, lines)
 
 
 def _head(node: Node) -> str:

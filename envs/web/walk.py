@@ -10,6 +10,7 @@ from typing import Any
 from ...errors import ContractError
 from ...tasks.web.asking.walk import Entry
 from ..background import completed
+from ..messages import ToolCall
 from .html.browser import HtmlBrowser
 from .page import FIELDS, Node, Page
 
@@ -31,6 +32,10 @@ class Aim:
     name: str
     nth: int = 0
 
+    def is_on(self, page: Page) -> bool:
+        """Whether there is such an element on a page."""
+        return self.nth < len(page.find(self.role, self.name))
+
     def on(self, page: Page) -> Node:
         """The element on a page.
 
@@ -38,7 +43,7 @@ class Aim:
             ContractError: it is not there: the solution does not fit the page.
         """
         found = page.find(self.role, self.name)
-        if self.nth >= len(found):
+        if not self.is_on(page):
             raise ContractError(f"there is no {self.role} {self.name!r} ({self.nth}) on {page.url}")
         return found[self.nth]
 
@@ -61,6 +66,28 @@ class Did:
         """The action's name and arguments on the page that an agent sees."""
         at = {} if self.aim is None else {"id": self.aim.on(page).id}
         return self.name, {**at, **self.arguments}
+
+
+def did(call: ToolCall, page: Page) -> Did:
+    """An agent's action as a solution would name it.
+
+    Args:
+        call: of the action.
+        page: as the agent saw it.
+    """
+    given: Any = call.arguments
+    arguments = dict(given) if isinstance(given, Mapping) else {}
+    node = page.by_id.get(str(arguments.get("id", "")))
+    if node is None:
+        return Did(call.name, None, arguments)
+    del arguments["id"]
+    return Did(call.name, aim_at(node, page), arguments)
+
+
+def aim_at(node: Node, page: Page) -> Aim:
+    """How to name an element of a page."""
+    same = page.find(node.role, node.name)
+    return Aim(node.role, node.name, next(number for number, one in enumerate(same) if one is node))
 
 
 class PageWalk:
@@ -252,8 +279,7 @@ class PageWalk:
         return found[0]
 
     def _aim(self, node: Node) -> Aim:
-        same = self._page.find(node.role, node.name)
-        return Aim(node.role, node.name, next(number for number, one in enumerate(same) if one is node))
+        return aim_at(node, self._page)
 
 
 def _cells(row: Node) -> Sequence[Node]:

@@ -30,7 +30,7 @@ from .fakes import TEMPLATES, Parrot, context, tokenizer
 CHAT = {manner: ChatTemplate(tokenizer(manner)) for manner in TEMPLATES}
 STOP = CHAT["chatml"].stop_ids[0]
 VOCABULARY = len(CHAT["chatml"].tokenizer)
-STRATEGIES = ("full", "last:1", "last:2", "last:3", "summary")
+STRATEGIES = ("full", "last:1", "last:2", "last:3", "short:1:3", "short:2:4", "summary")
 
 
 def ids(text: str) -> tuple[int, ...]:
@@ -174,6 +174,18 @@ class TestContext:
         assert "<summary>one, two and three are dead</summary>" in shown(decisions[3])
         assert "two: no" not in shown(decisions[3])
 
+    async def test_a_short_past_keeps_the_task_all_that_was_said_and_the_last_page(self) -> None:
+        agent = ChatAgent(
+            Parrot([line(word) for word in "abc"]), CHAT["chatml"], context="short:1:8", system="rules are long"
+        )
+        *_, last = await play(agent, ["find it: a long page", "short", "the present page"])
+        assert shown(last) == (
+            "<|im_start|>system\nrules are long<|im_end|>\n"
+            "<|im_start|>user\nfind it: …<|im_end|>\n<|im_start|>assistant\na<|im_end|>\n"
+            "<|im_start|>user\nshort<|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n"
+            "<|im_start|>user\nthe present page<|im_end|>\n<|im_start|>assistant\n"
+        )
+
     async def test_every_round_of_a_rewriting_strategy_is_a_row(self) -> None:
         for strategy, rows in (("full", 1), ("last:1", 4), ("last:3", 2), ("summary", 4)):
             session = ChatAgent(Parrot([line("a")] * 4), CHAT["chatml"], context=strategy).start(context())
@@ -188,9 +200,11 @@ class TestContext:
         assert isinstance(context_strategy("summary"), MarkovianSummary)
         assert context_strategy(window) is window
 
-    @pytest.mark.parametrize("name", ["", "last", "last:", "last:0", "last:-1", "last:x", "Full", "full:3", "last:²"])
+    @pytest.mark.parametrize(
+        "name", ["", "last", "last:", "last:0", "last:-1", "last:x", "Full", "full:3", "last:²", "short:1", "short:0:5"]
+    )
     def test_a_strategy_that_does_not_exist_names_those_that_do(self, name: str) -> None:
-        with pytest.raises(UsageError, match="last:"):
+        with pytest.raises(UsageError, match=r"last:|short:"):
             context_strategy(name)
 
 

@@ -47,6 +47,15 @@ def wait(work: Coroutine[Any, Any, T], seconds: float | None = None) -> T:
     return asyncio.run_coroutine_threadsafe(work, loop).result(seconds)
 
 
+def leave(work: Coroutine[Any, Any, object]) -> None:
+    """Have ``work`` done there, and wait for nothing: for finalisers, which may run on any thread, also on that one."""
+    process, loop = _begun()
+    if process == os.getpid() and not loop.is_closed():
+        asyncio.run_coroutine_threadsafe(work, loop)
+    else:
+        work.close()  # what belongs to another process is that one's to end
+
+
 @lru_cache(maxsize=1)
 def _begun() -> tuple[int, asyncio.AbstractEventLoop]:
     """The process in which the loop runs, and the loop."""

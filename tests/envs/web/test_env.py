@@ -1,0 +1,179 @@
+"""Episodes on web sites, pages read without a browser: whatever an agent does is answered, and only rows count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import turnwise as tw
+from turnwise import ToolCall
+from turnwise.envs.messages import ActionLike
+from turnwise.envs.web.env import WebEnv
+from turnwise.errors import UsageError
+from turnwise.tasks.web.catalogue import BASE
+from turnwise.tasks.web.family import TEMPLATES
+
+ID = "turnwise/WebHTML-v0"
+
+
+def begun(level: int = 1, seed: int = 3, template: str = "shop_order", **kwargs: Any) -> WebEnv:
+    env = tw.make(ID, templates=[template], **kwargs).unwrapped
+    assert isinstance(env, WebEnv)
+    env.reset(seed=seed, options={"level": level})
+    return env
+
+
+def solved(env: WebEnv, limit: int = 100) -> bool:
+    for _ in range(limit):
+        _, _, terminated, truncated, info = env.step(env.oracle())
+        if terminated or truncated:
+            return bool(info["success"])
+    return False
+
+
+@pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
+def test_the_solution_solves_a_task_at_every_level(level: int) -> None:
+    assert solved(begun(level))
+
+
+def test_the_first_observation_says_who_where_and_what() -> None:
+    env = begun(3)
+    observation, _ = env.reset(seed=3, options={"level": 3})
+    assert env.work is not None
+    for part in (
+        "You work for",
+        "http://shop.test/",
+        "Your account: ",
+        "password ",
+        env.work.prompt,
+        "URL: http://shop.test/",
+    ):
+        assert part in observation.text
+    brief, _ = tw.make(ID, templates=["shop_order"], brief=True).reset(seed=3, options={"level": 3})
+    assert brief.text.startswith(env.work.prompt)
+
+
+@pytest.mark.parametrize(
+    ("act", "says"),
+    [
+        (ToolCall("click", {"id": "999"}), "there is no element '999'"),
+        (ToolCall("click", {"id": ""}), "there is no element"),
+        (ToolCall("click", {}), "id"),
+        (ToolCall("click", {"id": {"a": 1}}), "id"),
+        (ToolCall("fly", {}), "there is no tool 'fly'"),
+        (ToolCall("fill", {"id": "1", "value": "x"}), "nothing can be written"),
+        (ToolCall("fill", {"id": "1", "value": "x" * 30_000}), "value"),
+        (ToolCall("select_option", {"id": "1", "options": "x"}), "no list"),
+        (ToolCall("check", {"id": "1"}), "no box"),
+        (ToolCall("tab_focus", {"index": 7}), "no tab 7"),
+        (ToolCall("tab_close"), "the last tab"),
+        (ToolCall("go_forward"), "no page to go forward"),
+        (ToolCall("mouse_click", {"x": 1, "y": 1}), "draws nothing"),
+        (ToolCall("goto", {"url": "javascript:alert(1)"}), "addresses begin with http"),
+        (ToolCall("goto", {"url": "file:///etc/passwd"}), "addresses begin with http"),
+        (ToolCall("goto", {"url": "data:text/html,x"}), "addresses begin with http"),
+        (ToolCall("goto", {"url": "http://elsewhere.test/"}), "not among the sites"),
+        (ToolCall("goto", {"url": "http://shop.test@elsewhere.test/"}), "not among the sites"),
+        (ToolCall("goto", {"url": "http://shop.test:8080/"}), "not among the sites"),
+        (ToolCall("goto", {"url": "http://127.0.0.1/"}), "not among the sites"),
+        (ToolCall("goto", {"url": "shop"}), "addresses begin with http"),
+        ("I think the cart is next.", "cannot be read as actions"),
+        ("", "Call a tool"),
+    ],
+)
+def test_what_cannot_be_done_is_answered_and_changes_nothing(act: ActionLike, says: str) -> None:
+    env = begun()
+    before = env.page.text
+    observation, reward, terminated, _, _ = env.step(act)
+    assert says in observation.text
+    assert (reward, terminated, env.sites.changes(), env.page.text) == (0.0, False, (), before)
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "http://elsewhere.test/"])
+def test_whoever_tries_to_leave_does_not_succeed(url: str) -> None:
+    env = begun()
+    env.step(ToolCall("goto", {"url": url}))
+    assert not solved(env)
+    assert any("left the sites" in one for one in env.judge().violations)
+
+
+def test_a_page_that_does_not_exist_is_a_page() -> None:
+    observation, *_ = begun().step("goto('http://shop.test/judge')")
+    assert "There is no page" in observation.text
+
+
+def test_text_and_calls_do_the_same() -> None:
+    by_text, by_calls = begun(), begun()
+    first, *_ = by_text.step("click('3')")
+    second, *_ = by_calls.step(ToolCall("click", {"id": "3"}))
+    assert first.text == second.text
+    assert by_text.state_key() == by_calls.state_key()
+
+
+def test_tabs_and_history() -> None:
+    env = begun()
+    env.step("click('3')")
+    cart = env.page.url
+    env.step("new_tab()")
+    assert env.page.url == "about:blank"
+    env.step("goto('http://shop.test/orders')")
+    env.step("tab_focus(0)")
+    assert env.page.url == cart
+    env.step("go_back()")
+    assert env.page.url == "http://shop.test/"
+    env.step("go_forward()")
+    assert env.page.url == cart
+    env.step("tab_focus(1)")
+    env.step("tab_close()")
+    assert (env.page.url, len(env.page.tabs)) == (cart, 1)
+
+
+def test_a_fork_goes_its_own_way() -> None:
+    env = begun(3)
+    for _ in range(6):
+        env.step(env.oracle())
+    twin = env.fork()
+    assert twin.state_key() == env.state_key()
+    assert solved(twin)
+    assert not env.sites.changes() or env.state_key() != twin.state_key()
+    assert solved(env), "what the twin did is not done here"
+
+
+def test_the_same_seed_gives_the_same_pages_while_others_play() -> None:
+    alone = trace([begun(4, 11)])[0]
+    crowd = [begun(4, 11), *(begun(1 + number % 5, number) for number in range(12)), begun(4, 11)]
+    among = trace(crowd)
+    assert among[0] == among[-1] == alone
+
+
+def trace(envs: list[WebEnv]) -> list[list[str]]:
+    """What each sees while all act in turn."""
+    seen: list[list[str]] = [[env.page.text] for env in envs]
+    for _ in range(12):
+        for env, pages in zip(envs, seen, strict=True):
+            if not env._over:
+                pages.append(env.step(env.oracle())[0].text)
+    return seen
+
+
+def test_a_long_page_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WebEnv, "max_observation_chars", 400)
+    observation, *_ = begun().step("click('2')")
+    assert len(observation.text) <= 400
+    assert "left out" in observation.text
+
+
+@pytest.mark.parametrize(
+    "kwargs",
+    [{"browser": "lynx"}, {"observation": "pixels"}, {"screenshot": True}, {"templates": ["shop_nothing"]}],
+)
+def test_settings_that_cannot_be_are_refused(kwargs: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        tw.make(ID, **kwargs).reset(seed=0)
+
+
+def test_compositions_are_held_out_and_hold_both_parts() -> None:
+    composed = [one for one in TEMPLATES.values() if one.kind == "composed"]
+    assert all(one.held_out for one in composed)
+    assert all(set(one.name.split("_then_")) <= set(BASE) for one in composed)
