@@ -1,37 +1,25 @@
-"""A Chromium for all MiniWoB episodes of a process, and a window of it in which a page of the package is open.
+"""A window of this process's Chromium in which a page of the package is open, and nothing else can be opened.
 
-Pages come from the package's folder through Playwright's routes: there is no server, and nothing goes to a network.
+Pages come from the package's folder through Playwright's routes: no server is asked, and nothing goes to a network.
 """
 
 from __future__ import annotations
 
-import asyncio
-import atexit
 import contextlib
-import shutil
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
-from ...errors import EnvironmentFailedError, InfrastructureError, UsageError
+from ...errors import EnvironmentFailedError, InfrastructureError
 from ...tasks.miniwob.suite import HOST, INSTALL, MiniwobTask, installed, page_of
-from ..web.chromium.loop import wait
+from ...tasks.web.site.http import Request, Response
+from ..web.chromium.pool import pool
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, JSHandle, Page, Route
+    from playwright.async_api import JSHandle, Page, Route
 
-CHROMIUM = "pip install 'turnwise[miniwob]', and `playwright install chromium` or `apt-get install chromium`"
-ARGUMENTS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--no-first-run",
-    "--mute-audio",
-)
-WIDTH, HEIGHT = 800, 720
-"""Pixels of the window: the largest pages (FlightWoB's) fit in."""
+    from ..web.chromium.pool import Seat
+
 AGES = 2_000_000_000
 """Milliseconds after which a page would give up: 23 days. Upstream's 10 s are no time for a model on a slow machine,
 and the raw reward does not depend on it. A browser's timers take no more than 2^31."""
@@ -51,55 +39,15 @@ BEGIN = """
 """What upstream's driver does at ``reset``; the display of time and rewards is hidden, since it shows a clock."""
 
 
-class Launched:
-    """The process's Chromium, started on first use and again if it has died."""
+class Nowhere:
+    """What the pool's server would answer with: nothing, since every request is answered before it gets there."""
 
-    def __init__(self) -> None:
-        self._lock = asyncio.Lock()
-        self._playwright: Any = None
-        self._browser: Any = None
+    hosts: frozenset[str] = frozenset({HOST})
+    cookies: ClassVar[dict[str, str]] = {}
 
-    async def context(self) -> BrowserContext:
-        """A new profile: nothing is shared between episodes.
-
-        Raises:
-            UsageError: Playwright or Chromium is not there.
-            EnvironmentFailedError: Chromium does not start.
-        """
-        async with self._lock:
-            if self._browser is None or not self._browser.is_connected():
-                await self._launch()
-        context: BrowserContext = await self._browser.new_context(
-            viewport={"width": WIDTH, "height": HEIGHT}, accept_downloads=False, service_workers="block"
-        )
-        return context
-
-    async def _launch(self) -> None:
-        try:
-            from playwright.async_api import Error, async_playwright
-        except ModuleNotFoundError:
-            raise UsageError(f"MiniWoB needs Playwright: {CHROMIUM}") from None
-        if self._playwright is None:
-            self._playwright = await async_playwright().start()
-            atexit.register(self._stop)
-        names = ("chromium", "chromium-browser", "google-chrome")
-        path = next((found for found in map(shutil.which, names) if found), None)
-        try:
-            self._browser = await self._playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
-        except Error as error:
-            if "Executable doesn't exist" in str(error):
-                raise UsageError(f"MiniWoB needs Chromium: {CHROMIUM}") from None
-            raise EnvironmentFailedError(f"Chromium does not start: {error}") from error
-
-    def _stop(self) -> None:
-        with contextlib.suppress(Exception):  # the interpreter is ending: whatever is left ends with it
-            wait(self._playwright.stop(), 5)
-
-
-@lru_cache(maxsize=1)
-def launched() -> Launched:
-    """The one of this process; to be used on Chromium's loop only."""
-    return Launched()
+    def handle(self, request: Request) -> Response:
+        """Nothing is there."""
+        return Response("", HTTPStatus.NOT_FOUND)
 
 
 class Window:
@@ -116,6 +64,7 @@ class Window:
         self.violations: list[str] = []
         self.utterance = ""
         self._begun = False
+        self._seat: Seat | None = None
 
     async def open(self) -> None:
         """Open the page and begin the episode.
@@ -125,13 +74,13 @@ class Window:
             EnvironmentFailedError: the page does not begin.
         """
         page_of(self.task)
-        self._context = await launched().context()
+        seat = self._seat = await pool().take(Nowhere())
+        self.page: Page = seat.page
         from playwright.async_api import Error
 
         try:
-            await self._context.route("**/*", self._serve)
-            self.page: Page = await self._context.new_page()
-            self._context.on("page", self._refuse_window)
+            await seat.context.route("**/*", self._serve)
+            seat.context.on("page", self._refuse_window)
             self.page.on("dialog", self._dismiss)
             await self.page.goto(self.url, timeout=PATIENCE)
             await self.page.wait_for_selector("#sync-task-cover", timeout=PATIENCE)
@@ -162,8 +111,9 @@ class Window:
 
     async def close(self) -> None:
         """Close the window; may be called again."""
-        with contextlib.suppress(Exception):  # a browser that has died has closed it
-            await self._context.close()
+        seat, self._seat = self._seat, None
+        if seat is not None:
+            await pool().leave(seat)
 
     # -- where the page may not go --------------------------------------------------------------------------------
 

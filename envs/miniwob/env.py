@@ -20,12 +20,11 @@ from ...tasks.spec import TaskSpec
 from ..background import resolve
 from ..base import NearMiss
 from ..fork import Forks
-from ..messages import Action, ObservationLike, Part
+from ..messages import Action, ObservationLike, Part, TextPart
 from ..step import Step, running
 from ..tools import Tool, tool, tools_of
 from ..web.acting import Point, WebTools
 from ..web.browser import Wanted
-from ..web.page import as_text
 from .browser import MiniwobBrowser
 
 Paid = Literal["success", "raw"]
@@ -94,7 +93,7 @@ class MiniwobEnv(WebTools):
         assert isinstance(family, MiniwobFamily)
         self.browser = await MiniwobBrowser.open(family.generate(task))
         self.page = await self.browser.look(self.wanted)
-        return self.observed(self.page, f"Task: {self.browser.utterance}", as_text(self.page))
+        return self.observed(f"Task: {self.browser.utterance}")
 
     def offered(self) -> Sequence[Tool]:
         """What can be done on one page that ends by itself."""
@@ -129,8 +128,7 @@ class MiniwobEnv(WebTools):
         await act
         self.page = await self.browser.look(self.wanted)
         await self._heard()
-        said, text = ("The task is over.", "") if self.over else ("", as_text(self.page))
-        return self.observed(self.page, said, text).messages[0].parts
+        return (TextPart("The task is over."),) if self.over else self.observed().messages[0].parts
 
     async def _heard(self) -> None:
         if not self.over:  # the first verdict counts: whatever is done to the page later changes nothing
@@ -190,7 +188,7 @@ class MiniwobEnv(WebTools):
 
     def state_key(self) -> str:
         """What is seen, and whether it is over."""
-        return str(stable_hash(as_text(self.page), self.over, self.raw).hex()[:32])
+        return str(stable_hash(self.page.text, self.over, self.raw).hex()[:32])
 
     def close(self) -> None:
         """Close the browser's window."""

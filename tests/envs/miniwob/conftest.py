@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 from pathlib import Path
 
 import pytest
 
+from turnwise.envs.web.chromium.launch import executable
+from turnwise.errors import UsageError
 from turnwise.tasks.miniwob.suite import INSTALL
 
-ANYWHERE = ("test_without", "test_solutions")
+ANYWHERE = ("test_without",)
 """What needs none of them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what is in this folder, loudly, where it cannot run."""
-    packages = all(importlib.util.find_spec(name) for name in ("miniwob", "playwright"))
-    program = any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
-    if packages and program:
+    reason = ""
+    if importlib.util.find_spec("miniwob") is None:
+        reason = f"NOT TESTED: {INSTALL}"
+    else:
+        try:
+            executable()
+        except UsageError as error:
+            reason = f"NOT TESTED: {error}"
+    if not reason:
         return
-    reason = f"NOT TESTED: {INSTALL}" if not packages else "NOT TESTED: apt-get install chromium"
     for item in items:
         if item.path.parent == Path(__file__).parent and item.path.stem not in ANYWHERE:
             item.add_marker(pytest.mark.skip(reason=reason))
