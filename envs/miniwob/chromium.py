@@ -6,7 +6,9 @@ Pages come from the package's folder through Playwright's routes: no server is a
 from __future__ import annotations
 
 import contextlib
+import mimetypes
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
@@ -131,7 +133,7 @@ class Window:
         if parts.netloc != HOST or not file.is_relative_to(folder) or not file.is_file():
             await route.fulfill(status=404, body="")
             return
-        await route.fulfill(path=file)
+        await route.fulfill(body=file.read_bytes(), content_type=kind_of(file))
 
     def _elsewhere(self, frame: Any) -> bool:
         return self._begun and frame.parent_frame is None
@@ -145,6 +147,13 @@ class Window:
         self.notices.append(f"the page said: {str(dialog.message)[:200]!r}")
         with contextlib.suppress(Exception):
             await dialog.accept()
+
+
+def kind_of(file: Path) -> str:
+    """What a file is, for a browser. Pages do not say that they are in UTF-8: read from a disk, as upstream's driver
+    reads them, they are recognised; over HTTP they would be taken for Windows' alphabet."""
+    kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    return f"{kind}; charset=utf-8" if kind.startswith("text/") or kind.endswith("javascript") else kind
 
 
 def said_by(utterance: Any) -> str:

@@ -43,6 +43,12 @@ def test_it_begins_and_takes_a_step(page: str) -> None:
     begins(page)
 
 
+@pytest.mark.slow
+def test_pages_are_read_as_utf_8() -> None:
+    with opened("unicode-test", 7) as env:
+        assert env.browser.utterance == 'Click on the "ヘルプ" button.'
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_all_begin_and_take_a_step() -> None:
