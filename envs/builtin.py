@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..tasks.miniwob.suite import TASKS, id_of
 from .registry import register
 
 GAMES = "turnwise.envs.games"
@@ -11,6 +12,7 @@ CODE = "turnwise.envs.code"
 APPS = "turnwise.envs.apps"
 WEB = "turnwise.envs.web"
 BFCL = "turnwise.envs.bfcl"
+MINIWOB = "turnwise.envs.miniwob"
 
 IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     # Maze: procedural, then LMRL-Gym's fixed layouts.
@@ -53,11 +55,14 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/Apps-v0", f"{APPS}.env:AppsEnv", {}, None),
     # Web sites: read without a browser, and in Chromium.
     ("turnwise/WebHTML-v0", f"{WEB}.env:WebEnv", {"browser": "html"}, None),
+    ("turnwise/Web-v0", f"{WEB}.env:WebEnv", {"browser": "chromium"}, "web"),
     # Other people's suites: BFCL's multi-turn tasks, with its own verdict.
     ("turnwise/BFCLMultiTurnBase-v0", f"{BFCL}.env:BfclMultiTurnBase", {}, "bfcl"),
     ("turnwise/BFCLMultiTurnMissFunc-v0", f"{BFCL}.env:BfclMultiTurnMissFunc", {}, "bfcl"),
     ("turnwise/BFCLMultiTurnMissParam-v0", f"{BFCL}.env:BfclMultiTurnMissParam", {}, "bfcl"),
     ("turnwise/BFCLMultiTurnLongContext-v0", f"{BFCL}.env:BfclMultiTurnLongContext", {}, "bfcl"),
+    # MiniWoB++: 128 small pages in Chromium, each of which judges itself.
+    *((id_of(page), f"{MINIWOB}.env:MiniwobEnv", {"page": page}, "miniwob") for page in TASKS),
 )
 """(id, ``module:Class``, constructor arguments, optional extra)."""
 

@@ -19,6 +19,9 @@ NEEDED = {"chess": "chess", "bfcl": "bfcl_eval"}
 """The module by which an extra is known to be installed."""
 
 
+ELSEWHERE = "turnwise/MiniWoB-"
+"""128 ids of one class, each a page of a real browser: ``tests/envs/miniwob`` tries all; here two stand for them."""
+SAMPLE = frozenset({f"{ELSEWHERE}ClickTest2-v0", f"{ELSEWHERE}UseSlider-v0"})
 LONG = ("turnwise/Code", "turnwise/ChessStockfish", "turnwise/BFCL")
 """Where an episode needs other processes, or has many long turns, certification takes minutes."""
 
@@ -26,16 +29,20 @@ LONG = ("turnwise/Code", "turnwise/ChessStockfish", "turnwise/BFCL")
 def ids(*, certified: bool = False) -> list[object]:
     longs = [pytest.mark.long] if certified else []
     return [
-        pytest.param(id, marks=marks(id, extra) + (longs if id.startswith(LONG) else [])) for id, _, _, extra in IDS
+        pytest.param(id, marks=marks(id, extra) + (longs if id.startswith(LONG) else []))
+        for id, _, _, extra in IDS
+        if not id.startswith(ELSEWHERE) or id in SAMPLE
     ]
 
 
 def marks(id: str, extra: str | None) -> list[pytest.MarkDecorator]:
     missing = extra is not None and importlib.util.find_spec(NEEDED.get(extra, extra)) is None
     places = f"{os.environ['PATH']}:/usr/games"
+    windowless = id.startswith(ELSEWHERE) and not any(map(shutil.which, ("chromium", "google-chrome")))
     engine = "Stockfish" in id and shutil.which("stockfish", path=places) is None
     return [
         pytest.mark.skipif(missing, reason=f"NOT TESTED: pip install 'turnwise[{extra}]'"),
+        pytest.mark.skipif(windowless, reason="NOT TESTED: apt-get install chromium"),
         pytest.mark.skipif(engine, reason="NOT TESTED: apt-get install stockfish, and have it on the path"),
     ]
 

@@ -1,0 +1,292 @@
+"""``MiniwobBrowser``: acting on a MiniWoB page with the mouse and the keyboard, as a person does.
+
+No act runs a script of the agent's, and none opens an address. Elements are clicked at a point that a click reaches:
+Playwright's own click would wait for widgets that overlap for some seeds until it gives up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...errors import EnvironmentFailedError, ToolError
+from ...tasks.miniwob.suite import MiniwobTask
+from ..web.browser import Button, Wanted
+from ..web.chromium.loop import through
+from ..web.page import Page
+from .chromium import Window
+from .looking import POINT, WALK, page_from
+
+if TYPE_CHECKING:
+    from playwright.async_api import ElementHandle, FloatRect
+
+BRIEF = 2_000.0
+"""Milliseconds in which an act on an element succeeds, or does not."""
+STILL, PAUSE = 10, 0.08
+"""A page has come to rest when it looks the same twice, so many seconds apart; it is asked so often at most."""
+TALL = 210, 700
+"""Pixels of a page that are drawn: MiniWoB's, and FlightWoB's."""
+STEPS = 12
+"""A drag has so many movements of the mouse."""
+TYPED = frozenset({"date", "time", "datetime-local", "month", "week", "color", "range"})
+"""Fields that take a value, not keys."""
+
+
+class MiniwobBrowser:
+    """One episode's page.
+
+    Args:
+        task: which page, and its seed.
+    """
+
+    def __init__(self, task: MiniwobTask) -> None:
+        self.window = Window(task)
+        self.notices, self.violations = self.window.notices, self.window.violations
+        self._seen: Any = None
+
+    @classmethod
+    async def open(cls, task: MiniwobTask) -> MiniwobBrowser:
+        """A browser in front of a page whose episode has begun.
+
+        Raises:
+            UsageError: the package, Playwright or Chromium is missing.
+            EnvironmentFailedError: the page does not begin.
+        """
+        browser = cls(task)
+        await through(browser.window.open())
+        return browser
+
+    @property
+    def utterance(self) -> str:
+        """What is asked."""
+        return self.window.utterance
+
+    async def verdict(self) -> tuple[bool, float, str]:
+        """Whether the page has ended the episode, its raw reward in [-1, 1], and its reason."""
+        return await through(self.window.verdict())
+
+    # -- acting on elements -----------------------------------------------------------------------------------------
+
+    async def click(self, ref: str, button: Button = "left", *, double: bool = False) -> None:
+        """Click an element."""
+        await self._do(self._click(ref, button, 1 + double))
+
+    async def _click(self, ref: str, button: Button, count: int) -> None:
+        x, y = await self._point(ref)
+        await self.window.page.mouse.click(x, y, button=button, click_count=count)
+
+    async def hover(self, ref: str) -> None:
+        """Move the mouse over an element."""
+
+        async def work() -> None:
+            await self.window.page.mouse.move(*await self._point(ref))
+
+        await self._do(work())
+
+    async def focus(self, ref: str) -> None:
+        """Put the cursor into an element."""
+
+        async def work() -> None:
+            await (await self._element(ref)).focus()
+
+        await self._do(work())
+
+    async def fill(self, ref: str, value: str) -> None:
+        """Replace what is in a field, by keys where it takes keys: pages listen to them."""
+        await self._do(self._fill(ref, value))
+
+    async def _fill(self, ref: str, value: str) -> None:
+        element, keyboard = await self._element(ref), self.window.page.keyboard
+        tag, kind, fixed = await element.evaluate("e => [e.tagName, e.type || '', !!(e.readOnly || e.disabled)]")
+        if tag not in ("INPUT", "TEXTAREA") or kind in ("checkbox", "radio", "button", "submit"):
+            raise ToolError("this is no field that can be filled in")
+        if fixed:
+            raise ToolError("this field cannot be written into; it may open something when it is clicked")
+        if kind in TYPED:
+            await element.fill(value, timeout=BRIEF)
+            return
+        await element.focus()
+        await keyboard.press("Control+a")
+        await keyboard.press("Delete")
+        await keyboard.type(value if tag == "TEXTAREA" else " ".join(value.splitlines()))
+
+    async def check(self, ref: str, on: bool) -> None:
+        """Set or clear a box."""
+
+        async def work() -> None:
+            element = await self._element(ref)
+            kind, now = await element.evaluate("e => [e.type || '', !!e.checked]")
+            if kind not in ("checkbox", "radio"):
+                raise ToolError("this is no checkbox and no radio button")
+            if now != on:
+                await self._click(ref, "left", 1)
+
+        await self._do(work())
+
+    async def select_option(self, ref: str, options: Sequence[str]) -> None:
+        """Choose options of a list by their labels or values."""
+
+        async def work() -> None:
+            element = await self._element(ref)
+            script = "e => e.tagName === 'SELECT' ? [...e.options].map(o => [o.text.trim(), o.value]) : null"
+            known = await element.evaluate(script)
+            if known is None:
+                raise ToolError("this is no list to choose from")
+            chosen = [next((i for i, pair in enumerate(known) if one.strip() in pair), None) for one in options]
+            if None in chosen:
+                raise ToolError(f"there is no option {options[chosen.index(None)][:60]!r}")
+            await element.select_option(index=[one for one in chosen if one is not None], timeout=BRIEF)
+
+        await self._do(work())
+
+    async def press(self, ref: str, keys: str) -> None:
+        """Press a key in an element, or in whatever has the cursor."""
+
+        async def work() -> None:
+            if ref:
+                await (await self._element(ref)).focus()
+            await self.window.page.keyboard.press(keys)
+
+        await self._do(work())
+
+    async def type(self, text: str) -> None:
+        """Type into whatever has the cursor."""
+        await self._do(self.window.page.keyboard.type(text))
+
+    async def drag(self, source: str, target: str) -> None:
+        """Drag one element onto another."""
+
+        async def work() -> None:
+            ends = await self._point(source), await self._point(target)
+            await self._drag(*ends)
+
+        await self._do(work())
+
+    # -- mouse ------------------------------------------------------------------------------------------------------
+
+    async def mouse(self, x: float, y: float, button: Button = "left", *, double: bool = False) -> None:
+        """Click a point of the window, in pixels."""
+        await self._do(self.window.page.mouse.click(x, y, button=button, click_count=1 + double))
+
+    async def move(self, x: float, y: float) -> None:
+        """Move the mouse to a point of the window, in pixels."""
+        await self._do(self.window.page.mouse.move(x, y, steps=STEPS))
+
+    async def hold(self, down: bool) -> None:
+        """Press the left button of the mouse where it is, or let it go."""
+        mouse = self.window.page.mouse
+        await self._do(mouse.down() if down else mouse.up())
+
+    async def draw(self, from_x: float, from_y: float, to_x: float, to_y: float) -> None:
+        """Drag from one point of the window to another, in pixels."""
+        await self._do(self._drag((from_x, from_y), (to_x, to_y)))
+
+    async def _drag(self, source: tuple[float, float], target: tuple[float, float]) -> None:
+        mouse = self.window.page.mouse
+        await mouse.move(*source)
+        await mouse.down()
+        await mouse.move(*target, steps=STEPS)
+        await mouse.up()
+
+    async def scroll(self, dx: float, dy: float) -> None:
+        """Scroll what is under the mouse by so many pixels."""
+        await self._do(self.window.page.mouse.wheel(dx, dy))
+
+    # -- where to: nowhere ------------------------------------------------------------------------------------------
+
+    async def goto(self, url: str) -> None:
+        """Refused: a page that was opened again would begin another episode."""
+        self.violations.append(f"goto {url[:100]!r}")
+        raise ToolError("nothing can be opened here: this task is one page")
+
+    async def go_back(self) -> None:
+        """Refused."""
+        await self.goto("the page before")
+
+    async def go_forward(self) -> None:
+        """Refused."""
+        await self.goto("the page after")
+
+    async def new_tab(self) -> None:
+        """Refused."""
+        await self.goto("about:blank")
+
+    async def tab_focus(self, number: int) -> None:
+        """There is one tab."""
+        if number != 0:
+            raise ToolError("there is one tab, number 0")
+
+    async def tab_close(self) -> None:
+        """Refused."""
+        raise ToolError("the last tab cannot be closed")
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    async def rest(self, seconds: float) -> None:
+        """Let the page go on for a while."""
+        await asyncio.sleep(seconds)
+
+    async def look(self, wanted: Wanted) -> Page:
+        """What is seen now, once the page has come to rest."""
+        return await through(self._look(wanted))
+
+    async def _look(self, wanted: Wanted) -> Page:
+        page = self.window.page
+        async with _failing(self.window.url):
+            seen = await page.evaluate_handle(WALK)
+            nodes = await seen.evaluate("o => ({nodes: o.nodes, title: o.title})")
+            for _ in range(STILL):
+                await asyncio.sleep(PAUSE)
+                before, seen = nodes, await page.evaluate_handle(WALK)
+                nodes = await seen.evaluate("o => ({nodes: o.nodes, title: o.title})")
+                if nodes == before:
+                    break
+            self._seen = seen
+            flight = "flight/" in self.window.url
+            area: FloatRect = {"x": 0, "y": 0, "width": 800 if flight else 160, "height": TALL[flight]}
+            picture = await page.screenshot(clip=area) if wanted.picture else b""
+        return page_from(nodes, self.window.url, picture)
+
+    async def close(self) -> None:
+        """The episode is over; may be called again."""
+        await through(self.window.close())
+
+    # -- the inside -------------------------------------------------------------------------------------------------
+
+    async def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        await through(_told(work))
+
+    async def _element(self, ref: str) -> ElementHandle:
+        handle = await self._seen.evaluate_handle("(o, n) => o.elements[n]", int(ref))
+        element: ElementHandle | None = handle.as_element()
+        if element is None:
+            raise ToolError("this element is no longer on the page")
+        return element
+
+    async def _point(self, ref: str) -> tuple[float, float]:
+        found = await (await self._element(ref)).evaluate(POINT)
+        if "why" in found:
+            raise ToolError(f"this element cannot be reached: {found['why']}")
+        return float(found["x"]), float(found["y"])
+
+
+async def _told(work: Coroutine[Any, Any, None]) -> None:
+    """Do something; what Playwright cannot do is told to the agent."""
+    from playwright.async_api import Error
+
+    try:
+        await work
+    except Error as error:
+        raise ToolError(str(error).splitlines()[0][:200]) from None
+
+
+@contextlib.asynccontextmanager
+async def _failing(url: str) -> AsyncIterator[None]:
+    from playwright.async_api import Error
+
+    try:
+        yield
+    except Error as error:
+        raise EnvironmentFailedError(f"the page {url} cannot be looked at: {error}") from error

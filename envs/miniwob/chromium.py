@@ -1,0 +1,168 @@
+"""A window of this process's Chromium in which a page of the package is open, and nothing else can be opened.
+
+Pages come from the package's folder through Playwright's routes: no server is asked, and nothing goes to a network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mimetypes
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import unquote, urlsplit
+
+from ...errors import EnvironmentFailedError, InfrastructureError
+from ...tasks.miniwob.suite import HOST, INSTALL, MiniwobTask, installed, page_of
+from ...tasks.web.site.http import Request, Response
+from ..web.chromium.pool import pool
+
+if TYPE_CHECKING:
+    from playwright.async_api import JSHandle, Page, Route
+
+    from ..web.chromium.pool import Seat
+
+AGES = 2_000_000_000
+"""Milliseconds after which a page would give up: 23 days. Upstream's 10 s are no time for a model on a slow machine,
+and the raw reward does not depend on it. A browser's timers take no more than 2^31."""
+PATIENCE = 30_000.0
+"""Milliseconds in which a page must load."""
+BEGIN = """
+([seed, mode, ages]) => {
+  core.EPISODE_MAX_TIME = ages;
+  core.endEpisode(0);
+  Math.seedrandom(seed);
+  core.setDataMode(mode);
+  core.startEpisodeReal();
+  core.hideDisplay();
+  return core.getUtterance();
+}
+"""
+"""What upstream's driver does at ``reset``; the display of time and rewards is hidden, since it shows a clock."""
+
+
+class Nowhere:
+    """What the pool's server would answer with: nothing, since every request is answered before it gets there."""
+
+    hosts: frozenset[str] = frozenset({HOST})
+    cookies: ClassVar[dict[str, str]] = {}
+
+    def handle(self, request: Request) -> Response:
+        """Nothing is there."""
+        return Response("", HTTPStatus.NOT_FOUND)
+
+
+class Window:
+    """A page of the package, begun as upstream's driver begins it.
+
+    Args:
+        task: which page, and its seed.
+    """
+
+    def __init__(self, task: MiniwobTask) -> None:
+        self.task = task
+        self.url = f"http://{HOST}/{task.path}"
+        self.notices: list[str] = []
+        self.violations: list[str] = []
+        self.utterance = ""
+        self._begun = False
+        self._seat: Seat | None = None
+
+    async def open(self) -> None:
+        """Open the page and begin the episode.
+
+        Raises:
+            UsageError: the package, Playwright or Chromium is missing.
+            EnvironmentFailedError: the page does not begin.
+        """
+        page_of(self.task)
+        seat = self._seat = await pool().take(Nowhere())
+        self.page: Page = seat.page
+        from playwright.async_api import Error
+
+        try:
+            await seat.context.route("**/*", self._serve)
+            seat.context.on("page", self._refuse_window)
+            self.page.on("dialog", self._dismiss)
+            await self.page.goto(self.url, timeout=PATIENCE)
+            await self.page.wait_for_selector("#sync-task-cover", timeout=PATIENCE)
+            # The global object of this document. Asked through it, no other document can answer for it.
+            self._globals: JSHandle = await self.page.evaluate_handle("() => window")
+            self._begun = True
+            given = [self.task.seed, self.task.mode, AGES]
+            self.utterance = said_by(await self.page.evaluate(BEGIN, given))
+            await self.page.wait_for_function("() => WOB_TASK_READY", timeout=PATIENCE)
+        except Error as error:
+            await self.close()
+            raise EnvironmentFailedError(f"the page {self.url} does not begin: {error}") from error
+
+    async def verdict(self) -> tuple[bool, float, str]:
+        """Whether the page has ended the episode, its raw reward in [-1, 1], and its reason.
+
+        Raises:
+            EnvironmentFailedError: the page in which the episode began is gone.
+        """
+        from playwright.async_api import Error
+
+        script = "() => [WOB_DONE_GLOBAL, WOB_RAW_REWARD_GLOBAL, WOB_REWARD_REASON]"
+        try:
+            done, raw, reason = await self._globals.evaluate(script)
+        except Error as error:
+            raise EnvironmentFailedError(f"the page {self.url} is gone: {error}") from error
+        return bool(done), float(raw or 0.0), str(reason or "")
+
+    async def close(self) -> None:
+        """Close the window; may be called again."""
+        seat, self._seat = self._seat, None
+        if seat is not None:
+            await pool().leave(seat)
+
+    # -- where the page may not go --------------------------------------------------------------------------------
+
+    async def _serve(self, route: Route) -> None:
+        """Answer a request from the package's folder; the episode's page is given once."""
+        request = route.request
+        parts = urlsplit(request.url)
+        if request.is_navigation_request() and (self._elsewhere(request.frame) or parts.netloc != HOST):
+            self.violations.append(f"{request.url[:100]!r} was to be opened")
+            self.notices.append(f"{request.url[:100]!r} was not opened: this task is one page")
+            await route.fulfill(status=204)  # upon which a browser stays where it is
+            return
+        folder = installed().resolve()
+        file = (folder / unquote(parts.path).lstrip("/")).resolve()
+        if parts.netloc != HOST or not file.is_relative_to(folder) or not file.is_file():
+            await route.fulfill(status=404, body="")
+            return
+        await route.fulfill(body=file.read_bytes(), content_type=kind_of(file))
+
+    def _elsewhere(self, frame: Any) -> bool:
+        return self._begun and frame.parent_frame is None
+
+    async def _refuse_window(self, page: Page) -> None:
+        self.notices.append("a new window was closed: this task is one page")
+        with contextlib.suppress(Exception):
+            await page.close()
+
+    async def _dismiss(self, dialog: Any) -> None:
+        self.notices.append(f"the page said: {str(dialog.message)[:200]!r}")
+        with contextlib.suppress(Exception):
+            await dialog.accept()
+
+
+def kind_of(file: Path) -> str:
+    """What a file is, for a browser. Pages do not say that they are in UTF-8: read from a disk, as upstream's driver
+    reads them, they are recognised; over HTTP they would be taken for Windows' alphabet."""
+    kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+    return f"{kind}; charset=utf-8" if kind.startswith("text/") or kind.endswith("javascript") else kind
+
+
+def said_by(utterance: Any) -> str:
+    """What is asked, as upstream's driver tells it: some pages answer with the text and its fields.
+
+    Raises:
+        InfrastructureError: neither.
+    """
+    text = utterance.get("utterance") if isinstance(utterance, dict) else utterance
+    if not isinstance(text, str):
+        raise InfrastructureError(f"a MiniWoB page asks {utterance!r:.80}, which is no text: {INSTALL}")
+    return text

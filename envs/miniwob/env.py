@@ -1,0 +1,196 @@
+"""MiniWoB++'s 128 tasks as environments: small pages in Chromium, each with one request, judged by the page itself.
+
+Ids: ``turnwise/MiniWoB-ClickTest2-v0`` and so on, one for each page of the package ``miniwob``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Literal
+
+from ...errors import ToolError, UsageError
+from ...tasks.family import TaskFamily
+from ...tasks.miniwob.suite import MiniwobFamily, MiniwobTask, family_of, installed
+from ...tasks.rng import Rng, stable_hash
+from ...tasks.score import Score
+from ...tasks.spec import TaskSpec
+from ..background import resolve
+from ..base import NearMiss
+from ..fork import Forks
+from ..messages import Action, ObservationLike, Part, TextPart
+from ..step import Step, running
+from ..tools import Tool, tool, tools_of
+from ..web.acting import Point, WebTools
+from ..web.browser import Wanted
+from .browser import MiniwobBrowser
+
+Paid = Literal["success", "raw"]
+ELSEWHERE = frozenset({"goto", "go_back", "go_forward", "new_tab", "tab_focus", "tab_close"})
+"""Actions that open pages: here they could only begin the episode again, and are not offered."""
+ENDS = frozenset({"send_msg_to_user", "report_infeasible"})
+"""Actions that end a task: here the page does."""
+REASON = "the page judges itself and tells nobody how it is solved: there is no oracle for other people's 128 pages"
+
+
+class MiniwobEnv(WebTools):
+    """Do what a page asks for. The episode ends when the page says so; until then it says nothing about right or wrong.
+
+    Args:
+        page: one of the suite's, such as ``click-test-2``.
+        reward: ``"success"``: 1 where the page's raw reward is above 0, else 0; ``"raw"``: that raw reward, in [-1, 1].
+        screenshot: a picture of the page with every observation.
+        max_turns: of an episode.
+        render_mode: of Gymnasium.
+
+    Raises:
+        UsageError: the package is not installed, or has no such page; or there is no such reward.
+    """
+
+    family: ClassVar[TaskFamily[MiniwobTask] | None] = family_of("click-test")
+    blocking: ClassVar[bool] = False
+    forks = Forks.REPLAY
+    max_turns = 30
+    max_observation_chars: ClassVar[int] = 60_000
+    max_seconds: ClassVar[float] = 60.0
+    random_floor: ClassVar[float] = 1.0
+    exempt: ClassVar[Mapping[str, str]] = {"all": REASON}
+
+    browser: MiniwobBrowser
+    raw: float = 0.0
+    """What the page has given, in [-1, 1]; 0 before it has judged."""
+    reason: str = ""
+    over: bool = False
+
+    def __init__(
+        self,
+        *,
+        page: str = "click-test",
+        reward: Paid = "success",
+        screenshot: bool = False,
+        max_turns: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        if reward not in ("success", "raw"):
+            raise UsageError(f"MiniWoB is paid by 'success' or 'raw'; got {reward!r}")
+        installed()  # whoever lacks the package hears of it here, and not in the first episode
+        self.tasks = partial(family_of, page)  # type: ignore[method-assign]  # every id has its own
+        self.paid, self.wanted = reward, Wanted(picture=screenshot, every=True)
+        super().__init__(max_turns=max_turns, render_mode=render_mode)
+
+    # -- the episode ------------------------------------------------------------------------------------------------
+
+    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike | Awaitable[ObservationLike]:
+        """Open the page as upstream's driver does, and say what it asks."""
+        return self._start(task)
+
+    async def _start(self, task: TaskSpec) -> ObservationLike:
+        self.raw, self.reason, self.over = 0.0, "", False
+        await self.leave()
+        family = self.tasks()
+        assert isinstance(family, MiniwobFamily)
+        self.browser = await MiniwobBrowser.open(family.generate(task))
+        self.page = await self.browser.look(self.wanted)
+        return self.observed(f"Task: {self.browser.utterance}")
+
+    def offered(self) -> Sequence[Tool]:
+        """What can be done on one page that ends by itself."""
+        return tuple(one for one in tools_of(type(self)) if one.name not in ELSEWHERE | ENDS)
+
+    def ends_with(self, tool: Tool) -> bool:
+        """Whether the page has ended the episode: calls after that are not run."""
+        return self.over
+
+    def act(self, action: Action) -> Step | ObservationLike | Awaitable[Step | ObservationLike]:
+        """Act; and see what the page says of it, however the act went."""
+        return self._act(action)
+
+    async def _act(self, action: Action) -> Step:
+        done = super().act(action)
+        step = await done if isinstance(done, Awaitable) else done
+        await self._heard()
+        step = step if isinstance(step, Step) else running(step)
+        info = {**step.info, "raw_reward": self.raw, "reason": self.reason}
+        return replace(step, terminated=True, info=info) if self.over else step
+
+    async def _after(self, act: Awaitable[None]) -> Sequence[Part]:
+        """Act, unless the page has ended the episode by itself in the meantime; and look."""
+        try:
+            await self._heard()
+            if self.over:
+                raise ToolError("the task is over")
+        except BaseException:
+            if inspect.iscoroutine(act):
+                act.close()  # it will not be awaited
+            raise
+        await act
+        self.page = await self.browser.look(self.wanted)
+        await self._heard()
+        return (TextPart("The task is over."),) if self.over else self.observed().messages[0].parts
+
+    async def _heard(self) -> None:
+        if not self.over:  # the first verdict counts: whatever is done to the page later changes nothing
+            self.over, self.raw, self.reason = await self.browser.verdict()
+
+    # -- more for the mouse -----------------------------------------------------------------------------------------
+
+    @tool
+    async def mouse_move(self, x: Point, y: Point) -> Any:
+        """Move the mouse.
+
+        Args:
+            x: pixels from the left.
+            y: pixels from the top.
+        """
+        return await self._after(self.browser.move(x, y))
+
+    @tool
+    async def mouse_down(self) -> Any:
+        """Press the left mouse button where the mouse is, and hold it."""
+        return await self._after(self.browser.hold(True))
+
+    @tool
+    async def mouse_up(self) -> Any:
+        """Let the left mouse button go."""
+        return await self._after(self.browser.hold(False))
+
+    @tool
+    async def mouse_drag_and_drop(self, from_x: Point, from_y: Point, to_x: Point, to_y: Point) -> Any:
+        """Drag from one point of the window to another.
+
+        Args:
+            from_x: pixels from the left, where the button is pressed.
+            from_y: pixels from the top.
+            to_x: pixels from the left, where it is let go.
+            to_y: pixels from the top.
+        """
+        return await self._after(self.browser.draw(from_x, from_y, to_x, to_y))
+
+    # -- the verdict, and the rest ----------------------------------------------------------------------------------
+
+    def judge(self) -> Score:
+        """The page's own verdict; an episode that it has not ended is not solved."""
+        violations = tuple(f"left the page: {one}" for one in self.browser.violations)
+        return Score(self.over and self.raw > 0, violations=violations)
+
+    def reward(self, score: Score) -> float:
+        """Success, or the page's raw reward."""
+        return self.raw if self.paid == "raw" else float(score.success)
+
+    def near_misses(self) -> Mapping[str, NearMiss]:
+        """BrowserGym's page can be told to end with reward 1; and pages can be opened again until an easy one comes."""
+        return {
+            "the page told to end": ["goto('javascript:core.endEpisode(1,false)')"],
+            "the page opened again": ["keyboard_press('F5')", "keyboard_press('Control+r')", "noop()"],
+        }
+
+    def state_key(self) -> str:
+        """What is seen, and whether it is over."""
+        return str(stable_hash(self.page.text, self.over, self.raw).hex()[:32])
+
+    def close(self) -> None:
+        """Close the browser's window."""
+        resolve(self.leave())
+        super().close()
