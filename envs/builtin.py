@@ -53,6 +53,7 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/Apps-v0", f"{APPS}.env:AppsEnv", {}, None),
     # Web sites: read without a browser, and in Chromium.
     ("turnwise/WebHTML-v0", f"{WEB}.env:WebEnv", {"browser": "html"}, None),
+    ("turnwise/Web-v0", f"{WEB}.env:WebEnv", {"browser": "chromium"}, "web"),
     # Other people's suites: BFCL's multi-turn tasks, with its own verdict.
     ("turnwise/BFCLMultiTurnBase-v0", f"{BFCL}.env:BfclMultiTurnBase", {}, "bfcl"),
     ("turnwise/BFCLMultiTurnMissFunc-v0", f"{BFCL}.env:BfclMultiTurnMissFunc", {}, "bfcl"),

@@ -1,16 +1,295 @@
-"""``ChromiumBrowser``: a real browser (being written)."""
+"""``ChromiumBrowser``: a real browser. It works from any event loop; Chromium itself is driven on one of its own."""
 
 from __future__ import annotations
 
-from ....tasks.web.site.sites import Sites
-from ..browser import Browser
+import asyncio
+import weakref
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ....errors import EnvironmentDiedError, ToolError
+from ..browser import Browser, Button, Wanted
+from ..page import Node, Page
+from .loop import leave, through
+from .pool import Pool, Seat, pool
+
+if TYPE_CHECKING:
+    from playwright.async_api import Locator
+
+    from .server import Served
+    from .window import Window
+
+PATIENCE = 2_500
+"""Milliseconds that an element may take to become one that can be acted on."""
+TRIES = 3
+"""How many browsers may die before an episode begins."""
+OPTIONS = "list => Array.from(list.options ?? [], one => [one.value, one.label.trim().replace(/\\s+/g, ' ')])"
 
 
-async def open_browser(sites: Sites, url: str) -> Browser:
+async def open_browser(sites: Served, url: str, of: Pool | None = None) -> Browser:
     """A browser in front of a page.
 
     Args:
         sites: all that can be reached.
         url: of the first page.
+        of: where browsers are kept; the process's pool if omitted.
+
+    Raises:
+        UsageError: there is no Chromium or no Playwright here; the message says what to install.
+        EnvironmentDiedError: it died again and again.
     """
-    raise NotImplementedError
+    return await through(_opened(sites, url, of or pool()))
+
+
+async def _opened(sites: Served, url: str, of: Pool) -> ChromiumBrowser:
+    for left in reversed(range(TRIES)):
+        seat = await of.take(sites)
+        from .window import Window  # needs Playwright, which is there if there is a seat
+
+        window = Window(seat, sites)
+        try:
+            await window.begin(url)
+        except BaseException as error:
+            of.leave_aside(seat)
+            if isinstance(error, EnvironmentDiedError) and left:
+                continue
+            raise
+        return ChromiumBrowser(of, seat, window)
+    raise AssertionError("the last try returns or raises")
+
+
+def look_around(browser: Browser) -> dict[str, str]:
+    """Addresses at which a person sees the sites of an episode in a browser of their own, while it lasts, by host.
+
+    They work on this machine only. What the person does there changes the episode's rows; logged in is who the agent
+    is at the beginning. Whoever has such an address has the episode, so it is for nobody else.
+
+    Args:
+        browser: of ``env.browser``.
+
+    Raises:
+        ToolError: it is not Chromium.
+    """
+    if not isinstance(browser, ChromiumBrowser):
+        raise ToolError("only episodes in Chromium are served to people")
+    return browser.addresses()
+
+
+class ChromiumBrowser:
+    """One episode's tabs in the Chromium of this process.
+
+    Args:
+        pool: where it is from.
+        seat: its place there.
+        window: its tabs.
+    """
+
+    def __init__(self, pool: Pool, seat: Seat, window: Window) -> None:
+        self.pool, self.seat, self.window = pool, seat, window
+        self.notices, self.violations = window.notices, window.violations
+        self._nodes: dict[str, Node] = {}
+        self._turn = asyncio.Lock()
+        self._closed = False
+        # Whoever forgets to close it would keep its tabs for ever.
+        self._end = weakref.finalize(self, _left, pool, seat)
+        self._end.atexit = False
+
+    async def _act(self, work: Coroutine[Any, Any, Any]) -> None:
+        async def one_at_a_time() -> None:
+            async with self._turn:
+                self._open()
+                await self.window.act(work)
+
+        try:
+            await through(one_at_a_time())
+        finally:
+            work.close()  # nothing, if it was awaited
+
+    def _open(self) -> None:
+        if self._closed:
+            raise ToolError("this browser is closed")
+
+    def _at(self, ref: str, *, acts: bool = True) -> Locator:
+        node = self._nodes.get(ref)
+        if node is None:
+            raise ToolError("the page has changed, and this element is gone")
+        if acts and "disabled" in node.states:
+            raise ToolError("this is disabled")
+        return self.window.page.locator(f"aria-ref={ref}")
+
+    def _follows(self, ref: str) -> None:
+        if (node := self._nodes.get(ref)) is not None and node.role == "link" and node.url:
+            self.window.goes(node.url, "a link to")
+
+    # -- where to ---------------------------------------------------------------------------------------------------
+
+    async def goto(self, url: str) -> None:
+        """Open an address."""
+
+        async def work() -> None:
+            self.window.goes(url, "goto")
+            await self.window.page.goto(url)
+
+        await self._act(work())
+
+    async def go_back(self) -> None:
+        """One page back."""
+        await self._act(self.window.travel(-1))
+
+    async def go_forward(self) -> None:
+        """One page forward again."""
+        await self._act(self.window.travel(1))
+
+    async def new_tab(self) -> None:
+        """Open an empty tab in front."""
+        await self._act(self.window.new_tab())
+
+    async def tab_focus(self, number: int) -> None:
+        """Bring a tab to the front, counted from 0."""
+
+        async def work() -> None:
+            if not 0 <= number < len(self.window.tabs):
+                raise ToolError(f"there is no tab {number}; there are 0 to {len(self.window.tabs) - 1}")
+            self.window.front = number
+            await self.window.page.bring_to_front()
+
+        await self._act(work())
+
+    async def tab_close(self) -> None:
+        """Close the tab in front."""
+        await self._act(self.window.close_tab())
+
+    # -- on elements ------------------------------------------------------------------------------------------------
+
+    async def click(self, ref: str, button: Button = "left", *, double: bool = False) -> None:
+        """Click an element."""
+
+        async def work() -> None:
+            at = self._at(ref)
+            if button != "right":
+                self._follows(ref)
+            await at.click(button=button, click_count=2 if double else 1, timeout=PATIENCE)
+
+        await self._act(work())
+
+    async def hover(self, ref: str) -> None:
+        """Move the mouse over an element."""
+
+        async def work() -> None:
+            await self._at(ref).hover(timeout=PATIENCE)
+
+        await self._act(work())
+
+    async def focus(self, ref: str) -> None:
+        """Put the cursor into an element."""
+
+        async def work() -> None:
+            await self._at(ref).focus(timeout=PATIENCE)
+
+        await self._act(work())
+
+    async def fill(self, ref: str, value: str) -> None:
+        """Replace what is in a field."""
+
+        async def work() -> None:
+            await self._at(ref).fill(value, timeout=PATIENCE)
+
+        await self._act(work())
+
+    async def check(self, ref: str, on: bool) -> None:
+        """Set or clear a box."""
+
+        async def work() -> None:
+            await self._at(ref).set_checked(on, timeout=PATIENCE)
+
+        await self._act(work())
+
+    async def select_option(self, ref: str, options: Sequence[str]) -> None:
+        """Choose options of a list by their labels or values."""
+
+        async def work() -> None:
+            at = self._at(ref)
+            known: list[list[str]] = await at.evaluate(OPTIONS, timeout=PATIENCE)
+            if not known:
+                raise ToolError("this is no list to choose from")
+            wanted = []
+            for option in options:
+                found = next((number for number, one in enumerate(known) if option in one), None)
+                if found is None:
+                    there = ", ".join(label for _, label in known)
+                    raise ToolError(f"there is no option {option[:60]!r}; there are {there}")
+                wanted.append(found)
+            if len(wanted) > 1 and self._nodes[ref].role != "listbox":
+                raise ToolError("only one of these can be chosen")
+            await at.select_option(index=wanted, timeout=PATIENCE)
+
+        await self._act(work())
+
+    async def press(self, ref: str, keys: str) -> None:
+        """Press a key or a combination, in an element or in whatever has the cursor."""
+
+        async def work() -> None:
+            if not ref:
+                await self.window.page.keyboard.press(keys)
+                return
+            at = self._at(ref)
+            if keys.endswith(("Enter", "Return")):
+                self._follows(ref)
+            await at.press(keys, timeout=PATIENCE)
+
+        await self._act(work())
+
+    async def drag(self, source: str, target: str) -> None:
+        """Drag one element onto another."""
+
+        async def work() -> None:
+            await self._at(source).drag_to(self._at(target), timeout=PATIENCE)
+
+        await self._act(work())
+
+    # -- mouse and keyboard -----------------------------------------------------------------------------------------
+
+    async def type(self, text: str) -> None:
+        """Type into whatever has the cursor."""
+        await self._act(self.window.page.keyboard.type(text))
+
+    async def mouse(self, x: float, y: float, button: Button = "left", *, double: bool = False) -> None:
+        """Click a point of the window, in pixels."""
+        await self._act(self.window.page.mouse.click(x, y, button=button, click_count=2 if double else 1))
+
+    async def scroll(self, dx: float, dy: float) -> None:
+        """Scroll the page by so many pixels."""
+        await self._act(self.window.page.mouse.wheel(dx, dy))
+
+    async def rest(self, seconds: float) -> None:
+        """Let the page go on for a while."""
+        await self._act(asyncio.sleep(seconds))
+
+    # -- what is seen -----------------------------------------------------------------------------------------------
+
+    async def look(self, wanted: Wanted) -> Page:
+        """What is seen now."""
+
+        async def looked() -> Page:
+            async with self._turn:
+                self._open()
+                return await self.window.look(wanted)
+
+        page = await through(looked())
+        self._nodes = {node.ref: node for node in page.walk() if node.ref}
+        return page
+
+    def addresses(self) -> dict[str, str]:
+        """Where a person sees the sites of this episode, by host."""
+        sites, server = self.window.sites, self.pool.server
+        return {host: server.address(self.seat.key, host) for host in sorted(sites.hosts)}
+
+    async def close(self) -> None:
+        """The episode is over."""
+        self._closed = True
+        if self._end.detach() is not None:
+            leave(self.pool.leave(self.seat))
+
+
+def _left(pool: Pool, seat: Seat) -> None:
+    leave(pool.leave(seat))

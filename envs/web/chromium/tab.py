@@ -1,0 +1,88 @@
+"""``Tab``: one tab of Chromium, and when it has come to rest."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from playwright.async_api import Error
+
+from ....errors import EnvironmentTimeoutError
+
+if TYPE_CHECKING:
+    from playwright.async_api import CDPSession, Frame, Page, Request
+
+LOADING = 30_000
+"""Milliseconds that a page may take to load: it comes from this process, so more means that the machine is lost."""
+FRAMES = """() => new Promise(done => {
+    requestAnimationFrame(() => requestAnimationFrame(done));
+    setTimeout(done, 250); // a tab that is not drawn has no frames
+})"""
+
+
+class Tab:
+    """One tab, and what is going on in it.
+
+    Args:
+        page: as Playwright holds it.
+        control: for what Playwright has no name for.
+        target: the tab, as Chromium calls it.
+    """
+
+    def __init__(self, page: Page, control: CDPSession, target: str) -> None:
+        self.page, self.control, self.target = page, control, target
+        self.failed = ""
+        """The address that last did not answer."""
+        self._coming: Request | None = None
+        self._moved = asyncio.Event()
+        page.on("request", self._asked)
+        page.on("requestfailed", self._missed)
+        page.on("framenavigated", self._came)
+        page.on("close", lambda _: self._moved.set())
+
+    @property
+    def lost(self) -> str:
+        """The address in place of which the browser shows an error; empty if it shows a page."""
+        return self.failed if self.page.url.startswith("chrome-error:") else ""
+
+    async def rested(self) -> bool:
+        """Wait for a page that is coming, and then for two frames.
+
+        Returns:
+            whether nothing has moved since; otherwise it is not at rest yet.
+
+        Raises:
+            EnvironmentTimeoutError: a page does not come.
+            Error: the browser is gone.
+        """
+        while self._coming is not None and not self.page.is_closed():
+            self._moved.clear()
+            try:
+                await asyncio.wait_for(self._moved.wait(), LOADING / 1000)
+            except TimeoutError:
+                raise EnvironmentTimeoutError(f"{self._coming.url} was asked for and does not come") from None
+        self._moved.clear()
+        try:
+            await self.page.wait_for_load_state("load", timeout=LOADING)
+            await self.page.evaluate(FRAMES)
+        except Error as error:
+            if self.page.is_closed() or "context was destroyed" in str(error) or "navigat" in str(error):
+                return False
+            raise
+        return self._coming is None and not self._moved.is_set()
+
+    def _asked(self, request: Request) -> None:
+        with suppress(Error):  # the frame of a tab that was just opened is not known
+            if request.is_navigation_request() and request.frame == self.page.main_frame:
+                self._coming = request
+
+    def _missed(self, request: Request) -> None:
+        if self._coming is not None and request.url == self._coming.url:
+            self.failed, self._coming = request.url, None
+            self._moved.set()
+
+    def _came(self, frame: Frame) -> None:
+        if frame == self.page.main_frame:
+            self._coming = None
+            self._moved.set()

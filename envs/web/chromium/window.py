@@ -1,0 +1,365 @@
+"""``Window``: an episode's tabs in Chromium, and where they may be. Lives on Chromium's loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+from playwright.async_api import Error
+
+from ....errors import (
+    EnvironmentDiedError,
+    EnvironmentFailedError,
+    EnvironmentTimeoutError,
+    InfrastructureError,
+    ToolError,
+)
+from ..browser import Wanted, way_out
+from .look import seen
+from .saying import GONE, WAITED, reason
+from .tab import LOADING, Tab
+
+if TYPE_CHECKING:
+    from playwright.async_api import Dialog, Download, FileChooser
+    from playwright.async_api import Page as Shown
+
+    from ..page import Page
+    from .pool import Seat
+    from .server import Served
+
+OPENING = 5.0
+"""Seconds that a window may take from being asked for to being there."""
+MOST_TABS = 20
+LOOKS = 4
+"""How often a page that goes on while it is looked at is looked at again."""
+ROUNDS = 20
+"""How often in a row a page may go on by itself before it is taken as it is."""
+
+
+class Window:
+    """The tabs of one episode, of which one is in front.
+
+    Args:
+        seat: in a browser.
+        sites: all that can be reached.
+    """
+
+    def __init__(self, seat: Seat, sites: Served) -> None:
+        self.seat, self.sites = seat, sites
+        self.notices: list[str] = []
+        self.violations: list[str] = []
+        self.tabs: list[Tab] = []
+        self.front = 0
+        self._died = ""
+        self._mine: dict[str, str] = {}
+        self._opening, self._strays = 0, False
+        self._opened = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def tab(self) -> Tab:
+        """The tab in front."""
+        if not self.tabs:
+            raise EnvironmentDiedError(self._died or "all tabs are gone")
+        return self.tabs[self.front]
+
+    @property
+    def page(self) -> Shown:
+        """The page in front."""
+        return self.tab.page
+
+    async def begin(self, url: str) -> None:
+        """Open the first page.
+
+        Args:
+            url: of it.
+
+        Raises:
+            InfrastructureError: it does not come.
+        """
+        try:
+            self.seat.context.set_default_timeout(LOADING)
+            await self._watch(self.seat.page)
+            self.seat.context.on("dialog", self._dialog)
+            self.seat.context.on("page", self._page)
+            await self.page.goto(url)
+            await self._settle()
+        except Error as error:
+            raise EnvironmentDiedError(f"the first page did not come: {error}") from error
+        self._check()
+
+    # -- acting -----------------------------------------------------------------------------------------------------
+
+    async def act(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something, and wait until the tabs have come to rest where they may be.
+
+        Args:
+            work: what is done.
+
+        Raises:
+            ToolError: it cannot be done, or leads out of the sites.
+            InfrastructureError: the browser or a site failed.
+        """
+        before = (self.page.url, len(self.tabs))
+        failed: Exception | None = None
+        try:
+            await work
+        except (Error, ToolError) as error:
+            failed = error if isinstance(error, ToolError) else self._failure(error)
+        try:
+            await self._settle()
+            told = await self._inside()
+        except Error as error:
+            raise self._failure(error) from error
+        self._check()
+        if failed is None and told and before == (self.page.url, len(self.tabs)):
+            raise ToolError("; ".join(told))
+        self.notices += told
+        if failed is not None:
+            raise failed
+
+    async def look(self, wanted: Wanted) -> Page:
+        """What is seen now.
+
+        Args:
+            wanted: what of it.
+
+        Raises:
+            InfrastructureError: the browser failed.
+        """
+        for left in reversed(range(LOOKS)):
+            self._check()
+            try:
+                return await seen(self.tabs, self.front, wanted)
+            except Error as error:
+                if left and self.seat.chromium.alive and not self.page.is_closed():  # it went on meanwhile
+                    await self._settle()
+                    continue
+                failure = self._failure(error)
+                raise (
+                    failure
+                    if isinstance(failure, InfrastructureError)
+                    else EnvironmentFailedError(f"a page cannot be seen: {error}")
+                ) from error
+        raise AssertionError("the last look returns or raises")
+
+    def goes(self, url: str, what: str) -> None:
+        """Refuse an address that leads out of the sites, and note it.
+
+        Args:
+            url: as it is written.
+            what: leads there, such as ``a link to``.
+
+        Raises:
+            ToolError: it leads out.
+        """
+        full = url if what == "goto" else urljoin(self.page.url, url.strip())
+        if why := way_out(full, self.sites.hosts):
+            self.violations.append(f"{what} {full[:100]!r}")
+            raise ToolError(why)
+
+    async def travel(self, by: int) -> None:
+        """Go one page back or forward.
+
+        Args:
+            by: -1 or 1.
+
+        Raises:
+            ToolError: there is none.
+        """
+        tab = self.tab
+        history: Any = await tab.control.send("Page.getNavigationHistory")
+        entries, to = history["entries"], history["currentIndex"] + by
+        own = tab.page is self.seat.page and entries[0]["url"] == "about:blank"  # nobody opened that
+        if not int(own) <= to < len(entries):
+            raise ToolError(f"there is no page to go {'back' if by < 0 else 'forward'} to")
+        try:
+            await (tab.page.go_back() if by < 0 else tab.page.go_forward())
+        except Error as error:
+            if "ERR_CACHE_MISS" not in str(error):
+                raise
+            await tab.rested()
+            await tab.page.goto(entries[to]["url"])  # what was sent is not sent again
+
+    async def new_tab(self) -> None:
+        """Open an empty tab in front.
+
+        Raises:
+            ToolError: there are many already.
+        """
+        if len(self.tabs) >= MOST_TABS:
+            raise ToolError(f"there are {len(self.tabs)} tabs already")
+        self._opening += 1
+        await self.seat.context.new_page()
+
+    async def close_tab(self) -> None:
+        """Close the tab in front.
+
+        Raises:
+            ToolError: it is the last.
+        """
+        if len(self.tabs) == 1:
+            raise ToolError("the last tab cannot be closed")
+        await self._drop(self.tab)
+
+    # -- coming to rest, inside -------------------------------------------------------------------------------------
+
+    async def _settle(self) -> None:
+        for _ in range(ROUNDS):
+            while self._opening > 0:
+                self._opened.clear()
+                try:
+                    await asyncio.wait_for(self._opened.wait(), OPENING)
+                except TimeoutError:
+                    self._opening = 0
+            tab = self.tab
+            if await tab.rested() and self._opening <= 0 and self.tabs and tab is self.tab:
+                return
+
+    async def _inside(self) -> list[str]:
+        """Bring every tab back to the sites of the episode; what an agent is to be told of it."""
+        refused = self.seat.episode.refused
+        told = list(dict.fromkeys(refused))
+        self.violations += [f"a page elsewhere: {why}" for why in told]
+        refused.clear()
+        for tab in list(self.tabs):
+            url = tab.lost or tab.page.url
+            if why := way_out(url, self.sites.hosts):
+                self.violations.append(f"a page at {url[:100]!r}")
+                told.append(why)
+                await self._back(tab)
+            elif tab.lost:
+                raise EnvironmentDiedError(f"{url} was not answered")
+        if self._strays:
+            self._strays = False
+            await self._close_strays()
+        return told
+
+    async def _back(self, tab: Tab) -> None:
+        """Where a tab was before it left; a tab that was nowhere is closed."""
+        with suppress(Error):
+            await tab.page.go_back(timeout=LOADING)
+            await tab.rested()
+        if not way_out(tab.page.url, self.sites.hosts) and (tab.page.url != "about:blank" or tab.page is self.page):
+            return
+        if len(self.tabs) > 1:
+            await self._drop(tab)
+        else:
+            await tab.page.goto("about:blank")
+
+    async def _close_strays(self) -> None:
+        """Close windows that were opened for a page elsewhere: Playwright never hears of them."""
+        control, known = self.seat.chromium.control, {tab.target for tab in self.tabs}
+        listed: Any = await control.send("Target.getTargets")
+        context = self._mine["browserContextId"]
+        for one in listed["targetInfos"]:
+            if one.get("browserContextId") == context and one["type"] == "page" and one["targetId"] not in known:
+                with suppress(Error):
+                    await control.send("Target.closeTarget", {"targetId": one["targetId"]})
+
+    async def _drop(self, tab: Tab) -> None:
+        self._forget(tab)
+        await tab.page.close()
+
+    def _forget(self, tab: Tab) -> None:
+        if tab in self.tabs:
+            number = self.tabs.index(tab)
+            self.tabs.remove(tab)
+            self.front = max(0, min(self.front - (number < self.front), len(self.tabs) - 1))
+
+    # -- what happens by itself -------------------------------------------------------------------------------------
+
+    async def _watch(self, page: Shown) -> None:
+        control = await self.seat.context.new_cdp_session(page)
+        info: Any = (await control.send("Target.getTargetInfo"))["targetInfo"]
+        self._mine = self._mine or info
+        tab = Tab(page, control, info["targetId"])
+        control.on("Page.windowOpen", self._window_opens)
+        await control.send("Page.enable")
+        page.on("download", self._download)
+        page.on("filechooser", self._chooser)
+        page.on("crash", lambda _: self._crashed())
+        page.on("close", lambda _: self._forget(tab))
+        self.tabs.append(tab)
+        self.front = len(self.tabs) - 1
+
+    def _window_opens(self, event: dict[str, Any]) -> None:
+        url = str(event.get("url") or "about:blank")
+        if why := way_out(url, self.sites.hosts):
+            self.violations.append(f"a window for {url[:100]!r}")
+            self.notices.append(f"a window was not opened: {why}")
+            self._strays = True
+        else:
+            self._opening += 1
+
+    def _page(self, page: Shown) -> None:
+        self._aside(self._arrived(page))
+
+    async def _arrived(self, page: Shown) -> None:
+        try:
+            if page.is_closed() or way_out(page.url, self.sites.hosts) or len(self.tabs) >= MOST_TABS:
+                if not page.is_closed():
+                    self.notices.append("a window was closed again")
+                    await page.close()
+            else:
+                await self._watch(page)
+        except Error:
+            pass  # it was closed meanwhile, or the browser died, which whoever acts will see
+        finally:
+            self._opening -= 1
+            self._opened.set()
+
+    def _dialog(self, dialog: Dialog) -> None:
+        kind = dialog.type
+        if kind != "beforeunload":
+            what = "closed" if kind == "alert" else "dismissed"
+            self.notices.append(f"the page said {dialog.message[:300]!r}, and this {kind} was {what}")
+        self._aside(dialog.accept() if kind in ("alert", "beforeunload") else dialog.dismiss())
+
+    def _download(self, download: Download) -> None:
+        self.notices.append(f"a download was refused: {download.suggested_filename[:100]!r}")
+        self._aside(download.cancel())
+
+    def _chooser(self, chooser: FileChooser) -> None:
+        self.notices.append("the page asked for a file; there are none, and nothing was chosen")
+
+    def _crashed(self) -> None:
+        self._died = "the process of a page crashed"
+
+    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
+        async def quietly() -> None:
+            with suppress(Error):
+                await work
+
+        task = asyncio.ensure_future(quietly())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- what failed ------------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        """See whether the episode can go on.
+
+        Raises:
+            InfrastructureError: it cannot.
+        """
+        if self.seat.episode.failed is not None:
+            failed = self.seat.episode.failed
+            raise EnvironmentFailedError(f"a site failed: {type(failed).__name__}: {failed}") from failed
+        if self._died or not self.seat.chromium.alive:
+            raise EnvironmentDiedError(self._died or "Chromium died")
+
+    def _failure(self, error: Error) -> Exception:
+        text = str(error)
+        if self._died or not self.seat.chromium.alive or (GONE.search(text) and not self.tabs):
+            return EnvironmentDiedError(f"{self._died or 'Chromium died'}: {text[:300]}")
+        if GONE.search(text):
+            one_left = all(not tab.page.is_closed() for tab in self.tabs)
+            return ToolError("this tab was closed") if one_left else EnvironmentDiedError(text[:300])
+        words = reason(text)
+        if words is None and WAITED.search(text):
+            return EnvironmentTimeoutError(f"Chromium did not answer in time: {text[:300]}")
+        return ToolError(words or text[:200])
