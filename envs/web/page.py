@@ -152,6 +152,7 @@ def simplified(nodes: Sequence[Node], *, every: bool = False) -> tuple[Node, ...
         node
         for number, node in enumerate(merged)
         if not (node.role == "text" and any(_labels(node, one) for one in _beside(merged, number)))
+        and not (node.role == "paragraph" and not node.children and not node.name)  # left by what cannot be in one
     )
 
 
@@ -172,7 +173,10 @@ def _simple(node: Node, *, every: bool) -> Node:
         return replace(
             node, children=tuple(_simple(child, every=every) for child in children if child.role == "option")
         )
-    return replace(node, children=simplified(children, every=every))
+    inside = simplified(children, every=every)
+    if node.role == "group" and node.name and inside[:1] == (Node("text", node.name),):
+        inside = inside[1:]  # its legend, which is its name
+    return replace(node, children=inside)
 
 
 def _content(node: Node) -> str:
