@@ -55,7 +55,7 @@ class Window:
         self.front = 0
         self._died = ""
         self._mine: dict[str, str] = {}
-        self._opening, self._strays = 0, False
+        self._opening, self._strays, self._noted = 0, False, 0
         self._opened = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -221,15 +221,20 @@ class Window:
 
     async def _inside(self) -> list[str]:
         """Bring every tab back to the sites of the episode; what an agent is to be told of it."""
-        refused = self.seat.episode.refused
-        told = list(dict.fromkeys(refused))
+        refused = list(self.seat.episode.refused)
+        self.seat.episode.refused.clear()
+        known = min(self._noted, len(refused))
+        self._noted -= known
+        told = list(dict.fromkeys(refused[known:]))
         self.violations += [f"a page elsewhere: {why}" for why in told]
-        refused.clear()
         for tab in list(self.tabs):
             url = tab.lost or tab.page.url
             if why := way_out(url, self.sites.hosts):
                 self.violations.append(f"a page at {url[:100]!r}")
                 told.append(why)
+                await self._back(tab)
+            elif url.startswith("https:"):
+                told.append(f"{url[:100]!r} is not answered: the sites are at http://")
                 await self._back(tab)
             elif tab.lost:
                 raise EnvironmentDiedError(f"{url} was not answered")
@@ -292,6 +297,7 @@ class Window:
             self.violations.append(f"a window for {url[:100]!r}")
             self.notices.append(f"a window was not opened: {why}")
             self._strays = True
+            self._noted += url.startswith("http:")  # the server will refuse it, too, sooner or later
         else:
             self._opening += 1
 
