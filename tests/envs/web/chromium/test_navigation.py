@@ -39,7 +39,7 @@ async def test_addresses_elsewhere_are_refused_and_counted(trap: ChromiumBrowser
     port = trap.pool.server.port
     tried = [
         "javascript:document.title='run'", "file:///etc/passwd", "data:text/html,x", "view-source:http://trap.test/",
-        "chrome://version", "about:srcdoc", "http://elsewhere.example/", "https://trap.test/", "ftp://trap.test/",
+        "chrome://version", "about:srcdoc", "http://elsewhere.example/", "ftp://trap.test/",
         f"http://127.0.0.1:{port}/", f"http://localhost:{port}/", f"http://[::1]:{port}/", f"http://trap.test:{port}/",
         "http://trap.test@elsewhere.example/", *look_around(other).values(), *look_around(trap).values(),
     ]  # fmt: skip
@@ -50,6 +50,13 @@ async def test_addresses_elsewhere_are_refused_and_counted(trap: ChromiumBrowser
     page = await trap.look(Wanted())
     assert (page.url, page.title) == (HOME, "/")
     await other.close()
+
+
+async def test_sites_are_not_at_https(trap: ChromiumBrowser) -> None:
+    with pytest.raises(ToolError, match="http://"):
+        await trap.goto("https://trap.test/")
+    assert not trap.violations
+    assert (await trap.look(Wanted())).url == HOME
 
 
 @pytest.mark.parametrize(

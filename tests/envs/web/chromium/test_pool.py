@@ -140,13 +140,13 @@ async def pool_leaves(one: ChromiumBrowser) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["end", "wait"])
-async def test_nothing_is_left_when_the_process_ends_or_is_killed(how: str) -> None:
+def test_nothing_is_left_when_the_process_ends_or_is_killed(how: str) -> None:
     with subprocess.Popen([sys.executable, "-c", CHILD, how], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        pid = int(await asyncio.to_thread(process.stdout.readline))
+        pid = int(process.stdout.readline())
         family = below(process.pid) if how == "wait" else [pid]
         assert how == "end" or (pid in family and len(family) > 4)
         if how == "wait":
             process.kill()
-        await asyncio.to_thread(process.wait)
-    await until(lambda: not any(map(memory, family)), "processes are left")
+        process.wait()
+    asyncio.run(until(lambda: not any(map(memory, family)), "processes are left"))

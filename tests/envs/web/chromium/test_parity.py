@@ -1,0 +1,143 @@
+"""Chromium shows the same pages as the browser without a window, and what is done in it comes to the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+import turnwise as tw
+from turnwise.envs.web.browser import Wanted
+from turnwise.envs.web.chromium.browser import open_browser
+from turnwise.envs.web.env import WebEnv
+from turnwise.envs.web.html.browser import HtmlBrowser
+from turnwise.envs.web.page import Node, Page, as_text
+from turnwise.tasks.spec import TaskSpec
+from turnwise.tasks.web.asking.accounts import account_of
+from turnwise.tasks.web.catalogue import SITES
+from turnwise.tasks.web.family import WEB_FAMILY, open_sites
+from turnwise.tasks.web.site.site import Site, routes
+from turnwise.tasks.web.site.sites import Sites, host_of
+
+pytestmark = pytest.mark.slow
+SAMPLED, SAMPLED_LONG = 24, 300
+"""Tasks that are solved in both browsers."""
+EACH = 2
+"""Addresses of every kind of page that are looked at, in every theme."""
+AMONG = 20
+"""Episodes beside the two that must be equal."""
+
+
+def facts(node: Node) -> Any:
+    """All of an element but how its browser finds it again."""
+    return (
+        node.role, node.name, node.value, node.states, node.url, node.id, tuple(facts(child) for child in node.children)
+    )  # fmt: skip
+
+
+def same(page: Page, other: Page) -> None:
+    """Two pages are equal, node for node."""
+    assert as_text(page) == as_text(other)
+    assert tuple(map(facts, page.nodes)) == tuple(map(facts, other.nodes)), page.url
+
+
+def specs() -> list[TaskSpec]:
+    """Tasks of different levels, so of different themes: a plain one and two others."""
+    sampled = WEB_FAMILY.sample(40, first_seed=7)
+    return [next(spec for spec in sampled if spec.level == level) for level in (1, 3, 5)]
+
+
+def known(spec: TaskSpec) -> Sites:
+    """The sites of a task, with the user logged in everywhere."""
+    sites = open_sites(spec, WEB_FAMILY.generate(spec))
+    for site in SITES:
+        sites.enter(site.name, int(str(account_of(sites.db, site.name)["id"])))
+    return sites
+
+
+def crawled(browser: HtmlBrowser, site: type[Site]) -> Iterator[tuple[str, str]]:
+    """Addresses that links of a site lead to, some for every kind of page, with the kind."""
+    found: dict[str, int] = {}
+    host = f"http://{host_of(site)}"
+    todo, done = [f"{host}/"], set()
+    while todo:
+        url = todo.pop(0)
+        path, _, query = url.removeprefix(host).partition("?")
+        route = next(
+            (one for one in routes(cast(Any, site)) if one.method == "GET" and one.pattern.fullmatch(path)), None
+        )
+        kind = f"{route.pattern.pattern if route else path}?{'page' in query}"
+        if url in done or found.get(kind, 0) >= EACH:
+            continue
+        done.add(url)
+        found[kind] = found.get(kind, 0) + 1
+        yield url, kind
+        browser.open(url)
+        todo += [f"{host}{one.url}" for one in browser.seen().walk() if one.url.startswith("/")]
+
+
+@pytest.mark.parametrize("site", SITES, ids=lambda site: str(site.name))
+@pytest.mark.parametrize("spec", specs(), ids=lambda spec: f"level{spec.level}")
+async def test_every_page_is_the_same(spec: TaskSpec, site: type[Site]) -> None:
+    sites, url = known(spec), f"http://{host_of(site)}/"
+    plain, finder = HtmlBrowser(sites.fork(), url), HtmlBrowser(sites.fork(), url)
+    browser = await open_browser(sites, url)
+    kinds = set()
+    for one, kind in crawled(finder, site):
+        plain.open(one)
+        await browser.goto(one)
+        same(plain.seen(), await browser.look(Wanted()))
+        kinds.add(kind)
+    assert len(kinds) > 3, f"only {kinds} were looked at"
+    await browser.close()
+
+
+def both_solve(spec: TaskSpec, env: Any, other: Any) -> None:
+    """Solve a task in two environments, which tell and count the same at every step."""
+    first, second = env.reset(options={"task": spec})[0], other.reset(options={"task": spec})[0]
+    over = False
+    while not over:
+        assert first.text == second.text, f"{spec}: another observation"
+        same(env.unwrapped.page, other.unwrapped.page)
+        first, *came, info = env.step(env.unwrapped.oracle())
+        second, *told, told_info = other.step(other.unwrapped.oracle())
+        assert came == told, f"{spec}: another reward"
+        over = came[1] or came[2]
+    assert came[0] == 1, f"{spec} is not solved"
+    assert info["score"] == told_info["score"]
+
+
+def test_a_sample_of_tasks_is_solved_alike() -> None:
+    env, other = tw.make("turnwise/WebHTML-v0"), tw.make("turnwise/Web-v0")
+    for spec in WEB_FAMILY.sample(SAMPLED, first_seed=1000):
+        both_solve(spec, env, other)
+
+
+@pytest.mark.long
+def test_many_tasks_are_solved_alike() -> None:
+    env, other = tw.make("turnwise/WebHTML-v0"), tw.make("turnwise/Web-v0")
+    for split in WEB_FAMILY.splits:
+        for spec in WEB_FAMILY.sample(-(-SAMPLED_LONG // len(WEB_FAMILY.splits)), split=split, first_seed=2000):
+            both_solve(spec, env, other)
+
+
+async def transcript(seed: int) -> list[str]:
+    """All that is told in an episode that its oracle plays."""
+    env = tw.make("turnwise/Web-v0").unwrapped
+    assert isinstance(env, WebEnv)
+    observation, _ = await env.areset(seed=seed, options={"level": 2})
+    said, over = [observation.text], False
+    while not over:
+        observation, _, terminated, truncated, _ = await env.astep(env.oracle())
+        said.append(observation.text)
+        over = terminated or truncated
+    await env.leave()
+    return said
+
+
+async def test_episodes_among_others_are_the_same() -> None:
+    found = await asyncio.gather(*(transcript(seed) for seed in (5, *range(100, 100 + AMONG), 5)))
+    assert found[0] == found[-1]
+    assert len({tuple(one) for one in found}) > AMONG // 2
