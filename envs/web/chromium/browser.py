@@ -54,6 +54,7 @@ async def _opened(sites: Served, url: str, of: Pool) -> ChromiumBrowser:
             if isinstance(error, EnvironmentDiedError) and left:
                 continue
             raise
+        of.refill()  # only now: it would take the time of whoever waits
         return ChromiumBrowser(of, seat, window)
     raise AssertionError("the last try returns or raises")
 

@@ -15,7 +15,7 @@ from .loop import through, wait
 from .server import HEADER, Episode, Served, SiteServer
 
 if TYPE_CHECKING:
-    from playwright.async_api import BrowserContext, Page
+    from playwright.async_api import BrowserContext, CDPSession, Page
 
 LOOKED_AT = 16
 """The memory of a browser is looked at whenever so many contexts were made."""
@@ -48,6 +48,8 @@ class Seat:
         chromium: which.
         context: the episode's own cookies and tabs.
         page: its first tab.
+        control: of the first tab, for what Playwright has no name for.
+        target: the first tab and its context, as Chromium calls them.
         key: by which the server knows the episode.
         episode: as the server knows it.
     """
@@ -55,6 +57,8 @@ class Seat:
     chromium: Chromium
     context: BrowserContext
     page: Page
+    control: CDPSession
+    target: dict[str, Any]
     key: str
     episode: Episode
 
@@ -104,7 +108,6 @@ class Pool:
                 self._aside(self.leave(one))
         seat = seat or await self._made()
         seat.episode.sites = sites
-        self._fill()
         jar: Any = [
             {"name": "session", "value": token, "url": f"http://{host}/"} for host, token in sites.cookies.items()
         ]
@@ -137,7 +140,7 @@ class Pool:
         """Close what was an episode's, and wait for nothing."""
         self._aside(self.leave(seat))
 
-    def _fill(self) -> None:
+    def refill(self) -> None:
         """Have as many seats made as shall be ready."""
         while not self._closed and len(self._ready) + self._making < self.settings.ready:
             self._making += 1
@@ -157,7 +160,9 @@ class Pool:
             chromium.made, chromium.open = chromium.made + 1, chromium.open + 1
             try:
                 context = await asyncio.wait_for(self._context(chromium, key), 60)
-                return Seat(chromium, context, await context.new_page(), key, episode)
+                page = await context.new_page()
+                control, target = await watched(page)
+                return Seat(chromium, context, page, control, target, key, episode)
             except BaseException as error:
                 self.server.leave(key)
                 chromium.open -= 1
@@ -232,6 +237,14 @@ class Pool:
             await asyncio.gather(*(one.close() for one in list(self._all)))
             self._ready.clear()
             await self.server.stop()
+
+
+async def watched(page: Page) -> tuple[CDPSession, dict[str, Any]]:
+    """A session that is told of the windows that a page opens, and what Chromium calls the page and its context."""
+    control = await page.context.new_cdp_session(page)
+    info: Any = await control.send("Target.getTargetInfo")
+    await control.send("Page.enable")
+    return control, info["targetInfo"]
 
 
 @lru_cache(maxsize=1)

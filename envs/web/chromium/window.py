@@ -19,6 +19,7 @@ from ....errors import (
 )
 from ..browser import Wanted, way_out
 from .look import seen
+from .pool import watched
 from .saying import GONE, WAITED, reason
 from .tab import LOADING, Tab
 
@@ -54,7 +55,6 @@ class Window:
         self.tabs: list[Tab] = []
         self.front = 0
         self._died = ""
-        self._mine: dict[str, str] = {}
         self._opening, self._strays, self._noted = 0, False, 0
         self._opened = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -259,7 +259,7 @@ class Window:
         """Close windows that were opened for a page elsewhere: Playwright never hears of them."""
         control, known = self.seat.chromium.control, {tab.target for tab in self.tabs}
         listed: Any = await control.send("Target.getTargets")
-        context = self._mine["browserContextId"]
+        context = self.seat.target["browserContextId"]
         for one in listed["targetInfos"]:
             if one.get("browserContextId") == context and one["type"] == "page" and one["targetId"] not in known:
                 with suppress(Error):
@@ -278,12 +278,10 @@ class Window:
     # -- what happens by itself -------------------------------------------------------------------------------------
 
     async def _watch(self, page: Shown) -> None:
-        control = await self.seat.context.new_cdp_session(page)
-        info: Any = (await control.send("Target.getTargetInfo"))["targetInfo"]
-        self._mine = self._mine or info
-        tab = Tab(page, control, info["targetId"])
+        first = page is self.seat.page
+        control, target = (self.seat.control, self.seat.target) if first else await watched(page)
+        tab = Tab(page, control, target["targetId"])
         control.on("Page.windowOpen", self._window_opens)
-        await control.send("Page.enable")
         page.on("download", self._download)
         page.on("filechooser", self._chooser)
         page.on("crash", lambda _: self._crashed())
