@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from .server import Served
     from .window import Window
 
-PATIENCE = 2_500
-"""Milliseconds that an element may take to become one that can be acted on."""
+PATIENCE = 8_000
+"""Milliseconds that an element may take to become one that can be acted on: with 16 episodes on two busy cores, 2.5
+seconds were too few."""
 TRIES = 3
 """How many browsers may die before an episode begins."""
 OPTIONS = "list => Array.from(list.options ?? [], one => [one.value, one.label.trim().replace(/\\s+/g, ' ')])"
@@ -97,14 +98,14 @@ class ChromiumBrowser:
 
     async def _act(self, work: Coroutine[Any, Any, Any]) -> None:
         async def one_at_a_time() -> None:
-            async with self._turn:
-                self._open()
-                await self.window.act(work)
+            try:
+                async with self._turn:
+                    self._open()
+                    await self.window.act(work)
+            finally:
+                work.close()  # nothing, if it was awaited
 
-        try:
-            await through(one_at_a_time())
-        finally:
-            work.close()  # nothing, if it was awaited
+        await through(one_at_a_time())
 
     def _open(self) -> None:
         if self._closed:

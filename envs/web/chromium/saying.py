@@ -19,6 +19,7 @@ REASONS = (
     (r"did not change its state", "the page set this back"),
     (r"Element is not a <select>", "this is no list to choose from"),
     (r"Unknown key", "there is no such key; keys are called Enter, Tab, ArrowDown, a or Control+a"),
+    (r"ERR_SSL_PROTOCOL_ERROR", "this is not answered: the sites are at http://"),
     (r"element is not stable", "this does not hold still"),
 )
 GONE = re.compile(r"has been closed|Target closed|Connection closed|crashed|Browser closed|was detached")

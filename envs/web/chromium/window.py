@@ -13,63 +13,32 @@ from playwright.async_api import Error
 from ....errors import (
     EnvironmentDiedError,
     EnvironmentFailedError,
-    EnvironmentTimeoutError,
     InfrastructureError,
     ToolError,
 )
 from ..browser import Wanted, way_out
+from .events import MOST_TABS, Events
 from .look import seen
-from .pool import watched
-from .saying import GONE, WAITED, reason
 from .tab import LOADING, Tab
 
 if TYPE_CHECKING:
-    from playwright.async_api import Dialog, Download, FileChooser
-    from playwright.async_api import Page as Shown
-
     from ..page import Page
-    from .pool import Seat
-    from .server import Served
 
 OPENING = 5.0
 """Seconds that a window may take from being asked for to being there."""
-MOST_TABS = 20
 LOOKS = 4
 """How often a page that goes on while it is looked at is looked at again."""
 ROUNDS = 20
 """How often in a row a page may go on by itself before it is taken as it is."""
 
 
-class Window:
+class Window(Events):
     """The tabs of one episode, of which one is in front.
 
     Args:
         seat: in a browser.
         sites: all that can be reached.
     """
-
-    def __init__(self, seat: Seat, sites: Served) -> None:
-        self.seat, self.sites = seat, sites
-        self.notices: list[str] = []
-        self.violations: list[str] = []
-        self.tabs: list[Tab] = []
-        self.front = 0
-        self._died = ""
-        self._opening, self._strays, self._noted = 0, False, 0
-        self._opened = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    @property
-    def tab(self) -> Tab:
-        """The tab in front."""
-        if not self.tabs:
-            raise EnvironmentDiedError(self._died or "all tabs are gone")
-        return self.tabs[self.front]
-
-    @property
-    def page(self) -> Shown:
-        """The page in front."""
-        return self.tab.page
 
     async def begin(self, url: str) -> None:
         """Open the first page.
@@ -264,106 +233,3 @@ class Window:
             if one.get("browserContextId") == context and one["type"] == "page" and one["targetId"] not in known:
                 with suppress(Error):
                     await control.send("Target.closeTarget", {"targetId": one["targetId"]})
-
-    async def _drop(self, tab: Tab) -> None:
-        self._forget(tab)
-        await tab.page.close()
-
-    def _forget(self, tab: Tab) -> None:
-        if tab in self.tabs:
-            number = self.tabs.index(tab)
-            self.tabs.remove(tab)
-            self.front = max(0, min(self.front - (number < self.front), len(self.tabs) - 1))
-
-    # -- what happens by itself -------------------------------------------------------------------------------------
-
-    async def _watch(self, page: Shown) -> None:
-        first = page is self.seat.page
-        control, target = (self.seat.control, self.seat.target) if first else await watched(page)
-        tab = Tab(page, control, target["targetId"])
-        control.on("Page.windowOpen", self._window_opens)
-        page.on("download", self._download)
-        page.on("filechooser", self._chooser)
-        page.on("crash", lambda _: self._crashed())
-        page.on("close", lambda _: self._forget(tab))
-        self.tabs.append(tab)
-        self.front = len(self.tabs) - 1
-
-    def _window_opens(self, event: dict[str, Any]) -> None:
-        url = str(event.get("url") or "about:blank")
-        if why := way_out(url, self.sites.hosts):
-            self.violations.append(f"a window for {url[:100]!r}")
-            self.notices.append(f"a window was not opened: {why}")
-            self._strays = True
-            self._noted += url.startswith("http:")  # the server will refuse it, too, sooner or later
-        else:
-            self._opening += 1
-
-    def _page(self, page: Shown) -> None:
-        self._aside(self._arrived(page))
-
-    async def _arrived(self, page: Shown) -> None:
-        try:
-            if page.is_closed() or way_out(page.url, self.sites.hosts) or len(self.tabs) >= MOST_TABS:
-                if not page.is_closed():
-                    self.notices.append("a window was closed again")
-                    await page.close()
-            else:
-                await self._watch(page)
-        except Error:
-            pass  # it was closed meanwhile, or the browser died, which whoever acts will see
-        finally:
-            self._opening -= 1
-            self._opened.set()
-
-    def _dialog(self, dialog: Dialog) -> None:
-        kind = dialog.type
-        if kind != "beforeunload":
-            what = "closed" if kind == "alert" else "dismissed"
-            self.notices.append(f"the page said {dialog.message[:300]!r}, and this {kind} was {what}")
-        self._aside(dialog.accept() if kind in ("alert", "beforeunload") else dialog.dismiss())
-
-    def _download(self, download: Download) -> None:
-        self.notices.append(f"a download was refused: {download.suggested_filename[:100]!r}")
-        self._aside(download.cancel())
-
-    def _chooser(self, chooser: FileChooser) -> None:
-        self.notices.append("the page asked for a file; there are none, and nothing was chosen")
-
-    def _crashed(self) -> None:
-        self._died = "the process of a page crashed"
-
-    def _aside(self, work: Coroutine[Any, Any, None]) -> None:
-        async def quietly() -> None:
-            with suppress(Error):
-                await work
-
-        task = asyncio.ensure_future(quietly())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    # -- what failed ------------------------------------------------------------------------------------------------
-
-    def _check(self) -> None:
-        """See whether the episode can go on.
-
-        Raises:
-            InfrastructureError: it cannot.
-        """
-        if self.seat.episode.failed is not None:
-            failed = self.seat.episode.failed
-            raise EnvironmentFailedError(f"a site failed: {type(failed).__name__}: {failed}") from failed
-        if self._died or not self.seat.chromium.alive:
-            raise EnvironmentDiedError(self._died or "Chromium died")
-
-    def _failure(self, error: Error) -> Exception:
-        text = str(error)
-        if self._died or not self.seat.chromium.alive or (GONE.search(text) and not self.tabs):
-            return EnvironmentDiedError(f"{self._died or 'Chromium died'}: {text[:300]}")
-        if GONE.search(text):
-            one_left = all(not tab.page.is_closed() for tab in self.tabs)
-            return ToolError("this tab was closed") if one_left else EnvironmentDiedError(text[:300])
-        words = reason(text)
-        if words is None and WAITED.search(text):
-            return EnvironmentTimeoutError(f"Chromium did not answer in time: {text[:300]}")
-        return ToolError(words or text[:200])
