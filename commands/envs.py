@@ -16,6 +16,9 @@ from ..envs.registry import Entry, entries, make, nearest
 from ..errors import UnknownEnvironmentError, UsageError
 from .terminal import screen
 
+MODULES = {"web": ("playwright",), "miniwob": ("miniwob", "playwright"), "bfcl": ("bfcl_eval",)}
+"""What an extra installs, where that is called otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -116,8 +119,10 @@ def _described(entry: Entry, env: Any) -> Row:
 
 def limit(env: Any, level: int) -> int:
     """The turn limit of an episode of a level: some environments choose it by the task."""
-    env.reset(seed=0, options={"level": level})
-    return int(env.max_turns)
+    known = env.turns_at(level)
+    if known is None:
+        env.reset(seed=0, options={"level": level})
+    return int(known or env.max_turns)
 
 
 def span(numbers: tuple[int, ...]) -> str:
@@ -127,6 +132,6 @@ def span(numbers: tuple[int, ...]) -> str:
 
 def missing(entry: Entry) -> str | None:
     """The extra that an environment needs and that is not installed, as a sentence."""
-    if entry.extra is None or importlib.util.find_spec(entry.extra) is not None:
+    if entry.extra is None or all(importlib.util.find_spec(name) for name in MODULES.get(entry.extra, (entry.extra,))):
         return None
     return f"needs pip install 'turnwise[{entry.extra}]'"

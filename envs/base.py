@@ -155,6 +155,12 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
         """How many actions have been taken in this episode."""
         return self._turn
 
+    def turns_at(self, level: int) -> int | None:
+        """After how many actions an episode of a level is truncated, where that is known without beginning one; for
+        environments that take long to begin.
+        """
+        return None
+
     @classmethod
     def tasks(cls) -> TaskFamily[Any]:
         """The family of this environment's tasks."""

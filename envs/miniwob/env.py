@@ -99,6 +99,10 @@ class MiniwobEnv(WebTools):
         """What can be done on one page that ends by itself."""
         return tuple(one for one in tools_of(type(self)) if one.name not in ELSEWHERE | ENDS)
 
+    def turns_at(self, level: int) -> int:
+        """The same for every page."""
+        return self.max_turns
+
     def ends_with(self, tool: Tool) -> bool:
         """Whether the page has ended the episode: calls after that are not run."""
         return self.over

@@ -159,6 +159,10 @@ class WebEnv(WebTools):
         """
         return self.observed(said)
 
+    def turns_at(self, level: int) -> int:
+        """What the level allows, for tasks on one site."""
+        return self.max_turns if self._limited else LEVELS[level].turns
+
     def judge(self) -> Score:
         """Which rows changed as they must, which should not have, and whether the end is right."""
         assert self.work is not None
