@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
+
+import pytest
 
 import turnwise as tw
 from turnwise.envs.messages import ToolCall
@@ -16,6 +19,8 @@ from turnwise.tasks.miniwob.suite import id_of
 
 UPSTREAM: dict[str, Any] = json.loads(Path(__file__).with_name("upstream.json").read_text(encoding="utf-8"))
 """What upstream's own driver answered; ``record_upstream.py`` wrote it."""
+by_night = pytest.mark.skipif(not os.environ.get("NIGHTLY"), reason="NOT TESTED: takes ten minutes; set NIGHTLY=1")
+"""For tests that CI has no time for."""
 
 
 @contextmanager

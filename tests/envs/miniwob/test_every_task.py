@@ -6,7 +6,7 @@ import pytest
 
 from turnwise.tasks.miniwob.suite import TASKS
 
-from .around import opened
+from .around import by_night, opened
 
 SAMPLE = (
     "click-test",
@@ -50,6 +50,7 @@ def test_pages_are_read_as_utf_8() -> None:
 
 
 @pytest.mark.long
+@by_night
 @pytest.mark.timeout(1800)
 def test_all_begin_and_take_a_step() -> None:
     failed = {}
