@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -118,6 +119,7 @@ def test_a_sample_of_tasks_is_solved_alike() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.skipif(not os.environ.get("NIGHTLY"), reason="NOT TESTED: takes ten minutes; set NIGHTLY=1")
 @pytest.mark.parametrize("first", range(2000, 2000 + SAMPLED_LONG // len(WEB_FAMILY.splits), BLOCK))
 @pytest.mark.parametrize("split", WEB_FAMILY.splits)
 def test_many_tasks_are_solved_alike(split: Split, first: int) -> None:
