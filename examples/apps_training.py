@@ -62,7 +62,7 @@ async def demonstrate(config: LoopConfig, store: Path, n: int, seed: int) -> Non
         async with aclosing(record_episodes(config.env, agent, tasks, opened, options=options)) as episodes:
             solved = [bool(episode.success) async for episode in episodes]
     if solved:
-        print(f"{len(solved)} demonstrations, {sum(solved) / len(solved):.1%} of them successful")
+        print(f"{len(solved)} demonstrations, {sum(solved) / len(solved):.1%} of them solved")
 
 
 def main() -> None:
