@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from .window import Window
 
 PATIENCE = 8_000
-"""Milliseconds that an element may take to become one that can be acted on: with 16 episodes on two busy cores, 2.5
-seconds were too few."""
+"""Milliseconds that an element may take to become one that can be acted on, on a machine that has other work too."""
 TRIES = 3
 """How many browsers may die before an episode begins."""
 OPTIONS = "list => Array.from(list.options ?? [], one => [one.value, one.label.trim().replace(/\\s+/g, ' ')])"
@@ -44,17 +43,18 @@ async def open_browser(sites: Served, url: str, of: Pool | None = None) -> Brows
 
 async def _opened(sites: Served, url: str, of: Pool) -> ChromiumBrowser:
     for left in reversed(range(TRIES)):
-        seat = await of.take(sites)
-        from .window import Window  # needs Playwright, which is there if there is a seat
+        async with of.works:
+            seat = await of.take(sites)
+            from .window import Window  # needs Playwright, which is there if there is a seat
 
-        window = Window(seat, sites)
-        try:
-            await window.begin(url)
-        except BaseException as error:
-            of.leave_aside(seat)
-            if isinstance(error, EnvironmentDiedError) and left:
-                continue
-            raise
+            window = Window(seat, sites)
+            try:
+                await window.begin(url)
+            except BaseException as error:
+                of.leave_aside(seat)
+                if isinstance(error, EnvironmentDiedError) and left:
+                    continue
+                raise
         of.refill()  # only now: it would take the time of whoever waits
         return ChromiumBrowser(of, seat, window)
     raise AssertionError("the last try returns or raises")
@@ -99,7 +99,7 @@ class ChromiumBrowser:
     async def _act(self, work: Coroutine[Any, Any, Any]) -> None:
         async def one_at_a_time() -> None:
             try:
-                async with self._turn:
+                async with self._turn, self.pool.works:
                     self._open()
                     await self.window.act(work)
             finally:
@@ -265,7 +265,8 @@ class ChromiumBrowser:
 
     async def rest(self, seconds: float) -> None:
         """Let the page go on for a while."""
-        await self._act(asyncio.sleep(seconds))
+        await asyncio.sleep(seconds)  # in nobody's way
+        await self._act(asyncio.sleep(0))
 
     # -- what is seen -----------------------------------------------------------------------------------------------
 
@@ -273,7 +274,7 @@ class ChromiumBrowser:
         """What is seen now."""
 
         async def looked() -> Page:
-            async with self._turn:
+            async with self._turn, self.pool.works:
                 self._open()
                 return await self.window.look(wanted)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,9 @@ from .server import HEADER, Episode, Served, SiteServer
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, CDPSession, Page
 
+EACH_CORE = 2
+"""Episodes that act, look or begin at a time, for each core: the others wait, so that what is waited for in a browser,
+which has its time limits, is the page and not the other episodes."""
 LOOKED_AT = 16
 """The memory of a browser is looked at whenever so many contexts were made."""
 
@@ -75,6 +79,9 @@ class Pool:
 
     Args:
         settings: how.
+
+    Attributes:
+        works: held by whoever has a browser do something.
     """
 
     def __init__(self, settings: Settings = Settings()) -> None:
@@ -86,6 +93,7 @@ class Pool:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._making, self._closed = 0, False
         self._lock = asyncio.Lock()
+        self.works = asyncio.Semaphore(EACH_CORE * (os.cpu_count() or 1))
 
     # -- seats ------------------------------------------------------------------------------------------------------
 
