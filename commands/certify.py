@@ -15,7 +15,6 @@ from ..envs.certify.report import Certificate, Status, Verdict
 from ..envs.registry import entries, find
 from ..errors import EnvironmentDiedError, UsageError
 from .apart import apart
-from .envs import missing
 from .names import environment
 from .terminal import complain, screen
 
@@ -52,7 +51,7 @@ def certify(
     if bool(ids) == everything:
         raise UsageError("which environments? name ids, or --all for every one")
     names = list(dict.fromkeys(ids or [entry.id for entry in entries()]))
-    skipped = {name: why for name in names if everything and (why := missing(find(name)))}
+    skipped = {name: why for name in names if everything and (why := find(name).lacks)}
     for name, why in skipped.items():
         complain(f"{name} is NOT certified: it {why}")
     for name in ids or []:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import importlib.util
 import json
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
@@ -15,9 +14,6 @@ from rich.text import Text
 from ..envs.registry import Entry, entries, make, nearest
 from ..errors import UnknownEnvironmentError, UsageError
 from .terminal import screen
-
-MODULES = {"web": ("playwright",), "miniwob": ("miniwob", "playwright"), "bfcl": ("bfcl_eval",)}
-"""What an extra installs, where that is called otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +109,7 @@ def _described(entry: Entry, env: Any) -> Row:
         splits=tuple(str(split) for split in family.splits),
         turns=tuple(limit(env, level) for level in (family.levels[0], family.levels[-1])),
         summary=(type(env).__doc__ or "").strip().split("\n")[0].replace("``", ""),
-        problem=missing(entry),
+        problem=entry.lacks,
     )
 
 
@@ -128,10 +124,3 @@ def limit(env: Any, level: int) -> int:
 def span(numbers: tuple[int, ...]) -> str:
     """``1–5``, or ``3`` where all are the same."""
     return "–".join(map(str, sorted({numbers[0], numbers[-1]}))) if numbers else ""
-
-
-def missing(entry: Entry) -> str | None:
-    """The extra that an environment needs and that is not installed, as a sentence."""
-    if entry.extra is None or all(importlib.util.find_spec(name) for name in MODULES.get(entry.extra, (entry.extra,))):
-        return None
-    return f"needs pip install 'turnwise[{entry.extra}]'"

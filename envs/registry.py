@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
+import importlib.util
 import re
 import warnings
 from collections.abc import Callable, Sequence
@@ -18,6 +19,8 @@ from .base import TurnEnv
 
 GROUP = "turnwise.envs"
 """The entry-point group through which other packages register: the name is the id, the value a class."""
+MODULES = {"web": ("playwright",), "miniwob": ("miniwob", "playwright"), "bfcl": ("bfcl_eval",)}
+"""What an extra installs, where that is called otherwise."""
 ID = re.compile(r"^(?:[\w:.-]+/)?[\w:.-]+-v\d+$")
 
 
@@ -38,6 +41,12 @@ class Entry:
     kwargs: dict[str, Any] = field(default_factory=dict)
     source: str = "session"
     extra: str | None = None
+
+    @property
+    def lacks(self) -> str | None:
+        """The extra that it needs and that is not installed, as a sentence; ``None`` where nothing is missing."""
+        modules = () if self.extra is None else MODULES.get(self.extra, (self.extra,))
+        return None if all(map(importlib.util.find_spec, modules)) else f"needs pip install 'turnwise[{self.extra}]'"
 
 
 _entries: dict[str, Entry] = {}

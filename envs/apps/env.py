@@ -262,9 +262,9 @@ class AppsByCalls(ToolEnv):
 
     def state_key(self) -> str:
         """What has changed, who is logged in, and how far the conversation and the task have come."""
-        changes = json.dumps([[change.table, change.id, change.after] for change in self.world.changes()])
+        changes = [(change.table, change.id, change.after) for change in self.world.changes()]
         sessions = sorted(self.world.situation.sessions)
-        return stable_hash(changes, sessions, repr(self.heard), repr(self.ending)).hex()[:32]
+        return stable_hash(repr((changes, sessions, self.heard, self.ending))).hex()[:32]
 
     def snapshot(self) -> Place:
         """The episode as a value; the world in it is copied, which is a copy of its database."""

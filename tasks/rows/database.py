@@ -58,6 +58,7 @@ class Database:
 
     def __init__(self, image: bytes | None = None) -> None:
         self._first: dict[tuple[str, int], Row | None] = {}
+        self._known: tuple[int, tuple[Change, ...]] | None = None
         # Used by one thread at a time: an environment may be stepped from another than the one that made it.
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         if image is not None:
@@ -110,7 +111,7 @@ class Database:
             yield
         except BaseException:
             self._connection.execute("ROLLBACK TO call")
-            self._first = first
+            self._first, self._known = first, None
             raise
         finally:
             self._connection.execute("RELEASE call")
@@ -147,16 +148,19 @@ class Database:
 
     def forget(self) -> None:
         """Take the present state for the beginning."""
-        self._first = {}
+        self._first, self._known = {}, None
 
     def changes(self) -> tuple[Change, ...]:
         """Every row that is no longer what it was, by table and number."""
+        if self._known is not None and self._known[0] == self.writes:
+            return self._known[1]
         found = []
         for (table, id), before in sorted(self._first.items(), key=lambda item: item[0]):
             after = self.row(f"SELECT * FROM {table} WHERE id = ?", id)
             if before != after:
                 found.append(Change(table, id, before, after))
-        return tuple(found)
+        self._known = self.writes, tuple(found)
+        return self._known[1]
 
     def _note(self, table: str, id: int) -> None:
         if (table, id) not in self._first:

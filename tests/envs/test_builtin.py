@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 
@@ -15,13 +14,10 @@ from turnwise.envs.builtin import IDS
 from turnwise.envs.certify.certify import certify
 from turnwise.envs.registry import find
 
-NEEDED = {"chess": "chess", "bfcl": "bfcl_eval"}
-"""The module by which an extra is known to be installed."""
-
-
 ELSEWHERE = "turnwise/MiniWoB-"
 """128 ids of one class, each a page of a real browser: ``tests/envs/miniwob`` tries all; here two stand for them."""
 SAMPLE = frozenset({f"{ELSEWHERE}ClickTest2-v0", f"{ELSEWHERE}UseSlider-v0"})
+BROWSED = (ELSEWHERE, "turnwise/Web-")
 LONG = ("turnwise/Code", "turnwise/ChessStockfish", "turnwise/BFCL")
 """Where an episode needs other processes, or has many long turns, certification takes minutes."""
 
@@ -29,19 +25,19 @@ LONG = ("turnwise/Code", "turnwise/ChessStockfish", "turnwise/BFCL")
 def ids(*, certified: bool = False) -> list[object]:
     longs = [pytest.mark.long] if certified else []
     return [
-        pytest.param(id, marks=marks(id, extra) + (longs if id.startswith(LONG) else []))
-        for id, _, _, extra in IDS
+        pytest.param(id, marks=marks(id) + (longs if id.startswith(LONG) else []))
+        for id, *_ in IDS
         if not id.startswith(ELSEWHERE) or id in SAMPLE
     ]
 
 
-def marks(id: str, extra: str | None) -> list[pytest.MarkDecorator]:
-    missing = extra is not None and importlib.util.find_spec(NEEDED.get(extra, extra)) is None
+def marks(id: str) -> list[pytest.MarkDecorator]:
+    lacks = find(id).lacks
     places = f"{os.environ['PATH']}:/usr/games"
-    windowless = id.startswith(ELSEWHERE) and not any(map(shutil.which, ("chromium", "google-chrome")))
+    windowless = id.startswith(BROWSED) and not any(map(shutil.which, ("chromium", "google-chrome")))
     engine = "Stockfish" in id and shutil.which("stockfish", path=places) is None
     return [
-        pytest.mark.skipif(missing, reason=f"NOT TESTED: pip install 'turnwise[{extra}]'"),
+        pytest.mark.skipif(lacks is not None, reason=f"NOT TESTED: {lacks}"),
         pytest.mark.skipif(windowless, reason="NOT TESTED: apt-get install chromium"),
         pytest.mark.skipif(engine, reason="NOT TESTED: apt-get install stockfish, and have it on the path"),
     ]
