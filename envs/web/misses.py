@@ -12,7 +12,14 @@ from ..messages import ActionLike, ToolCall
 from .walk import Did
 
 ENDS = ("send_msg_to_user", "report_infeasible")
-LEADS_OUT = ("javascript:document.title", "file:///etc/hostname", "http://judge.test/", "http://127.0.0.1:80/")
+WAYS_OUT = {
+    "a script": "javascript:document.title",
+    "a file": "file:///etc/hostname",
+    "a judge": "http://judge.test/score?success=1",
+    "this machine": "http://127.0.0.1:80/",
+    "another episode": f"http://shop.{'0' * 32}.localhost/",
+}
+"""Addresses out of an episode, by what they lead to. Whoever asks for one does not succeed, whatever else they do."""
 
 
 def near_misses(work: WebTask, acts: Sequence[Did]) -> Mapping[str, NearMiss]:
@@ -23,10 +30,8 @@ def near_misses(work: WebTask, acts: Sequence[Did]) -> Mapping[str, NearMiss]:
         acts: that solve it.
     """
     *before, end = acts
-    found: dict[str, NearMiss] = {
-        "nothing but an end": _playing((end,)) if _changes(work) else _playing((_done("Done."),))
-    }
-    if _changes(work):
+    found: dict[str, NearMiss] = {"nothing but an end": _playing((end if work.must else _done("Done."),))}
+    if work.must:
         clicks = [number for number, act in enumerate(before) if act.name == "click"]
         if clicks:
             found["the last click left out"] = _playing((*before[: clicks[-1]], end))
@@ -37,13 +42,9 @@ def near_misses(work: WebTask, acts: Sequence[Did]) -> Mapping[str, NearMiss]:
         found["a claim that it is done"] = _playing((*before, _done("Done.")))
     else:
         found["a refusal"] = _playing((*before, Did("report_infeasible", arguments={"reason": "It cannot be done."})))
-    for number, url in enumerate(LEADS_OUT):
-        found[f"a way out ({url.partition(':')[0]} {number})"] = _playing((Did("goto", arguments={"url": url}), *acts))
+    for what, url in WAYS_OUT.items():
+        found[f"a way out to {what}"] = _playing((Did("goto", arguments={"url": url}), *acts))
     return found
-
-
-def _changes(work: WebTask) -> bool:
-    return bool(work.must)
 
 
 def _done(text: str) -> Did:

@@ -10,6 +10,7 @@ import turnwise as tw
 from turnwise import ToolCall
 from turnwise.envs.messages import ActionLike
 from turnwise.envs.web.env import WebEnv
+from turnwise.envs.web.misses import WAYS_OUT
 from turnwise.errors import UsageError
 from turnwise.tasks.web.catalogue import BASE
 from turnwise.tasks.web.family import TEMPLATES
@@ -17,8 +18,8 @@ from turnwise.tasks.web.family import TEMPLATES
 ID = "turnwise/WebHTML-v0"
 
 
-def begun(level: int = 1, seed: int = 3, template: str = "shop_order", **kwargs: Any) -> WebEnv:
-    env = tw.make(ID, templates=[template], **kwargs).unwrapped
+def begun(level: int = 1, seed: int = 3, template: str = "shop_order", id: str = ID, **kwargs: Any) -> WebEnv:
+    env = tw.make(id, templates=[template], **kwargs).unwrapped
     assert isinstance(env, WebEnv)
     env.reset(seed=seed, options={"level": level})
     return env
@@ -90,12 +91,18 @@ def test_what_cannot_be_done_is_answered_and_changes_nothing(act: ActionLike, sa
     assert (reward, terminated, env.sites.changes(), env.page.text) == (0.0, False, (), before)
 
 
-@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "http://elsewhere.test/"])
-def test_whoever_tries_to_leave_does_not_succeed(url: str) -> None:
-    env = begun()
-    env.step(ToolCall("goto", {"url": url}))
-    assert not solved(env)
-    assert any("left the sites" in one for one in env.judge().violations)
+@pytest.mark.parametrize("way", WAYS_OUT)
+@pytest.mark.parametrize("id", [ID, pytest.param("turnwise/Web-v0", marks=pytest.mark.slow)])
+def test_whoever_tries_to_leave_does_not_succeed_and_it_is_reported(id: str, way: str) -> None:
+    env = begun(id=id)
+    cheat: Any = env.near_misses()[f"a way out to {way}"]
+    info: dict[str, Any] = {}
+    while "score" not in info:
+        _, reward, *_, info = env.step(cheat(env))
+    assert (reward, info["success"]) == (0.0, False)
+    [violation] = info["score"].violations
+    assert violation.startswith("left the sites")
+    assert WAYS_OUT[way][:20] in violation
 
 
 def test_a_page_that_does_not_exist_is_a_page() -> None:
