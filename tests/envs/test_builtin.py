@@ -13,19 +13,24 @@ import turnwise as tw
 from turnwise.envs.builtin import IDS
 from turnwise.envs.certify.certify import certify
 from turnwise.envs.registry import find
+from turnwise.envs.web.chromium.launch import KNOWN
 
 ELSEWHERE = "turnwise/MiniWoB-"
 """128 ids of one class, each a page of a real browser: ``tests/envs/miniwob`` tries all; here two stand for them."""
 SAMPLE = frozenset({f"{ELSEWHERE}ClickTest2-v0", f"{ELSEWHERE}UseSlider-v0"})
 BROWSED = (ELSEWHERE, "turnwise/Web-")
+NIGHTLY = frozenset({"turnwise/Web-v0"})
+"""What takes a quarter of an hour to certify."""
 LONG = ("turnwise/Code", "turnwise/ChessStockfish", "turnwise/BFCL")
 """Where an episode needs other processes, or has many long turns, certification takes minutes."""
 
 
 def ids(*, certified: bool = False) -> list[object]:
     longs = [pytest.mark.long] if certified else []
+    night = not certified or bool(os.environ.get("NIGHTLY"))
+    nights = [pytest.mark.skipif(not night, reason="NOT TESTED: takes a quarter of an hour; set NIGHTLY=1")]
     return [
-        pytest.param(id, marks=marks(id) + (longs if id.startswith(LONG) else []))
+        pytest.param(id, marks=marks(id) + (longs if id.startswith(LONG) else []) + (nights if id in NIGHTLY else []))
         for id, *_ in IDS
         if not id.startswith(ELSEWHERE) or id in SAMPLE
     ]
@@ -34,11 +39,11 @@ def ids(*, certified: bool = False) -> list[object]:
 def marks(id: str) -> list[pytest.MarkDecorator]:
     lacks = find(id).lacks
     places = f"{os.environ['PATH']}:/usr/games"
-    windowless = id.startswith(BROWSED) and not any(map(shutil.which, ("chromium", "google-chrome")))
+    windowless = id.startswith(BROWSED) and not any(map(shutil.which, KNOWN))
     engine = "Stockfish" in id and shutil.which("stockfish", path=places) is None
     return [
         pytest.mark.skipif(lacks is not None, reason=f"NOT TESTED: {lacks}"),
-        pytest.mark.skipif(windowless, reason="NOT TESTED: apt-get install chromium"),
+        pytest.mark.skipif(windowless, reason="NOT TESTED: apt-get install chromium-headless-shell"),
         pytest.mark.skipif(engine, reason="NOT TESTED: apt-get install stockfish, and have it on the path"),
     ]
 

@@ -51,11 +51,11 @@ async def until(true: Callable[[], bool], why: str) -> None:
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("playwright")
     monkeypatch.setenv(NAMED, "/nowhere/chromium")
-    with pytest.raises(UsageError, match=r"TURNWISE_CHROMIUM='/nowhere/chromium'.*apt-get install chromium"):
+    with pytest.raises(UsageError, match="TURNWISE_CHROMIUM='/nowhere/chromium'.*apt-get install chromium-headless"):
         executable()
     monkeypatch.delenv(NAMED)
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(UsageError, match="apt-get install chromium"):
+    with pytest.raises(UsageError, match="apt-get install chromium-headless-shell"):
         executable()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'turnwise\[web\]'"):
