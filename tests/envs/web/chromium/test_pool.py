@@ -51,7 +51,7 @@ async def until(true: Callable[[], bool], why: str) -> None:
 def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("playwright")
     monkeypatch.setenv(NAMED, "/nowhere/chromium")
-    with pytest.raises(UsageError, match="TURNWISE_CHROMIUM='/nowhere/chromium'.*apt-get install chromium-headless"):
+    with pytest.raises(UsageError, match=r"TURNWISE_CHROMIUM='/nowhere/chromium'.*apt-get install chromium"):
         executable()
     monkeypatch.delenv(NAMED)
     monkeypatch.setenv("PATH", "/nowhere")
