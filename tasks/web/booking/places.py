@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from ...rows.database import Row
-from ..site.http import Response
+from ..site.http import Response, number
 from ..site.site import Site, page
 from .rooms import (
     AMENITIES,
@@ -23,11 +23,6 @@ from .rooms import (
 
 SHOWN = 60
 """Nights of which it is told what is free."""
-
-
-def number(text: str) -> int:
-    """The number of a row that somebody sent; 0 for anything else."""
-    return int(text) if text.isdecimal() and len(text) < 9 else 0
 
 
 def hundredths(text: str) -> int | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from ...rows.database import Database, Row
+from ..site.http import number
 
 AMENITIES = ("wifi", "parking", "pool", "sauna", "breakfast", "pets allowed", "gym", "garden")
 WEEKEND = (4, 5)
@@ -70,13 +71,13 @@ def dates_of(arrive: str, leave: str, guests: str, today: date) -> tuple[Dates |
     first, last = day_of(arrive), day_of(leave)
     if first is None or last is None:
         return None, "Enter both days as 2025-05-14."
-    if not (guests.isdecimal() and len(guests) < 4 and 1 <= int(guests) <= MOST_GUESTS):
+    if not 1 <= number(guests) <= MOST_GUESTS:
         return None, f"There can be 1 to {MOST_GUESTS} guests."
     if first < today or first > today + timedelta(days=AHEAD):
         return None, f"A stay begins between today and {AHEAD} days from now."
     if not first < last <= first + timedelta(days=LONGEST):
         return None, f"A stay has between 1 and {LONGEST} nights."
-    return Dates(arrive, leave, int(guests)), ""
+    return Dates(arrive, leave, number(guests)), ""
 
 
 def cost(room: Row, nights: Iterable[date]) -> int:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ...rows.database import Row
-from ..site.http import Response
+from ..site.http import Response, number
 from ..site.site import Refused, page
 from .labels import WORDS
-from .places import Places, number
+from .places import Places
 from .rooms import STAYS, Dates, cost, dates_of, is_free, last_free, rooms_of
 
 GUEST = ("guest_name", "email", "phone", "note")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ...rows.database import Row
-from ..site.http import Response, Values
+from ..site.http import Response, Values, number
 from ..site.site import Refused, Site, page
 from .desk import ARTICLES, CATEGORIES, STATES, TAGGED, read_day, slug_of
 from .words import WORDS
@@ -128,7 +128,7 @@ class Articles(Site):
         """Put a tag on an article, or take one off it."""
         row = self.find(f"({ARTICLES})", id, "article")
         self._may_change(row)
-        tag = self.find("cms_tags", self.number(self.form.get("tag")), "tag")
+        tag = self.find("cms_tags", number(self.form.get("tag")), "tag")
         had = self.db.row("SELECT * FROM cms_taggings WHERE article_id = ? AND tag_id = ?", id, tag["id"])
         if self.form.get("how") == "off":
             if had is not None:
@@ -140,18 +140,13 @@ class Articles(Site):
 
     # -- the inside -------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def number(text: str) -> int:
-        """The number of a row that a form names; 0, which no row has, if it is none."""
-        return int(text) if text.isdecimal() and len(text) < 9 else 0
-
     @property
     def authors(self) -> list[str]:
         """The names of all authors."""
         return [row["name"] for row in self.db.rows("SELECT name FROM cms_authors ORDER BY name")]
 
     def _article(self, id: str) -> Row:
-        return self.find(f"({ARTICLES})", self.number(id), "article")
+        return self.find(f"({ARTICLES})", number(id), "article")
 
     def _may_change(self, row: Row) -> None:
         if self.member["role"] == "reporter" and row["author"] != self.member["name"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ...rows.database import Row
-from ..site.http import Response, Values
+from ..site.http import Response, Values, number
 from ..site.site import Refused, page
 from .articles import Articles
 from .desk import COMMENTS, PLACES, read_day
@@ -76,7 +76,7 @@ class Newsroom(Articles):
         how, back = self.form.get("how"), str(Values.of(self.form.get("back")))
         self._editor("decides about comments")
         numbers = dict.fromkeys(self.form.all("comment"))
-        rows = [self.find("cms_comments", self.number(one), "comment") for one in numbers]
+        rows = [self.find("cms_comments", number(one), "comment") for one in numbers]
         where = f"/comments?{back}" if back else "/comments"
         if not rows or how not in (*VERDICTS, "delete"):
             return self.go(where, "Choose comments, and what is to become of them.")

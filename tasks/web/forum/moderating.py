@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from ...rows.database import Row
-from ..site.http import Response
+from ..site.http import Response, number
 from ..site.site import Refused, Site, page
-from .rows import POSTS, REPORTS, number
+from .rows import POSTS, REPORTS
 
 
 class Moderating(Site):

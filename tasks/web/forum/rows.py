@@ -26,8 +26,3 @@ POSTS = """SELECT forum_posts.*, accounts.name AS author, title, board_id, locke
 REPORTS = """SELECT forum_reports.*, accounts.name AS reporter, forum_boards.name AS board, moderator_id, text, title
     FROM forum_reports JOIN forum_posts ON forum_posts.id = post_id JOIN forum_threads ON forum_threads.id = thread_id
     JOIN forum_boards ON forum_boards.id = board_id JOIN accounts ON accounts.id = forum_reports.account_id"""
-
-
-def number(text: str) -> int:
-    """The number of a row that a form names; 0, which no row has, for what is none."""
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0

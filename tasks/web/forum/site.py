@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ...rows.database import Row
-from ..site.http import Response
+from ..site.http import Response, number
 from ..site.site import Refused, page
 from .moderating import Moderating
-from .rows import LONGEST_TEXT, LONGEST_TITLE, POSTS, REASONS, SORTS, THREADS, number
+from .rows import LONGEST_TEXT, LONGEST_TITLE, POSTS, REASONS, SORTS, THREADS
 from .words import WORDS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ...rows.database import Row
-from ..site.http import Response
+from ..site.http import Response, number
 from ..site.site import Refused, Site, page
 from .goods import CATEGORIES, DELIVERY, LINES, PRODUCTS, SORTS, WANT_LINES, delivery_cost
 
@@ -131,8 +131,8 @@ class Shop(Site):
     def set_cart(self) -> Response:
         """Put a product into the cart, change how many there are, or take it out."""
         id, asked = self.form.get("product"), self.form.get("quantity", "1")
-        product = self.find("shop_products", int(id) if id.isdecimal() and len(id) < 9 else 0, "product")
-        if not (asked.isdecimal() and len(asked) < 4):
+        product = self.find("shop_products", number(id), "product")
+        if not (asked.isascii() and asked.isdecimal() and len(asked) < 4):
             return self.go(f"/products/{product['id']}", f"{asked[:20]!r} is no quantity.")
         had = next((line for line in self._lines() if line["product_id"] == product["id"]), None)
         adds = self.form.get("how") == "add"
@@ -160,7 +160,7 @@ class Shop(Site):
     def set_wish(self) -> Response:
         """Put a product on the wish list, or take it off."""
         id = self.form.get("product")
-        product = self.find("shop_products", int(id) if id.isdecimal() and len(id) < 9 else 0, "product")
+        product = self.find("shop_products", number(id), "product")
         mine = (self.member["id"], product["id"])
         row = self.db.row("SELECT * FROM shop_wishes WHERE account_id = ? AND product_id = ?", *mine)
         if self.form.get("how") == "remove":

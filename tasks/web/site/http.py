@@ -8,6 +8,11 @@ from http import HTTPStatus
 from urllib.parse import parse_qsl, urlencode
 
 
+def number(text: str) -> int:
+    """The whole number, below a hundred million, that somebody sent; 0, which no row has, for anything else."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
+
+
 class Values:
     """Names and values of a query or a form, in order; a name may come several times.
 

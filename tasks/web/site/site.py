@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import jinja2
 
 from ...rows.database import Database, Row
-from .http import Request, Response
+from .http import Request, Response, number
 from .theme import Theme
 
 F = TypeVar("F", bound=Callable[..., Response])
@@ -179,9 +179,9 @@ class Site:
 
     def paged(self, rows: Sequence[Any]) -> dict[str, Any]:
         """The rows of the page that the query names, and what ``pager`` in ``parts.html`` needs."""
-        pages, asked = max(1, math.ceil(len(rows) / self.per_page)), self.query.get("page", "1")
-        number = min(max(1, int(asked)), pages) if asked.isdecimal() and len(asked) < 9 else 1
-        begin = (number - 1) * self.per_page
+        pages = max(1, math.ceil(len(rows) / self.per_page))
+        shown = min(max(1, number(self.query.get("page"))), pages)
+        begin = (shown - 1) * self.per_page
         rest = self.query.without("page").pairs
 
         def link(to: int) -> str:
@@ -190,10 +190,10 @@ class Site:
         return {
             "rows": rows[begin : begin + self.per_page],
             "total": len(rows),
-            "page": number,
+            "page": shown,
             "pages": pages,
-            "previous": link(number - 1) if number > 1 else "",
-            "next": link(number + 1) if number < pages else "",
+            "previous": link(shown - 1) if shown > 1 else "",
+            "next": link(shown + 1) if shown < pages else "",
         }
 
     @property

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from ...rows.database import Row
-from ..site.http import Response
+from ..site.http import Response, number
 from ..site.site import Refused, Site, page
-from .rows import COMMENTS, ISSUES, LABELS, LONGEST_TEXT, LONGEST_TITLE, MILESTONES, PRIORITIES, TEAM, number
+from .rows import COMMENTS, ISSUES, LABELS, LONGEST_TEXT, LONGEST_TITLE, MILESTONES, PRIORITIES, TEAM
 
 WRONG = {"title": "", "text": "", "priority": "", "assignee": "", "milestone": ""}
 """What is wrong with the fields of an issue: nothing."""
@@ -124,7 +124,7 @@ class Changing(Site):
     def duplicate(self, id: int) -> Response:
         """Close an issue because there is another one about the same."""
         row, said = self._editable(id), self.form.get("other")
-        other = self.db.row("SELECT * FROM tracker_issues WHERE id = ?", number(said))
+        other = self.db.row("SELECT * FROM tracker_issues WHERE id = ?", number(said.removeprefix("#")))
         wrong = ""
         if other is None:
             wrong = f"There is no issue {said[:20]!r}."

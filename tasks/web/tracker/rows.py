@@ -27,9 +27,3 @@ COMMENTS = """SELECT tracker_comments.*, accounts.name AS author FROM tracker_co
     JOIN accounts ON accounts.id = account_id"""
 TEAM = """SELECT accounts.id, name FROM accounts JOIN tracker_members ON account_id = accounts.id
     WHERE project_id = ? ORDER BY name, accounts.id"""
-
-
-def number(text: str) -> int:
-    """The number that a form names, such as ``12`` or ``#12``; 0, which no row has, for what is none."""
-    digits = text.removeprefix("#")
-    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 9 else 0

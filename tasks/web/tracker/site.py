@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ..site.http import Response
+from ..site.http import Response, number
 from ..site.site import page
 from .changing import Changing
-from .rows import COMMENTS, ISSUES, LABELS, MILESTONES, PRIORITIES, SORTS, TEAM, number
+from .rows import COMMENTS, ISSUES, LABELS, MILESTONES, PRIORITIES, SORTS, TEAM
 from .words import WORDS
 
 
