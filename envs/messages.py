@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,12 @@ class ToolCall:
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     id: str = ""
+
+
+def call_text(call: ToolCall) -> str:
+    """A tool call as one reads it: ``search(title="Emma", limit=5)``."""
+    arguments = ", ".join(f"{k}={json.dumps(v, ensure_ascii=False, default=str)}" for k, v in call.arguments.items())
+    return f"{call.name}({arguments})"
 
 
 @dataclass(frozen=True, slots=True)

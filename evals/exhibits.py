@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..envs.messages import ImagePart, Message, TextPart, ToolCall
+from ..envs.messages import ImagePart, Message, TextPart, call_text
 from ..rollouts.episode import Episode, Outcome
 from .failures import failure_label
 
@@ -76,12 +75,6 @@ def shown(text: str) -> str:
     if len(text) <= LONGEST_TEXT:
         return text
     return f"{text[:LONGEST_TEXT]}\n… {len(text) - LONGEST_TEXT:,} more characters are in the store"
-
-
-def call_text(call: ToolCall) -> str:
-    """A tool call as one reads it: ``search(title="Emma", limit=5)``."""
-    arguments = ", ".join(f"{k}={json.dumps(v, ensure_ascii=False, default=str)}" for k, v in call.arguments.items())
-    return f"{call.name}({arguments})"
 
 
 def speaker(message: Message) -> str:
