@@ -14,20 +14,21 @@ from typing import TYPE_CHECKING, Any
 from ...errors import EnvironmentFailedError, ToolError
 from ...tasks.miniwob.suite import MiniwobTask
 from ..web.browser import Button, Wanted
+from ..web.chromium.film import Film
 from ..web.chromium.loop import through
 from ..web.page import Page
 from .chromium import Window
 from .looking import POINT, WALK, page_from
 
 if TYPE_CHECKING:
-    from playwright.async_api import ElementHandle, FloatRect
+    from pathlib import Path
+
+    from playwright.async_api import ElementHandle
 
 BRIEF = 2_000.0
 """Milliseconds in which an act on an element succeeds, or does not."""
 STILL, PAUSE = 10, 0.08
 """A page has come to rest when it looks the same twice, so many seconds apart; it is asked so often at most."""
-TALL = 210, 700
-"""Pixels of a page that are drawn: MiniWoB's, and FlightWoB's."""
 STEPS = 12
 """A drag has so many movements of the mouse."""
 TYPED = frozenset({"date", "time", "datetime-local", "month", "week", "color", "range"})
@@ -39,24 +40,30 @@ class MiniwobBrowser:
 
     Args:
         task: which page, and its seed.
+        trace: the file of a trace of the episode, if one is wanted.
     """
 
-    def __init__(self, task: MiniwobTask) -> None:
-        self.window = Window(task)
+    def __init__(self, task: MiniwobTask, trace: Path | None = None) -> None:
+        self.window = Window(task, trace)
         self.notices, self.violations = self.window.notices, self.window.violations
         self._seen: Any = None
 
     @classmethod
-    async def open(cls, task: MiniwobTask) -> MiniwobBrowser:
+    async def open(cls, task: MiniwobTask, trace: Path | None = None) -> MiniwobBrowser:
         """A browser in front of a page whose episode has begun.
 
         Raises:
             UsageError: the package, Playwright or Chromium is missing.
             EnvironmentFailedError: the page does not begin.
         """
-        browser = cls(task)
+        browser = cls(task, trace)
         await through(browser.window.open())
         return browser
+
+    @property
+    def film(self) -> Film:
+        """What is kept of the episode for people."""
+        return self.window.film
 
     @property
     def utterance(self) -> str:
@@ -244,9 +251,7 @@ class MiniwobBrowser:
                 if nodes == before:
                     break
             self._seen = seen
-            flight = "flight/" in self.window.url
-            area: FloatRect = {"x": 0, "y": 0, "width": 800 if flight else 160, "height": TALL[flight]}
-            picture = await page.screenshot(clip=area) if wanted.picture else b""
+            picture = await page.screenshot(clip=self.window.area) if wanted.picture else b""
         return page_from(nodes, self.window.url, picture)
 
     async def close(self) -> None:

@@ -15,13 +15,16 @@ from urllib.parse import unquote, urlsplit
 from ...errors import EnvironmentFailedError, InfrastructureError
 from ...tasks.miniwob.suite import HOST, INSTALL, MiniwobTask, installed, page_of
 from ...tasks.web.site.http import Request, Response
+from ..web.chromium.film import Film
 from ..web.chromium.pool import pool
 
 if TYPE_CHECKING:
-    from playwright.async_api import JSHandle, Page, Route
+    from playwright.async_api import FloatRect, JSHandle, Page, Route
 
     from ..web.chromium.pool import Seat
 
+TALL = 210, 700
+"""Pixels of a page that are drawn: MiniWoB's, and FlightWoB's."""
 AGES = 2_000_000_000
 """Milliseconds after which a page would give up: 23 days. Upstream's 10 s are no time for a model on a slow machine,
 and the raw reward does not depend on it. A browser's timers take no more than 2^31."""
@@ -57,10 +60,11 @@ class Window:
 
     Args:
         task: which page, and its seed.
+        trace: the file of a trace of the episode, if one is wanted.
     """
 
-    def __init__(self, task: MiniwobTask) -> None:
-        self.task = task
+    def __init__(self, task: MiniwobTask, trace: Path | None = None) -> None:
+        self.task, self.trace = task, trace
         self.url = f"http://{HOST}/{task.path}"
         self.notices: list[str] = []
         self.violations: list[str] = []
@@ -76,8 +80,9 @@ class Window:
             EnvironmentFailedError: the page does not begin.
         """
         page_of(self.task)
-        seat = self._seat = await pool().take(Nowhere())
+        seat = self._seat = await pool().take(Nowhere(), self.trace)
         self.page: Page = seat.page
+        self.film = Film(pool(), seat, self.picture)
         from playwright.async_api import Error
 
         try:
@@ -110,6 +115,25 @@ class Window:
         except Error as error:
             raise EnvironmentFailedError(f"the page {self.url} is gone: {error}") from error
         return bool(done), float(raw or 0.0), str(reason or "")
+
+    @property
+    def area(self) -> FloatRect:
+        """The part of the window in which the page is."""
+        flight = "flight/" in self.url
+        return {"x": 0, "y": 0, "width": 800 if flight else 160, "height": TALL[flight]}
+
+    async def picture(self) -> bytes:
+        """What a person sees of the page, PNG. Nothing is hidden or stopped for it, so nothing changes by it.
+
+        Raises:
+            EnvironmentFailedError: there is no picture.
+        """
+        from playwright.async_api import Error
+
+        try:
+            return await self.page.screenshot(animations="allow", caret="initial", clip=self.area, timeout=PATIENCE)
+        except Error as error:
+            raise EnvironmentFailedError(f"the page {self.url} gives no picture: {error}") from error
 
     async def close(self) -> None:
         """Close the window; may be called again."""

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 from ....errors import EnvironmentDiedError, ToolError
 from ..browser import Browser, Button, Wanted
 from ..page import Node, Page
+from .film import Film
 from .loop import leave, through
 from .pool import Pool, Seat, pool
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from playwright.async_api import Locator
 
     from .server import Served
@@ -26,25 +29,26 @@ TRIES = 3
 OPTIONS = "list => Array.from(list.options ?? [], one => [one.value, one.label.trim().replace(/\\s+/g, ' ')])"
 
 
-async def open_browser(sites: Served, url: str, of: Pool | None = None) -> Browser:
+async def open_browser(sites: Served, url: str, of: Pool | None = None, trace: Path | None = None) -> Browser:
     """A browser in front of a page.
 
     Args:
         sites: all that can be reached.
         url: of the first page.
         of: where browsers are kept; the process's pool if omitted.
+        trace: the file of a trace of the episode, if one is wanted.
 
     Raises:
         UsageError: there is no Chromium or no Playwright here; the message says what to install.
         EnvironmentDiedError: it died again and again.
     """
-    return await through(_opened(sites, url, of or pool()))
+    return await through(_opened(sites, url, of or pool(), trace))
 
 
-async def _opened(sites: Served, url: str, of: Pool) -> ChromiumBrowser:
+async def _opened(sites: Served, url: str, of: Pool, trace: Path | None) -> ChromiumBrowser:
     for left in reversed(range(TRIES)):
         async with of.works:
-            seat = await of.take(sites)
+            seat = await of.take(sites, trace)
             from .window import Window  # needs Playwright, which is there if there is a seat
 
             window = Window(seat, sites)
@@ -89,6 +93,7 @@ class ChromiumBrowser:
     def __init__(self, pool: Pool, seat: Seat, window: Window) -> None:
         self.pool, self.seat, self.window = pool, seat, window
         self.notices, self.violations = window.notices, window.violations
+        self.film = Film(pool, seat, window.picture)
         self._nodes: dict[str, Node] = {}
         self._turn = asyncio.Lock()
         self._closed = False
@@ -111,11 +116,11 @@ class ChromiumBrowser:
         if self._closed:
             raise ToolError("this browser is closed")
 
-    def _at(self, ref: str, *, acts: bool = True) -> Locator:
+    def _at(self, ref: str) -> Locator:
         node = self._nodes.get(ref)
         if node is None:
             raise ToolError("the page has changed, and this element is gone")
-        if acts and "disabled" in node.states:
+        if "disabled" in node.states:
             raise ToolError("this is disabled")
         return self.window.page.locator(f"aria-ref={ref}")
 

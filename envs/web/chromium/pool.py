@@ -16,7 +16,11 @@ from .loop import through, wait
 from .server import HEADER, Episode, Served, SiteServer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from playwright.async_api import BrowserContext, CDPSession, Page
+
+    from .trace import Trace
 
 EACH_CORE = 2
 """Episodes that act, look or begin at a time, for each core: the others wait, so that what is waited for in a browser,
@@ -56,6 +60,7 @@ class Seat:
         target: the first tab and its context, as Chromium calls them.
         key: by which the server knows the episode.
         episode: as the server knows it.
+        trace: of the episode, if one is made.
     """
 
     chromium: Chromium
@@ -65,6 +70,7 @@ class Seat:
     target: dict[str, Any]
     key: str
     episode: Episode
+    trace: Trace | None = None
 
     @property
     def alive(self) -> bool:
@@ -90,6 +96,7 @@ class Pool:
         self._chromium: Chromium | None = None
         self._all: list[Chromium] = []
         self._ready: list[Seat] = []
+        self._traces: set[Trace] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._making, self._closed = 0, False
         self._lock = asyncio.Lock()
@@ -97,11 +104,12 @@ class Pool:
 
     # -- seats ------------------------------------------------------------------------------------------------------
 
-    async def take(self, sites: Served) -> Seat:
+    async def take(self, sites: Served, trace: Path | None = None) -> Seat:
         """A seat for an episode.
 
         Args:
             sites: all that can be reached from it.
+            trace: the file of a trace of the episode, if one is wanted.
 
         Raises:
             UsageError: there is no Chromium on this machine.
@@ -119,19 +127,32 @@ class Pool:
         jar: Any = [
             {"name": "session", "value": token, "url": f"http://{host}/"} for host, token in sites.cookies.items()
         ]
-        if jar:
+        if jar or trace:
             try:
                 await seat.context.add_cookies(jar)
+                if trace is not None:
+                    await self._trace(seat, trace)
             except Exception as error:
                 self._aside(self.leave(seat))
                 raise EnvironmentDiedError(f"Chromium died before the episode began: {error}") from error
         return seat
+
+    async def _trace(self, seat: Seat, path: Path) -> None:
+        from .trace import Trace  # needs Playwright, which is there if there is a seat
+
+        seat.trace = Trace(seat.context, path)
+        await seat.trace.begin()
+        self._traces.add(seat.trace)
 
     async def leave(self, seat: Seat) -> None:
         """Close what was an episode's."""
         if seat.key not in self.server.episodes:
             return
         self.server.leave(seat.key)
+        if seat.trace is not None:
+            with suppress(Exception):  # whoever wanted to know has ended it before
+                await seat.trace.end()
+            self._traces.discard(seat.trace)
         with suppress(Exception):  # it may be dead
             await asyncio.wait_for(seat.context.close(), 20)
         chromium = seat.chromium
@@ -242,6 +263,7 @@ class Pool:
     async def _close(self) -> None:
         self._closed = True
         async with self._lock:
+            await asyncio.gather(*(trace.end() for trace in list(self._traces)), return_exceptions=True)
             await asyncio.gather(*(one.close() for one in list(self._all)))
             self._ready.clear()
             await self.server.stop()

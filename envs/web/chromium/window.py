@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 OPENING = 5.0
 """Seconds that a window may take from being asked for to being there."""
+PICTURE = 15_000
+"""Milliseconds that a picture may take."""
 LOOKS = 4
 """How often a page that goes on while it is looked at is looked at again."""
 ROUNDS = 20
@@ -114,6 +116,18 @@ class Window(Events):
                     else EnvironmentFailedError(f"a page cannot be seen: {error}")
                 ) from error
         raise AssertionError("the last look returns or raises")
+
+    async def picture(self) -> bytes:
+        """What a person sees of the tab in front, PNG. Nothing is hidden or stopped for it, so nothing changes by it.
+
+        Raises:
+            ToolError: there is no picture now.
+            InfrastructureError: the browser failed.
+        """
+        try:
+            return await self.page.screenshot(animations="allow", caret="initial", timeout=PICTURE)
+        except Error as error:
+            raise self._failure(error) from error
 
     def goes(self, url: str, what: str) -> None:
         """Refuse an address that leads out of the sites, and note it.
