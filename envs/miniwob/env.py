@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from ...errors import ToolError, UsageError
@@ -23,8 +24,9 @@ from ..fork import Forks
 from ..messages import Action, ObservationLike, Part, TextPart
 from ..step import Step, running
 from ..tools import Tool, tool, tools_of
-from ..web.acting import Point, WebTools
+from ..web.acting import Point
 from ..web.browser import Wanted
+from ..web.recording.recorded import RecordedTools
 from .browser import MiniwobBrowser
 
 Paid = Literal["success", "raw"]
@@ -35,18 +37,20 @@ ENDS = frozenset({"send_msg_to_user", "report_infeasible"})
 REASON = "the page judges itself and tells nobody how it is solved: there is no oracle for other people's 128 pages"
 
 
-class MiniwobEnv(WebTools):
+class MiniwobEnv(RecordedTools):
     """Do what a page asks for. The episode ends when the page says so; until then it says nothing about right or wrong.
 
     Args:
         page: one of the suite's, such as ``click-test-2``.
         reward: ``"success"``: 1 where the page's raw reward is above 0, else 0; ``"raw"``: that raw reward, in [-1, 1].
         screenshot: a picture of the page with every observation.
+        record: a folder for recordings of the episodes, for people.
+        trace: a recording has Playwright's trace, too.
         max_turns: of an episode.
         render_mode: of Gymnasium.
 
     Raises:
-        UsageError: the package is not installed, or has no such page; or there is no such reward.
+        UsageError: the package is not installed, or has no such page or reward; or nothing can be recorded.
     """
 
     family: ClassVar[TaskFamily[MiniwobTask] | None] = family_of("click-test")
@@ -70,12 +74,15 @@ class MiniwobEnv(WebTools):
         page: str = "click-test",
         reward: Paid = "success",
         screenshot: bool = False,
+        record: Path | str | None = None,
+        trace: bool = False,
         max_turns: int | None = None,
         render_mode: str | None = None,
     ) -> None:
         if reward not in ("success", "raw"):
             raise UsageError(f"MiniWoB is paid by 'success' or 'raw'; got {reward!r}")
         installed()  # whoever lacks the package hears of it here, and not in the first episode
+        self.record_into(record, trace=trace)
         self.tasks = partial(family_of, page)  # type: ignore[method-assign]  # every id has its own
         self.paid, self.wanted = reward, Wanted(picture=screenshot, every=True)
         super().__init__(max_turns=max_turns, render_mode=render_mode)
@@ -91,7 +98,7 @@ class MiniwobEnv(WebTools):
         await self.leave()
         family = self.tasks()
         assert isinstance(family, MiniwobFamily)
-        self.browser = await MiniwobBrowser.open(family.generate(task))
+        self.browser = await MiniwobBrowser.open(family.generate(task), self.begin_recording())
         self.page = await self.browser.look(self.wanted)
         return self.observed(f"Task: {self.browser.utterance}")
 

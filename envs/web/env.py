@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from ...errors import TaskError, ToolError, UsageError
@@ -23,11 +24,11 @@ from ...tasks.web.site.sites import Sites, host_of
 from ..base import NearMiss
 from ..fork import Forks
 from ..messages import ActionLike, ObservationLike, ToolCall
-from .acting import WebTools
 from .browser import Browser, Wanted
 from .html.browser import HtmlBrowser
 from .misses import near_misses
 from .page import Page
+from .recording.recorded import RecordedTools
 from .walk import Did, PageWalk, did
 
 Drawn = Literal["html", "chromium"]
@@ -36,6 +37,7 @@ ENDING = (
     " days as 2024-03-09; if nothing was asked for, any message. If the task cannot be done, report that it is"
     " infeasible, with the fact that shows it."
 )
+INSTEAD = "record with browser='chromium' (turnwise/Web-v0); what was played without it can be replayed there"
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Place:
     first: str
 
 
-class WebEnv(WebTools):
+class WebEnv(RecordedTools):
     """Work on web sites in a browser. The agent ends its task with ``send_msg_to_user``, or with ``report_infeasible``.
 
     Args:
@@ -63,11 +65,13 @@ class WebEnv(WebTools):
         templates: only tasks of these templates.
         brief: begin with what is asked, and nothing else; for models to which every word is dear.
         variation: reserved for demonstrations.
+        record: a folder for recordings of the episodes, for people; only Chromium draws.
+        trace: a recording has Playwright's trace, too.
         max_turns: of an episode; omitted, what the level allows.
         render_mode: of Gymnasium.
 
     Raises:
-        UsageError: no such browser or observation, or no such template.
+        UsageError: no such browser or observation, or no such template; or nothing can be recorded.
     """
 
     family: ClassVar[TaskFamily[WebTask] | None] = WEB_FAMILY
@@ -94,6 +98,8 @@ class WebEnv(WebTools):
         templates: Sequence[str] | None = None,
         brief: bool = False,
         variation: int = 0,
+        record: Path | str | None = None,
+        trace: bool = False,
         max_turns: int | None = None,
         render_mode: str | None = None,
     ) -> None:
@@ -103,6 +109,9 @@ class WebEnv(WebTools):
             raise UsageError(f"pages are seen as 'axtree' or 'html'; got {observation!r}")
         if browser == "html" and (screenshot or marks):
             raise UsageError("browser='html' draws nothing: ask for screenshots with browser='chromium'")
+        if browser == "html" and (record is not None or trace):
+            raise UsageError(f"browser='html' draws nothing: {INSTEAD}")
+        self.record_into(record, trace=trace)
         self.drawn, self.brief, self.variation = browser, brief, variation
         self.wanted = Wanted(source=observation == "html", picture=screenshot or marks, marks=marks)
         if browser == "chromium":
@@ -137,7 +146,7 @@ class WebEnv(WebTools):
             return HtmlBrowser(self.sites, url)
         from .chromium.browser import open_browser  # Playwright is an extra
 
-        return await open_browser(self.sites, url)
+        return await open_browser(self.sites, url, trace=self.begin_recording())
 
     def _introduction(self) -> str:
         assert self.work is not None

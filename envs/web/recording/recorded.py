@@ -1,0 +1,139 @@
+"""``RecordedTools``: acting through a browser that draws, with recordings of the episodes on request.
+
+Nothing of it reaches the agent, and nothing is looked at before the agent's own look is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....errors import InfrastructureError, TurnwiseError, UsageError
+from ...background import resolve
+from ...base import Reset, Stepped
+from ...messages import Action, ActionLike, clip
+from ..acting import WebTools
+from .recording import TRACE, Recording, recordings_in, said
+
+if TYPE_CHECKING:
+    from ..chromium.film import Film
+
+
+class RecordedTools(WebTools):
+    """Acting through a browser whose episodes can be recorded. See ``Recording`` for what is written."""
+
+    recording: Recording | None = None
+    """Of the present episode."""
+    _recordings: Path | None = None
+    _traced: bool = False
+
+    def record_into(self, folder: Path | str | None, *, trace: bool = False) -> None:
+        """Record the episodes from now on.
+
+        Args:
+            folder: for recordings; ``None`` for none.
+            trace: Playwright's own, too.
+
+        Raises:
+            UsageError: nothing can be written there, or a trace has no place.
+        """
+        if trace and folder is None:
+            raise UsageError("a trace is a part of a recording: name a folder for it, such as record='recordings'")
+        self._recordings = None if folder is None else recordings_in(folder)
+        self._traced = trace
+
+    def begin_recording(self) -> Path | None:
+        """Where the trace of the episode that is about to begin shall be; ``None`` if none is wanted."""
+        if self._recordings is None:
+            return None
+        self.recording = Recording(self._recordings, self.task)
+        return self.recording.folder / TRACE if self._traced else None
+
+    # -- the episode ------------------------------------------------------------------------------------------------
+
+    def reset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        """Begin an episode; see ``TurnEnv.reset``."""
+        if self._recordings is None:
+            return super().reset(seed=seed, options=options)
+        begun: Reset = resolve(self.areset(seed=seed, options=options))
+        return begun
+
+    def step(self, action: ActionLike) -> Stepped:
+        """Take one action; see ``TurnEnv.step``."""
+        if self.recording is None:
+            return super().step(action)
+        stepped: Stepped = resolve(self.astep(action))
+        return stepped
+
+    async def areset(self, *, seed: int | None = None, options: Mapping[str, Any] | None = None) -> Reset:
+        """Begin an episode, and its recording."""
+        with self._failures_noted():
+            begun = await super().areset(seed=seed, options=options)
+        if self.recording is not None:
+            self.recording.add(None, begun[0], 0.0, await self._picture())
+        return begun
+
+    async def astep(self, action: ActionLike) -> Stepped:
+        """Take one action, and record it."""
+        if self.recording is None or self._over:  # over: it will be refused
+            return await super().astep(action)
+        read = Action.of(action)
+        if self._traced:
+            await self._film.chapter(f"turn {self._turn + 1}: {clip(said(read), 200)}")
+        with self._failures_noted():
+            stepped = await super().astep(read)
+        observation, reward, terminated, truncated, info = stepped
+        self.recording.add(read, observation, reward, await self._picture())
+        if terminated or truncated:
+            verdict = "solved" if info["success"] else "not solved"
+            await self._end_recording(f"{verdict}; the turns were over" if truncated else verdict)
+        return stepped
+
+    async def leave(self) -> None:
+        """Close the browser of the last episode, and its recording."""
+        if self.recording is not None:
+            try:
+                await self._end_recording()
+            finally:
+                self.recording = None
+                await super().leave()
+        else:
+            await super().leave()
+
+    def close(self) -> None:
+        """Whatever is being recorded is written."""
+        if self.recording is not None:
+            resolve(self.leave())
+        super().close()
+
+    # -- the inside -------------------------------------------------------------------------------------------------
+
+    @property
+    def _film(self) -> Film:
+        browser: Any = self.browser
+        film: Film = browser.film  # what does not draw has none, and is not recorded
+        return film
+
+    async def _picture(self) -> bytes | str:
+        """What the window shows; or why that cannot be told, which is no reason to end an episode."""
+        try:
+            return await self._film.picture()
+        except TurnwiseError as error:
+            return str(error)
+
+    async def _end_recording(self, verdict: str = "") -> None:
+        assert self.recording is not None
+        if self._traced and hasattr(self, "browser") and (lost := await self._film.end()):
+            self.recording.note(f"there is no trace: {lost}")
+        self.recording.end(verdict)
+
+    @contextmanager
+    def _failures_noted(self) -> Iterator[None]:
+        try:
+            yield
+        except InfrastructureError as error:
+            if self.recording is not None:
+                self.recording.note(f"failed: {error}")
+            raise
