@@ -6,7 +6,13 @@ then the same addresses and clicks by bare Playwright (a new context and page fo
 role and name, and an aria snapshot; no lock, no waiting for frames, no numbering) against the same server; then several
 episodes at once, with the memory of Chromium's processes (PSS, so what they share counts once).
 
-    python benchmarks/web.py [--n 20] [--at-once 1 4 16] [--json FILE]
+    python benchmarks/web.py [--n 20] [--at-once 1 4 16] [--browsergym PYTHON [--seeds 3]] [--json FILE]
+
+With ``--browsergym``, episodes of MiniWoB++ are played, too: in our environment, in BrowserGym and by Playwright alone,
+in turns (``web_miniwob.py``). BrowserGym wants a virtual environment of its own (``web_browsergym.py`` says more):
+
+    python -m venv .venv-browsergym && .venv-browsergym/bin/pip install browsergym-core browsergym-miniwob
+    python benchmarks/web.py --browsergym .venv-browsergym/bin/python
 """
 
 from __future__ import annotations
@@ -19,6 +25,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import web_miniwob
 from rich.console import Console
 from rich.table import Table
 
@@ -120,7 +127,7 @@ async def at_once(number: int, each: int) -> dict[str, float]:
     }
 
 
-async def measured(n: int, numbers: list[int], each: int) -> dict[str, Any]:
+async def measured(n: int, numbers: list[int], each: int, browsergym: str | None, seeds: int) -> dict[str, Any]:
     """All figures; the first episode of everything is not counted."""
     found: dict[str, list[float]] = {}
     envs = {"HTML": opened("turnwise/WebHTML-v0"), "Chromium": opened("turnwise/Web-v0")}
@@ -132,6 +139,7 @@ async def measured(n: int, numbers: list[int], each: int) -> dict[str, Any]:
         if warming:
             found.clear()
     await envs["Chromium"].leave()
+    counts = await web_miniwob.measured(browsergym, seeds, found) if browsergym else None
     figures: dict[str, Any] = {
         name: {
             "median_ms": statistics.median(values),
@@ -140,8 +148,30 @@ async def measured(n: int, numbers: list[int], each: int) -> dict[str, Any]:
         }
         for name, values in found.items()
     }
+    if counts is not None:
+        figures["counts"] = counts
     figures["at once"] = {number: await at_once(number, each) for number in numbers}
     return figures
+
+
+def shown(figures: dict[str, Any], console: Console) -> None:
+    """Print the tables."""
+    table = Table("what", "median ms", "90 % ms", "n")
+    for name, one in figures.items():
+        if name not in ("at once", "counts"):
+            table.add_row(name, f"{one['median_ms']:.1f}", f"{one['p90_ms']:.1f}", str(one["n"]))
+    console.print(table)
+    if "counts" in figures:
+        alike = Table("MiniWoB", "episodes", "same request", "solved")
+        for name, counts in figures["counts"].items():
+            alike.add_row(name, *map(str, counts))
+        console.print(alike)
+    else:
+        console.print("BrowserGym was not measured: --browsergym names the Python of an environment that has it")
+    together = Table("at once", "steps/s", "median step ms", "median reset ms", "PSS MiB")
+    for number, one in figures["at once"].items():
+        together.add_row(str(number), *(f"{value:.1f}" for value in one.values()))
+    console.print(together)
 
 
 def main() -> None:
@@ -149,19 +179,12 @@ def main() -> None:
     words.add_argument("--n", type=int, default=20, help="episodes, one after the other")
     words.add_argument("--at-once", type=int, nargs="*", default=[1, 4, 16], help="environments at once")
     words.add_argument("--each", type=int, default=3, help="episodes of each of those")
+    words.add_argument("--browsergym", metavar="PYTHON", help="of an environment in which BrowserGym is installed")
+    words.add_argument("--seeds", type=int, default=3, help="episodes of each of the MiniWoB++ pages, with BrowserGym")
     words.add_argument("--json", type=Path, help="where to write the figures")
     said = words.parse_args()
-    figures = asyncio.run(measured(said.n, said.at_once, said.each))
-    console = Console()
-    table = Table("what", "median ms", "90 % ms", "n")
-    for name, one in figures.items():
-        if name != "at once":
-            table.add_row(name, f"{one['median_ms']:.1f}", f"{one['p90_ms']:.1f}", str(one["n"]))
-    console.print(table)
-    together = Table("at once", "steps/s", "median step ms", "median reset ms", "PSS MiB")
-    for number, one in figures["at once"].items():
-        together.add_row(str(number), *(f"{value:.1f}" for value in one.values()))
-    console.print(together)
+    figures = asyncio.run(measured(said.n, said.at_once, said.each, said.browsergym, said.seeds))
+    shown(figures, Console())
     if said.json:
         said.json.write_text(json.dumps(figures, indent=1) + "\n")
 
