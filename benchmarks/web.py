@@ -37,6 +37,8 @@ from turnwise.envs.web.chromium.pool import pool
 from turnwise.envs.web.env import WebEnv
 
 LEVEL = 2
+NEW = "HTML, a new task"
+"""Drawing a task and its sites happens once for a seed; what is played of it after that finds it drawn."""
 FIRST = 10_000
 """The first seed."""
 
@@ -133,6 +135,9 @@ async def measured(n: int, numbers: list[int], each: int, browsergym: str | None
     envs = {"HTML": opened("turnwise/WebHTML-v0"), "Chromium": opened("turnwise/Web-v0")}
     for warming in (True, False):
         for seed in range(FIRST, FIRST + (1 if warming else n)):
+            began = time.perf_counter()
+            await envs["HTML"].areset(seed=seed, options={"level": LEVEL})
+            found.setdefault(f"{NEW}: reset", []).append(1000 * (time.perf_counter() - began))
             for name, env in envs.items():
                 await played(env, seed, found, name)
             await through(bare(seed, found))
