@@ -16,6 +16,7 @@ from ...tasks.miniwob.suite import MiniwobTask
 from ..web.browser import Button, Wanted
 from ..web.chromium.film import Film
 from ..web.chromium.loop import through
+from ..web.chromium.pool import pool
 from ..web.page import Page
 from .chromium import Window
 from .looking import POINT, WALK, page_from
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 
 BRIEF = 2_000.0
 """Milliseconds in which an act on an element succeeds, or does not."""
-STILL, PAUSE = 10, 0.08
-"""A page has come to rest when it looks the same twice, so many seconds apart; it is asked so often at most."""
+STILL, PAUSE = 24, 0.034
+"""A page has come to rest when it looks the same twice, so many seconds apart: two frames of a page that moves;
+it is asked so often at most."""
 STEPS = 12
 """A drag has so many movements of the mouse."""
 TYPED = frozenset({"date", "time", "datetime-local", "month", "week", "color", "range"})
@@ -241,7 +243,7 @@ class MiniwobBrowser:
 
     async def _look(self, wanted: Wanted) -> Page:
         page = self.window.page
-        async with _failing(self.window.url):
+        async with pool().works, _failing(self.window.url):
             seen = await page.evaluate_handle(WALK)
             nodes = await seen.evaluate("o => ({nodes: o.nodes, title: o.title})")
             for _ in range(STILL):
@@ -282,7 +284,8 @@ async def _told(work: Coroutine[Any, Any, None]) -> None:
     from playwright.async_api import Error
 
     try:
-        await work
+        async with pool().works:
+            await work
     except Error as error:
         raise ToolError(str(error).splitlines()[0][:200]) from None
 

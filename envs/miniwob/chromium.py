@@ -80,6 +80,11 @@ class Window:
             EnvironmentFailedError: the page does not begin.
         """
         page_of(self.task)
+        async with pool().works:
+            await self._open()
+        pool().refill()  # only now: it would take the time of whoever waits
+
+    async def _open(self) -> None:
         seat = self._seat = await pool().take(Nowhere(), self.trace)
         self.page: Page = seat.page
         self.film = Film(pool(), seat, self.picture)
@@ -90,7 +95,7 @@ class Window:
             seat.context.on("page", self._refuse_window)
             self.page.on("dialog", self._dismiss)
             await self.page.goto(self.url, timeout=PATIENCE)
-            await self.page.wait_for_selector("#sync-task-cover", timeout=PATIENCE)
+            await self.page.wait_for_selector("#sync-task-cover", state="attached", timeout=PATIENCE)
             # The global object of this document. Asked through it, no other document can answer for it.
             self._globals: JSHandle = await self.page.evaluate_handle("() => window")
             self._begun = True
@@ -138,8 +143,10 @@ class Window:
     async def close(self) -> None:
         """Close the window; may be called again."""
         seat, self._seat = self._seat, None
-        if seat is not None:
-            await pool().leave(seat)
+        if seat is not None and self.trace is None:
+            pool().leave_aside(seat)
+        elif seat is not None:
+            await pool().leave(seat)  # which writes the trace
 
     # -- where the page may not go --------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 LOADING = 30_000
 """Milliseconds that a page may take to load: it comes from this process, so more means that the machine is lost."""
 FRAMES = """() => new Promise(done => {
-    requestAnimationFrame(() => requestAnimationFrame(done));
+    requestAnimationFrame(() => setTimeout(done));
     setTimeout(done, 250); // a tab that is not drawn has no frames
 })"""
 
@@ -47,7 +47,7 @@ class Tab:
         return self.failed if self.page.url.startswith("chrome-error:") else ""
 
     async def rested(self) -> bool:
-        """Wait for a page that is coming, and then for two frames.
+        """Wait for a page that is coming, and then for a frame and what it has set going.
 
         Returns:
             whether nothing has moved since; otherwise it is not at rest yet.
