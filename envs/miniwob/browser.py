@@ -254,6 +254,7 @@ class MiniwobBrowser:
                     break
             self._seen = seen
             picture = await page.screenshot(clip=self.window.area) if wanted.picture else b""
+        pool().refill()  # only now, while an agent thinks: it would take the time of whoever waits
         return page_from(nodes, self.window.url, picture)
 
     async def close(self) -> None:

@@ -82,7 +82,6 @@ class Window:
         page_of(self.task)
         async with pool().works:
             await self._open()
-        pool().refill()  # only now: it would take the time of whoever waits
 
     async def _open(self) -> None:
         seat = self._seat = await pool().take(Nowhere(), self.trace)

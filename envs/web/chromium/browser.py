@@ -59,7 +59,6 @@ async def _opened(sites: Served, url: str, of: Pool, trace: Path | None) -> Chro
                 if isinstance(error, EnvironmentDiedError) and left:
                     continue
                 raise
-        of.refill()  # only now: it would take the time of whoever waits
         return ChromiumBrowser(of, seat, window)
     raise AssertionError("the last try returns or raises")
 
@@ -281,7 +280,9 @@ class ChromiumBrowser:
         async def looked() -> Page:
             async with self._turn, self.pool.works:
                 self._open()
-                return await self.window.look(wanted)
+                page = await self.window.look(wanted)
+            self.pool.refill()  # only now, while an agent thinks: it would take the time of whoever waits
+            return page
 
         page = await through(looked())
         self._nodes = {node.ref: node for node in page.walk() if node.ref}

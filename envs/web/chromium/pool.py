@@ -191,6 +191,7 @@ class Pool:
                 context = await asyncio.wait_for(self._context(chromium, key), 60)
                 page = await context.new_page()
                 control, target = await watched(page)
+                await page.aria_snapshot(mode="ai")  # so that Chromium has read Playwright's script when it matters
                 return Seat(chromium, context, page, control, target, key, episode)
             except BaseException as error:
                 self.server.leave(key)

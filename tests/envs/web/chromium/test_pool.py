@@ -96,6 +96,7 @@ async def test_a_browser_is_replaced_after_so_many_contexts_and_ends_with_its_la
 async def test_contexts_wait_for_episodes_and_are_closed_with_them(pools: Callable[..., Pool]) -> None:
     pool = pools(ready=2)
     one = await opened(pool)
+    await one.look(Wanted())
     await until(lambda: len(pool._ready) == 2, "no context was prepared")
     waiting = pool._ready[0]
     two = await opened(pool)
