@@ -23,7 +23,8 @@ from rich.table import Table
 
 import turnwise as tw
 from turnwise.envs.apps.env import AppsEnv
-from turnwise.tasks.apps.worlds import WORLDS, origin
+from turnwise.tasks.apps.worlds import origin
+from turnwise.tasks.rows.origin import WORLDS
 from turnwise.tasks.spec import Split
 
 LEVELS = 5

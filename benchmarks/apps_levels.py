@@ -25,8 +25,8 @@ from turnwise.tasks.apps.asking.task import AppTask
 from turnwise.tasks.apps.catalogue import IDLE
 from turnwise.tasks.apps.family import APPS_FAMILY, open_world
 from turnwise.tasks.apps.world.world import calls_of
-from turnwise.tasks.apps.worlds import WORLDS
 from turnwise.tasks.rng import Rng, stable_hash
+from turnwise.tasks.rows.origin import WORLDS
 from turnwise.tasks.spec import Split, TaskSpec
 
 SPLITS = tuple(split for split in Split if APPS_FAMILY.templates(split))

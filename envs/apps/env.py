@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, ClassVar, Literal
 
-from ...errors import TaskError, ToolError, UsageError
+from ...errors import ToolError, UsageError
 from ...tasks.apps.asking.levels import LEVELS
 from ...tasks.apps.asking.plan import Act, plan
 from ...tasks.apps.asking.play import ENDS, near_misses, violations, watched
@@ -110,8 +110,8 @@ class AppsByCalls(ToolEnv):
         self.described, self.brief, self.variation = described, brief, variation
         self._limited = max_turns is not None
         if templates is not None:
-            _family(tuple(templates))
-            self.tasks = partial(_family, tuple(templates))  # type: ignore[method-assign]  # narrower than the class's
+            self.tasks = partial(AppsFamily.only, tuple(templates))  # type: ignore[method-assign]
+            self.tasks()  # whoever names a template that is not there hears of it here
         super().__init__(max_turns=max_turns, render_mode=render_mode)
 
     # -- the episode ------------------------------------------------------------------------------------------------
@@ -309,14 +309,6 @@ class AppsByCalls(ToolEnv):
 
     def _note(self, name: str, arguments: Mapping[str, Any], again: bool = False) -> None:
         self.tried = (*self.tried, Tried(name, _as_text(arguments), again))
-
-
-@lru_cache(maxsize=64)
-def _family(templates: tuple[str, ...]) -> AppsFamily:
-    try:
-        return AppsFamily(templates)
-    except TaskError as error:
-        raise UsageError(str(error)) from None
 
 
 class AppsEnv(ProgramEnv, AppsByCalls):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from ...errors import TaskError, ToolError, UsageError
+from ...errors import ToolError, UsageError
 from ...tasks.family import TaskFamily
 from ...tasks.rng import Rng, stable_hash
 from ...tasks.rows.judge import Ending, judge
@@ -64,7 +64,6 @@ class WebEnv(RecordedTools):
         marks: the ids of elements are drawn into the picture.
         templates: only tasks of these templates.
         brief: begin with what is asked, and nothing else; for models to which every word is dear.
-        variation: reserved for demonstrations.
         record: a folder for recordings of the episodes, for people; only Chromium draws.
         trace: a recording has Playwright's trace, too.
         max_turns: of an episode; omitted, what the level allows.
@@ -97,7 +96,6 @@ class WebEnv(RecordedTools):
         marks: bool = False,
         templates: Sequence[str] | None = None,
         brief: bool = False,
-        variation: int = 0,
         record: Path | str | None = None,
         trace: bool = False,
         max_turns: int | None = None,
@@ -112,14 +110,14 @@ class WebEnv(RecordedTools):
         if browser == "html" and (record is not None or trace):
             raise UsageError(f"browser='html' draws nothing: {INSTEAD}")
         self.record_into(record, trace=trace)
-        self.drawn, self.brief, self.variation = browser, brief, variation
+        self.drawn, self.brief = browser, brief
         self.wanted = Wanted(source=observation == "html", picture=screenshot or marks, marks=marks)
         if browser == "chromium":
             self.forks = Forks.REPLAY
         self._limited = max_turns is not None
         if templates is not None:
-            _family(tuple(templates))
-            self.tasks = partial(_family, tuple(templates))  # type: ignore[method-assign]  # narrower than the class's
+            self.tasks = partial(WebFamily.only, tuple(templates))  # type: ignore[method-assign]
+            self.tasks()  # whoever names a template that is not there hears of it here
         super().__init__(max_turns=max_turns, render_mode=render_mode)
 
     # -- the episode ------------------------------------------------------------------------------------------------
@@ -253,11 +251,3 @@ class WebEnv(RecordedTools):
         family = self.tasks()
         assert isinstance(family, WebFamily)
         return family
-
-
-@lru_cache(maxsize=64)
-def _family(templates: tuple[str, ...]) -> WebFamily:
-    try:
-        return WebFamily(templates)
-    except TaskError as error:
-        raise UsageError(str(error)) from None

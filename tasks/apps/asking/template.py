@@ -46,6 +46,11 @@ class Template:
     held_out: bool = False
     levels: tuple[int, ...] = (1, 2, 3, 4, 5)
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Its apps."""
+        return self.apps
+
 
 def template(*apps: str, kind: Kind, held_out: bool = False) -> Callable[[Callable[[Scene], Asked]], Template]:
     """Make a template of a function, whose name becomes the template's.

@@ -42,6 +42,11 @@ class Template:
     make: Callable[[Scene], Asked]
     held_out: bool = False
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Its sites."""
+        return self.sites
+
 
 def template(*sites: str, kind: Kind, held_out: bool = False) -> Callable[[Callable[[Scene], Asked]], Template]:
     """Make a template of a function, whose name becomes the template's.

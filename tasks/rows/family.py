@@ -1,0 +1,139 @@
+"""``SceneFamily``: a family whose templates make tasks of what they find in a world of rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any, ClassVar, Protocol, Self, TypeVar
+
+from ...errors import TaskError, UsageError
+from ..family import TaskFamily
+from ..rng import Rng
+from ..spec import Split, TaskSpec
+from .origin import Origin, world_of
+from .scene import Scene, Unsuitable
+
+T = TypeVar("T")
+DRAWS = 200
+"""How often a template may find a world unsuitable before that counts as a fault of it."""
+
+
+class Asking(Protocol):
+    """What there is to know of a template here."""
+
+    @property
+    def name(self) -> str:
+        """Unique in its family."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The parts of a world, apps or sites, that its tasks are about."""
+
+    @property
+    def held_out(self) -> bool:
+        """Whether learners never see it."""
+
+    @property
+    def make(self) -> Callable[[Scene], Any]:
+        """The task, from a scene."""
+
+
+class SceneFamily(TaskFamily[T]):
+    """Tasks in worlds of rows: a template, a world and a draw.
+
+    Most splits use the same templates and names; ``test_template`` uses templates that no other does, ``test_entity``
+    names that no other does, and ``challenge`` both, with tasks about the parts of a world that nothing else knows.
+
+    Args:
+        templates: only these, by name; all, if left out.
+        name: of the family.
+
+    Raises:
+        TaskError: there is no such template.
+    """
+
+    known: ClassVar[Mapping[str, Any]]
+    """Every template (``Asking``) by its name."""
+    strange: ClassVar[frozenset[str]]
+    """The parts of a world that only ``challenge`` knows."""
+
+    def __init__(self, templates: tuple[str, ...] | None = None, *, name: str | None = None) -> None:
+        self.name = name or type(self).name
+        for one in sorted(set(templates or ()) - set(self.known)):
+            near = ", ".join(get_close_matches(one, self.known, n=5, cutoff=0.0))
+            raise TaskError(f"there is no template {one!r} in {self.name!r}; the nearest are {near}")
+        self._chosen: dict[str, Asking] = {one: self.known[one] for one in templates or self.known}
+        self._by_split = {
+            split: tuple(name for name, one in self._chosen.items() if self._belongs(one, split)) for split in Split
+        }
+        self.splits = tuple(split for split in Split if self._by_split[split])
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def only(cls, templates: tuple[str, ...]) -> Self:
+        """The family of some templates, one object however often it is asked for.
+
+        Raises:
+            UsageError: there is no such template.
+        """
+        try:
+            return cls(templates)
+        except TaskError as error:
+            raise UsageError(str(error)) from None
+
+    def __reduce__(self) -> Any:
+        return (_again, (type(self), tuple(self._chosen), self.name))
+
+    def templates(self, split: Split) -> tuple[str, ...]:
+        """The names of the split's templates."""
+        return self._by_split[split]
+
+    def build(self, spec: TaskSpec, rng: Rng) -> T:
+        """The task; a template that finds its world unsuitable gets another draw, and after some another world.
+
+        Raises:
+            TaskError: the template finds nothing suitable.
+        """
+        one = self._chosen[spec.template]
+        for draw in range(DRAWS):
+            begun = self.begun(spec, draw)
+            with begun.tried() as db:
+                scene = Scene(db, begun.cast, rng.child(draw), spec.level)
+                try:
+                    asked = one.make(scene)
+                except Unsuitable:
+                    continue
+            return self.made(spec, asked, scene, draw, rng)
+        raise TaskError(f"template {one.name!r} finds nothing to ask at level {spec.level} with seed {spec.seed}")
+
+    def begun(self, spec: TaskSpec, draw: int) -> Origin:
+        """The world of a task as its episodes begin, which changes when some draws in one were unsuitable."""
+        return self.world(spec.split, world_of(spec, draw))
+
+    @abstractmethod
+    def world(self, split: Split, number: int) -> Origin:
+        """A world of a split, 0 to 63: a pure function of both, remembered."""
+
+    @abstractmethod
+    def made(self, spec: TaskSpec, asked: Any, scene: Scene, draw: int, rng: Rng) -> T:
+        """The task of what a template asks.
+
+        Args:
+            spec: of the task.
+            asked: what the template made.
+            scene: of which it made that.
+            draw: how many draws were unsuitable before.
+            rng: the task's own.
+        """
+
+    def _belongs(self, one: Asking, split: Split) -> bool:
+        unknown = bool(self.strange & set(one.needs))
+        if split is Split.CHALLENGE:
+            return unknown
+        return not unknown and one.held_out == (split is Split.TEST_TEMPLATE)
+
+
+def _again(cls: type[SceneFamily[Any]], templates: tuple[str, ...], name: str) -> SceneFamily[Any]:
+    return cls(templates, name=name)
