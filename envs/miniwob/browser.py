@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import EnvironmentFailedError, ToolError
 from ...tasks.miniwob.suite import MiniwobTask
 from ..web.browser import Button, Wanted
+from ..web.chromium.browser import KEYS
 from ..web.chromium.film import Film
 from ..web.chromium.loop import through
 from ..web.chromium.pool import pool
@@ -162,7 +163,8 @@ class MiniwobBrowser:
 
     async def type(self, text: str) -> None:
         """Type into whatever has the cursor."""
-        await self._do(self.window.page.keyboard.type(text))
+        keyboard = self.window.page.keyboard
+        await self._do(keyboard.type(text) if len(text) <= KEYS else keyboard.insert_text(text))
 
     async def drag(self, source: str, target: str) -> None:
         """Drag one element onto another."""

@@ -263,7 +263,7 @@ class WebTools(ToolEnv):
         """Act; a message without calls is read as actions."""
         if not action.tool_calls and action.text.strip():
             action = Action(action.text, read(action.text, parameters(cast(Hashable, type(self)))))
-        self.acted(action.tool_calls)
+        self.acted(action.tool_calls[: self.max_calls])
         return super().act(action)
 
     def acted(self, calls: Sequence[ToolCall]) -> None:

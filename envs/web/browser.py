@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -10,6 +11,8 @@ from urllib.parse import urlsplit
 from .page import Page
 
 Button = Literal["left", "middle", "right"]
+SCHEME = re.compile(r"\s*([a-z][a-z0-9+-]*):", re.IGNORECASE)
+"""How a whole address begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,24 @@ class Browser(Protocol):
 
     async def close(self) -> None:
         """The episode is over; may be called again."""
+
+
+def leads_out(url: str, hosts: frozenset[str]) -> bool:
+    """Whether an address that is refused leads out of the episode; what is no whole address leads nowhere.
+
+    Args:
+        url: as an agent gives it.
+        hosts: those of the episode.
+    """
+    scheme = SCHEME.match(url)
+    if scheme is None or scheme[1].lower() == "about":
+        return scheme is not None and not url.strip().lower().startswith("about:blank")
+    if scheme[1].lower() not in ("http", "https"):
+        return True
+    try:
+        return urlsplit(url.strip()).netloc.lower() not in hosts
+    except ValueError:
+        return True
 
 
 def way_out(url: str, hosts: frozenset[str]) -> str:

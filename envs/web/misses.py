@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...errors import ContractError
+from ...tasks.rows.expected import Evidence
 from ...tasks.web.asking.task import WebTask
 from ..base import NearMiss
 from ..messages import ActionLike, ToolCall
@@ -39,6 +40,9 @@ def near_misses(work: WebTask, acts: Sequence[Did]) -> Mapping[str, NearMiss]:
         found["the right acts and another answer"] = _playing((*before, _done("nobody-1234567")))
     if work.refusal is not None:
         found["a refusal without the fact"] = _playing((*before, Did("report_infeasible", arguments={"reason": "No."})))
+        if isinstance(fact := work.refusal.evidence, Evidence):
+            listed = Did("report_infeasible", arguments={"reason": " ".join((*fact.facts, *fact.rivals, "2001-01-01"))})
+            found["a refusal that lists what the fact might be"] = _playing((*before, listed))
         found["a claim that it is done"] = _playing((*before, _done("Done.")))
     else:
         found["a refusal"] = _playing((*before, Did("report_infeasible", arguments={"reason": "It cannot be done."})))

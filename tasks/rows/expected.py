@@ -95,6 +95,32 @@ class Containing:
         return isinstance(value, str) and all(stands_in(part, value) for part in self.parts)
 
 
+DAY = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
+LONGEST_EVIDENCE = 300
+"""Letters in which a fact can be told."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Facts that stand in a short text without their rivals: whoever lists all that they might be has not looked.
+
+    Args:
+        facts: which.
+        rivals: what must not stand in it, such as other names. Days that are no fact are rivals anyway.
+    """
+
+    facts: tuple[str, ...]
+    rivals: tuple[str, ...] = ()
+
+    def matches(self, value: Any) -> bool:
+        """Whether the facts are told, and nothing in their place."""
+        if not isinstance(value, str) or len(value) > LONGEST_EVIDENCE or set(DAY.findall(value)) - set(self.facts):
+            return False
+        return all(stands_in(one, value) for one in self.facts) and not any(
+            stands_in(one, value) for one in self.rivals if one not in self.facts
+        )
+
+
 @dataclass(frozen=True)
 class AtLeast:
     """A whole number that is this one or a larger one, as the number of a row that is yet to be made."""

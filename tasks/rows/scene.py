@@ -67,6 +67,10 @@ class Scene:
         """
         return self.pick(self.db.rows(sql, *values))
 
+    def texts(self, sql: str, *values: Any) -> tuple[str, ...]:
+        """The first column of all rows of a query, as texts."""
+        return tuple(str(next(iter(row.values()))) for row in self.db.rows(sql, *values))
+
     def next_id(self, table: str) -> AtLeast:
         """The number of a row that is yet to be made: larger than any that there was."""
         return AtLeast(int(self.db.value("SELECT seq FROM sqlite_sequence WHERE name = ?", table) or 0) + 1)

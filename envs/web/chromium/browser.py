@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 8_000
 """Milliseconds that an element may take to become one that can be acted on, on a machine that has other work too."""
+KEYS = 200
+"""Letters that are typed key by key; what is longer is written at once."""
 TRIES = 3
 """How many browsers may die before an episode begins."""
 OPTIONS = "list => Array.from(list.options ?? [], one => [one.value, one.label.trim().replace(/\\s+/g, ' ')])"
@@ -257,7 +259,8 @@ class ChromiumBrowser:
 
     async def type(self, text: str) -> None:
         """Type into whatever has the cursor."""
-        await self._act(self.window.page.keyboard.type(text))
+        keyboard = self.window.page.keyboard  # each key takes milliseconds, and an agent may type a book
+        await self._act(keyboard.type(text) if len(text) <= KEYS else keyboard.insert_text(text))
 
     async def mouse(self, x: float, y: float, button: Button = "left", *, double: bool = False) -> None:
         """Click a point of the window, in pixels."""

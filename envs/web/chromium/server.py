@@ -16,6 +16,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
+from urllib.parse import quote
 
 import uvicorn
 from fastapi import FastAPI
@@ -34,6 +35,8 @@ LARGEST = 2**20
 PEOPLE = re.compile(r"([a-z0-9-]+)\.([0-9a-f]{32})\.localhost(?::\d+)?")
 """The hosts by which a person looks at an episode's sites: ``shop.<key>.localhost``."""
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+ADDRESS = "!#$%&'()*+,/:;=?@[]~"
+"""What stands for itself in an address; everything else goes into a header as numbers."""
 UNKEPT = '<form autocomplete="off"'
 """Going back must show a form as the site gives it: Chromium would fill in again what had been written."""
 
@@ -177,7 +180,7 @@ def _answered(response: Response) -> Answer:
     body = re.sub(r"<form\b", UNKEPT, response.body)
     headers = {"cache-control": "no-store", "referrer-policy": "same-origin"}
     if response.location:
-        headers["location"] = response.location
+        headers["location"] = quote(response.location, safe=ADDRESS)
     answer = Answer(body, response.status, headers, media_type="text/html")
     for name, value in response.cookies.items():
         if value:

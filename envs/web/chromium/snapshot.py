@@ -18,6 +18,8 @@ TOLD = frozenset({"checked", "disabled", "expanded", "level", "pressed", "select
 """States that an agent is told of; which element has the cursor is not."""
 WRITTEN = frozenset({"textbox", "searchbox", "spinbutton", "slider"})
 """Roles whose text is their value."""
+UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What YAML has no place for; an agent may write it into a page."""
 Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """Reads every scalar as a text: a page's ``12`` and ``no`` are no numbers and no truth values."""
 
@@ -34,7 +36,7 @@ def nodes_of(snapshot: str) -> tuple[Node, ...]:
     if not snapshot.strip():
         return ()
     try:
-        return tuple(_nodes(yaml.load(snapshot, Loader=Loader)))
+        return tuple(_nodes(yaml.load(UNREADABLE.sub("\ufffd", snapshot), Loader=Loader)))
     except (yaml.YAMLError, ValueError, TypeError) as error:
         raise InfrastructureError(f"a snapshot of a page cannot be read: {error}") from error
 

@@ -16,7 +16,7 @@ from ....errors import (
     InfrastructureError,
     ToolError,
 )
-from ..browser import Wanted, way_out
+from ..browser import Wanted, leads_out, way_out
 from .events import MOST_TABS, Events
 from .look import seen
 from .tab import LOADING, Tab
@@ -141,7 +141,8 @@ class Window(Events):
         """
         full = url if what == "goto" else urljoin(self.page.url, url.strip())
         if why := way_out(full, self.sites.hosts):
-            self.violations.append(f"{what} {full[:100]!r}")
+            if leads_out(full, self.sites.hosts):
+                self.violations.append(f"{what} {full[:100]!r}")
             raise ToolError(why)
 
     async def travel(self, by: int) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 from ....errors import ToolError
 from ....tasks.web.site.http import Request, Response, Values
 from ....tasks.web.site.sites import Sites
-from ..browser import Button, Wanted, way_out
+from ..browser import Button, Wanted, leads_out, way_out
 from ..page import FIELDS, Page, told
 from .document import BOXES, Document, Element, address, sends
 
@@ -70,7 +70,8 @@ class HtmlBrowser:
             ToolError: it is not.
         """
         if why := way_out(url, self.sites.hosts):
-            self.violations.append(f"goto {url[:100]!r}")
+            if leads_out(url, self.sites.hosts):
+                self.violations.append(f"goto {url[:100]!r}")
             raise ToolError(why)
         self._open("GET", url)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from ...rows.database import Row
-from ...rows.expected import Containing, Must, Number, Refusal, Text, updated
+from ...rows.expected import Evidence, Must, Number, Refusal, Text, updated
 from ...rows.scene import Scene
 from ..asking.template import Asked, template
 from ..asking.walk import Walk
@@ -54,7 +54,7 @@ def booking_cancel(scene: Scene) -> Asked:
             walk.answer()
 
     if today > last:
-        return Asked(prompt, solve, refusal=Refusal("not_possible", Containing((last,))), secrets=(last,))
+        return Asked(prompt, solve, refusal=Refusal("not_possible", Evidence((last,))), secrets=(last,))
     return Asked(prompt, solve, must=(_cancelled(stay),))
 
 

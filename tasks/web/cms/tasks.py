@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...rows.expected import Containing, Matcher, Number, Refusal, Text, inserted, updated
+from ...rows.expected import Evidence, Matcher, Number, Refusal, Text, inserted, updated
 from ...rows.scene import Scene
 from ..asking.template import Asked, template
 from ..asking.walk import Walk
@@ -182,7 +182,8 @@ def cms_publish(scene: Scene) -> Asked:
         walk.refuse(walk.entry(category)[walk.word("head")])
 
     if row["status"] == "draft" and row["review"]:
-        return Asked(prompt, solve, refusal=Refusal("not_allowed", Containing((row["head"],))))
+        heads = scene.texts("SELECT DISTINCT head FROM cms_categories")
+        return Asked(prompt, solve, refusal=Refusal("not_allowed", Evidence((row["head"],), heads)))
     online = updated("cms_articles", row["id"], "online", status="published", publish_on=scene.cast.day(0))
     return Asked(prompt, solve, must=(online,))
 

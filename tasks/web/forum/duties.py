@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...rows.expected import Containing, Must, Refusal, updated
+from ...rows.expected import Evidence, Must, Refusal, updated
 from ...rows.scene import Scene
 from ..asking.accounts import account_of
 from ..asking.template import Asked, template
@@ -72,7 +72,8 @@ def forum_foreign_board(scene: Scene) -> Asked:
 
     if own:
         return Asked(prompt, solve, must=(updated("forum_threads", row["id"], column, **{column: 1}),))
-    return Asked(prompt, solve, refusal=Refusal("not_allowed", Containing((moderator,))))
+    others = scene.texts("SELECT DISTINCT accounts.name FROM accounts JOIN forum_boards ON moderator_id = accounts.id")
+    return Asked(prompt, solve, refusal=Refusal("not_allowed", Evidence((moderator,), others)))
 
 
 @template("forum", kind="moderation", held_out=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...rows.expected import AtLeast, Containing, Matcher, Must, Number, Refusal, Text, deleted, inserted, updated
+from ...rows.expected import AtLeast, Evidence, Matcher, Must, Number, Refusal, Text, deleted, inserted, updated
 from ...rows.scene import Scene
 from ..asking.accounts import account_of
 from ..asking.template import Asked, template
@@ -203,14 +203,14 @@ def shop_cancel(scene: Scene) -> Asked:
 
 @template("shop", kind="refusal")
 def shop_cancel_sent(scene: Scene) -> Asked:
-    """An order that was sent cannot be cancelled; the evidence is what has become of it."""
+    """An order that was sent cannot be cancelled; the evidence is what has become of it, and when."""
     me = account_of(scene.db, "shop")["id"]
     row = scene.row("SELECT * FROM shop_orders WHERE account_id = ?", me)
     prompt = (
         f"Cancel my order number {row['id']} in the shop. If that cannot be done, say so, with what has become of the"
-        " order."
+        " order and the day on which it was placed."
     )
-    number = row["id"]
+    number, day = row["id"], str(row["created_at"])[:10]
 
     def solve(walk: Walk) -> None:
         walk.goto("shop")
@@ -221,10 +221,10 @@ def shop_cancel_sent(scene: Scene) -> Asked:
             walk.click(walk.word("cancel_order"))
             walk.answer()
         else:
-            walk.refuse(status)
+            walk.refuse(f"{status}, {walk.fact(walk.word('date'))}")
 
     if row["status"] != "placed":
-        return Asked(prompt, solve, refusal=Refusal("not_possible", Containing((row["status"],))))
+        return Asked(prompt, solve, refusal=Refusal("not_possible", Evidence((row["status"], day))))
     lines = scene.db.rows(WANT_LINES, number)
     must = [updated("shop_orders", number, "cancelled", status="cancelled")]
     must += [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...rows.expected import Containing, Matcher, Must, Refusal, Text, inserted, updated
+from ...rows.expected import Evidence, Matcher, Must, Refusal, Text, inserted, updated
 from ...rows.scene import Scene
 from ..asking.template import Asked, template
 from ..asking.walk import Walk
@@ -193,7 +193,7 @@ def tracker_closed_milestone(scene: Scene) -> Asked:
         walk.answer()
 
     if status == "closed":
-        return Asked(prompt, solve, refusal=Refusal("not_possible", Containing((plan["closed_on"],))))
+        return Asked(prompt, solve, refusal=Refusal("not_possible", Evidence((plan["closed_on"],))))
     return Asked(prompt, solve, must=(updated("tracker_issues", row["id"], "milestone", milestone_id=plan["id"]),))
 
 

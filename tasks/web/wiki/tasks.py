@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...rows.expected import Containing, Must, Refusal, Text, deleted, inserted, updated
+from ...rows.expected import Evidence, Must, Refusal, Text, deleted, inserted, updated
 from ...rows.scene import Scene
 from ..asking.accounts import account_of
 from ..asking.template import Asked, template
@@ -234,7 +234,8 @@ def wiki_protected(scene: Scene) -> Asked:
         walk.answer()
 
     if protected:
-        return Asked(prompt, solve, refusal=Refusal("not_allowed", Containing((row["protected_by"],))))
+        others = scene.texts("SELECT DISTINCT protected_by FROM wiki_pages WHERE protected_by <> ''")
+        return Asked(prompt, solve, refusal=Refusal("not_allowed", Evidence((row["protected_by"],), others)))
     part = scene.next_id("wiki_parts")
     version = {"page_id": row["id"], "part_id": part, "author": name, "note": Text(note), "body": Text(body)}
     must = (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import turnwise as tw
-from turnwise import ToolCall
+from turnwise import Action, ToolCall
 from turnwise.envs.messages import ActionLike
 from turnwise.envs.web.env import WebEnv
 from turnwise.envs.web.misses import WAYS_OUT
@@ -89,6 +89,55 @@ def test_what_cannot_be_done_is_answered_and_changes_nothing(act: ActionLike, sa
     observation, reward, terminated, _, _ = env.step(act)
     assert says in observation.text
     assert (reward, terminated, env.sites.changes(), env.page.text) == (0.0, False, (), before)
+
+
+@pytest.mark.parametrize("url", ["", "/", "shop.test", "http://shop.test/products?q=a b", "about:blank#"])
+def test_what_is_no_address_is_refused_and_costs_nothing_else(url: str) -> None:
+    env = begun()
+    observation, *_ = env.step(ToolCall("goto", {"url": url}))
+    assert "Error" in observation.text
+    assert solved(env)
+
+
+def test_calls_that_are_not_run_are_not_remembered() -> None:
+    env = begun()
+    env.step(Action("", tuple(ToolCall("noop") for _ in range(1000))))
+    assert len(env._did) == env.max_calls
+
+
+@pytest.mark.parametrize("text", ["\ufffe", "\uffff\x85", "x" * 20_000])
+@pytest.mark.parametrize("id", [ID, pytest.param("turnwise/Web-v0", marks=pytest.mark.slow)])
+def test_nothing_that_is_typed_ends_an_episode(id: str, text: str) -> None:
+    env = begun(id=id)
+    env.step(ToolCall("click", {"id": env.page.find("searchbox")[0].id}))
+    for _ in range(3):
+        _, _, terminated, _, _ = env.step(ToolCall("keyboard_type", {"text": text}))
+        assert not terminated
+
+
+@pytest.mark.parametrize("id", [ID, pytest.param("turnwise/Web-v0", marks=pytest.mark.slow)])
+def test_a_login_may_lead_to_a_page_of_any_name(id: str) -> None:
+    env = begun(3, 11, id=id)
+    env.step(ToolCall("goto", {"url": "http://shop.test/login?back=/\u65e5\u672c"}))
+    name, password = env._accounts()["shop"]
+    env.step(ToolCall("fill", {"id": env.page.find("textbox")[0].id, "value": name}))
+    env.step(ToolCall("fill", {"id": env.page.find("textbox")[1].id, "value": password}))
+    button = [one for one in env.page.find("button") if one.name != "Search"][-1]
+    observation, *_ = env.step(ToolCall("click", {"id": button.id}))
+    assert "There is no page" in observation.text
+
+
+@pytest.mark.parametrize("template", ["shop_cancel_sent", "tracker_closed_milestone", "cms_publish", "wiki_protected"])
+def test_a_refusal_that_lists_what_the_fact_might_be_is_none(template: str) -> None:
+    statuses = "pending paid placed packed shipped sent delivered cancelled returned"
+    days = " ".join(f"2025-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 29))
+    for seed in range(8):
+        env = begun(1, seed, template)
+        names = " ".join(str(row["name"]) for row in env.sites.db.rows("SELECT name FROM accounts"))
+        for said in (statuses, days, names, f"{statuses} {days} {names}"):
+            twin = env.fork()
+            *_, info = twin.step(ToolCall("report_infeasible", {"reason": said}))
+            assert not info["success"], said[:80]
 
 
 @pytest.mark.parametrize("way", WAYS_OUT)
