@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from .processes import owner_in
@@ -19,9 +21,14 @@ def left_behind(parent: Path, kind: str) -> list[Path]:
     found = list[Path]()
     for folder in parent.glob(f"turnwise-*-*-{kind}-*"):
         owner = owner_in(folder.name)
-        if owner is not None and not owner.alive and folder.lstat().st_uid == os.getuid() and not folder.is_symlink():
-            found.append(folder)
+        with suppress(FileNotFoundError):  # another process of ours removes it, too
+            if owner is not None and not owner.alive and _is_ours(folder.lstat()):
+                found.append(folder)
     return found
+
+
+def _is_ours(facts: os.stat_result) -> bool:
+    return facts.st_uid == os.getuid() and not stat.S_ISLNK(facts.st_mode)
 
 
 def remove_tree(folder: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 from turnwise.sandboxes.backend import Backend
 from turnwise.sandboxes.portal import wait
 
+from ...sandboxes.leftovers import control_groups
+
 SOURCE = """\
 import os, time
 import turnwise as tw
@@ -30,5 +32,5 @@ def test_the_end_of_a_process_is_quiet_and_leaves_nothing(seconds: float, backen
     )
     assert not done.stderr
     pid = done.stdout.strip()
-    places = [*Path("/tmp").glob(f"turnwise-{pid}-*"), *Path("/sys/fs/cgroup").glob(f"**/turnwise-{pid}-*")]
+    places = [*Path("/tmp").glob(f"turnwise-{pid}-*"), *control_groups(f"turnwise-{pid}-")]
     assert not places

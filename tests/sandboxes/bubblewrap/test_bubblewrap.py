@@ -24,6 +24,8 @@ from turnwise.sandboxes.sandbox import Sandbox
 from turnwise.sandboxes.spec import Limit, Limits, Mount, SandboxSpec
 from turnwise.sandboxes.unconfined import UnconfinedBackend
 
+from ..leftovers import control_groups
+
 LEFT = """\
 import asyncio, sys
 from turnwise.sandboxes.bubblewrap.backend import BubblewrapBackend
@@ -44,8 +46,7 @@ asyncio.run(main())
 
 def belongings(pid: int) -> list[str]:
     """What a controller has on this machine: control groups, folders, user numbers, and processes of these."""
-    places = (Path(parent) / name for parent, names, _ in os.walk("/sys/fs/cgroup") for name in names)
-    groups = [str(place) for place in places if place.name.startswith(f"turnwise-{pid}-")]
+    groups = [str(path) for path in control_groups(f"turnwise-{pid}-")]
     folders = [str(path) for path in Path("/tmp").glob(f"turnwise-{pid}-*")]
     taken = Uids().folder
     numbers = [uid for uid in taken.glob("*") if read(uid).startswith(f"{pid}-")]

@@ -17,6 +17,8 @@ from turnwise.errors import SandboxError
 from turnwise.sandboxes.docker.backend import DockerBackend
 from turnwise.sandboxes.spec import SandboxSpec
 
+from ..leftovers import control_groups
+
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 pytestmark = pytest.mark.slow
 
@@ -49,7 +51,7 @@ def engine(folder: Path) -> Path:
 def left_of(folder: Path) -> list[str]:
     """Processes, mounts and control groups that name the folder or the engine in it."""
     digest = hashlib.sha256(f"{folder}\n".encode()).hexdigest()[:12]
-    groups = [str(path) for path in Path("/sys/fs/cgroup").glob("**/*") if digest in path.name]
+    groups = [str(path) for path in control_groups(digest)]
     mounts = [line for line in read(Path("/proc/mounts")).splitlines() if str(folder) in line]
     return groups + mounts + running(str(folder / "exec"))
 
