@@ -127,7 +127,7 @@ async def bare(task: str, seed: int) -> dict[str, Any]:
     context = await pool().browsers[-1].browser.new_context()
     page = await context.new_page()
     await page.goto(url)
-    asked = await page.evaluate(BEGIN, [drawn(seed), "train", AGES])
+    asked, _ = await page.evaluate(BEGIN, [drawn(seed), "train", AGES])
     await page.wait_for_function("() => WOB_TASK_READY")
     await page.aria_snapshot(mode="ai")
     reset, steps = 1000 * (time.perf_counter() - began), []

@@ -16,7 +16,8 @@ import sys
 import time
 from dataclasses import replace
 
-import turnwise as tw
+from web import opened
+
 from turnwise.envs.messages import ToolCall
 from turnwise.envs.web.chromium.launch import memory
 from turnwise.envs.web.chromium.pool import pool
@@ -27,13 +28,6 @@ from turnwise.tasks.web.family import WEB_FAMILY
 FIRST = 50_000
 """The first seed; all splits and levels in turn."""
 DONE = ToolCall("send_msg_to_user", {"text": "Done."})
-
-
-def opened(id: str) -> WebEnv:
-    """An environment without wrappers."""
-    env = tw.make(id).unwrapped
-    assert isinstance(env, WebEnv)
-    return env
 
 
 def sampled(n: int) -> list[TaskSpec]:

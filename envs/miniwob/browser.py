@@ -12,15 +12,16 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import EnvironmentFailedError, ToolError
-from ...tasks.miniwob.suite import MiniwobTask
+from ...tasks.miniwob.suite import MiniwobTask, page_of
 from ..web.browser import Button, Wanted
-from ..web.chromium.browser import KEYS
+from ..web.chromium.browser import typing
 from ..web.chromium.film import Film
 from ..web.chromium.loop import through
 from ..web.chromium.pool import pool
 from ..web.page import Page
 from .chromium import Window
-from .looking import POINT, WALK, page_from
+from .loaded import begun, loaded
+from .looking import POINT, STILL, page_from
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
 
 BRIEF = 2_000.0
 """Milliseconds in which an act on an element succeeds, or does not."""
-STILL, PAUSE = 24, 0.034
-"""A page has come to rest when it looks the same twice, so many seconds apart: two frames of a page that moves;
-it is asked so often at most."""
+LOOKS = 90
+"""How often a page that moves is looked at until it has come to rest: three seconds, twice what the slowest takes."""
+ENDLESS = frozenset({"miniwob/chase-circle.html", "miniwob/moving-items.html"})
+"""Pages that never rest: what is seen of them is a moment."""
 STEPS = 12
 """A drag has so many movements of the mouse."""
 TYPED = frozenset({"date", "time", "datetime-local", "month", "week", "color", "range"})
@@ -42,12 +44,11 @@ class MiniwobBrowser:
     """One episode's page.
 
     Args:
-        task: which page, and its seed.
-        trace: the file of a trace of the episode, if one is wanted.
+        window: in which it is loaded.
     """
 
-    def __init__(self, task: MiniwobTask, trace: Path | None = None) -> None:
-        self.window = Window(task, trace)
+    def __init__(self, window: Window) -> None:
+        self.window = window
         self.notices, self.violations = self.window.notices, self.window.violations
         self._seen: Any = None
 
@@ -55,13 +56,16 @@ class MiniwobBrowser:
     async def open(cls, task: MiniwobTask, trace: Path | None = None) -> MiniwobBrowser:
         """A browser in front of a page whose episode has begun.
 
+        Args:
+            task: which page, and its seed.
+            trace: the file of a trace of the episode, if one is wanted.
+
         Raises:
             UsageError: the package, Playwright or Chromium is missing.
             EnvironmentFailedError: the page does not begin.
         """
-        browser = cls(task, trace)
-        await through(browser.window.open())
-        return browser
+        page_of(task)
+        return cls(await through(begun(task, trace)))
 
     @property
     def film(self) -> Film:
@@ -120,7 +124,7 @@ class MiniwobBrowser:
         await element.focus()
         await keyboard.press("Control+a")
         await keyboard.press("Delete")
-        await keyboard.type(value if tag == "TEXTAREA" else " ".join(value.splitlines()))
+        await typing(self.window.page, value if tag == "TEXTAREA" else " ".join(value.splitlines()))
 
     async def check(self, ref: str, on: bool) -> None:
         """Set or clear a box."""
@@ -163,8 +167,7 @@ class MiniwobBrowser:
 
     async def type(self, text: str) -> None:
         """Type into whatever has the cursor."""
-        keyboard = self.window.page.keyboard
-        await self._do(keyboard.type(text) if len(text) <= KEYS else keyboard.insert_text(text))
+        await self._do(typing(self.window.page, text))
 
     async def drag(self, source: str, target: str) -> None:
         """Drag one element onto another."""
@@ -246,17 +249,10 @@ class MiniwobBrowser:
     async def _look(self, wanted: Wanted) -> Page:
         page = self.window.page
         async with pool().works, _failing(self.window.url):
-            seen = await page.evaluate_handle(WALK)
-            nodes = await seen.evaluate("o => ({nodes: o.nodes, title: o.title})")
-            for _ in range(STILL):
-                await asyncio.sleep(PAUSE)
-                before, seen = nodes, await page.evaluate_handle(WALK)
-                nodes = await seen.evaluate("o => ({nodes: o.nodes, title: o.title})")
-                if nodes == before:
-                    break
-            self._seen = seen
+            self._seen = await page.evaluate_handle(STILL, 1 if self.window.path in ENDLESS else LOOKS)
+            nodes = await self._seen.evaluate("o => ({nodes: o.nodes, title: o.title})")
             picture = await page.screenshot(clip=self.window.area) if wanted.picture else b""
-        pool().refill()  # only now, while an agent thinks: it would take the time of whoever waits
+        loaded().refill(self.window.path)  # only now, while an agent thinks: it would take the time of whoever waits
         return page_from(nodes, self.window.url, picture)
 
     async def close(self) -> None:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import mimetypes
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
 from ...errors import EnvironmentFailedError, InfrastructureError
-from ...tasks.miniwob.suite import HOST, INSTALL, MiniwobTask, installed, page_of
+from ...tasks.miniwob.suite import HOST, INSTALL, MiniwobTask, installed
 from ...tasks.web.site.http import Request, Response
 from ..web.chromium.film import Film
 from ..web.chromium.pool import pool
+from .looking import FRAMES
 
 if TYPE_CHECKING:
     from playwright.async_api import FloatRect, JSHandle, Page, Route
@@ -31,17 +33,26 @@ and the raw reward does not depend on it. A browser's timers take no more than 2
 PATIENCE = 30_000.0
 """Milliseconds in which a page must load."""
 BEGIN = """
-([seed, mode, ages]) => {
+async ([seed, mode, ages]) => {
   core.EPISODE_MAX_TIME = ages;
   core.endEpisode(0);
   Math.seedrandom(seed);
   core.setDataMode(mode);
-  core.startEpisodeReal();
+  const later = window.setTimeout;
+  let longest = -1;
+  window.setTimeout = (work, ms, ...more) => {
+    if (!(ms > 100)) longest = Math.max(longest, ms || 0);
+    return later(work, ms, ...more);
+  };
+  try { core.startEpisodeReal(); } finally { window.setTimeout = later; }
   core.hideDisplay();
-  return core.getUtterance();
+  if (longest >= 0) await new Promise(done => later(done, longest));
+  return [core.getUtterance(), WOB_TASK_READY];
 }
 """
-"""What upstream's driver does at ``reset``; the display of time and rewards is hidden, since it shows a clock."""
+"""What upstream's driver does at ``reset``; the display of time and rewards is hidden, since it shows a clock.
+
+What a page has put off for a moment is done before anybody looks: timers that end at once are called in their order."""
 
 
 class Nowhere:
@@ -56,54 +67,75 @@ class Nowhere:
 
 
 class Window:
-    """A page of the package, begun as upstream's driver begins it.
+    """A page of the package: loaded, and then begun once, as upstream's driver begins it.
 
     Args:
-        task: which page, and its seed.
+        path: of the page, below the package's HTML.
         trace: the file of a trace of the episode, if one is wanted.
     """
 
-    def __init__(self, task: MiniwobTask, trace: Path | None = None) -> None:
-        self.task, self.trace = task, trace
-        self.url = f"http://{HOST}/{task.path}"
+    def __init__(self, path: str, trace: Path | None = None) -> None:
+        self.path, self.trace = path, trace
+        self.url = f"http://{HOST}/{path}"
         self.notices: list[str] = []
         self.violations: list[str] = []
         self.utterance = ""
         self._begun = False
         self._seat: Seat | None = None
 
-    async def open(self) -> None:
-        """Open the page and begin the episode.
+    async def load(self) -> None:
+        """Load the page. No seed has a part in that.
 
         Raises:
             UsageError: the package, Playwright or Chromium is missing.
+            EnvironmentFailedError: the page does not load.
+        """
+        async with pool().works:
+            seat = self._seat = await pool().take(Nowhere(), self.trace)
+            self.page: Page = seat.page
+            self.film = Film(pool(), seat, self.picture)
+            async with self._failing("does not load"):
+                await seat.context.route("**/*", self._serve)
+                await self.page.add_init_script(FRAMES)
+                seat.context.on("page", self._refuse_window)
+                self.page.on("dialog", self._dismiss)
+                await self.page.goto(self.url, timeout=PATIENCE)
+                await self.page.wait_for_selector("#sync-task-cover", state="attached", timeout=PATIENCE)
+                # The global object of this document. Asked through it, no other document can answer for it.
+                self._globals: JSHandle = await self.page.evaluate_handle("() => window")
+
+    async def begin(self, task: MiniwobTask) -> None:
+        """Begin the episode.
+
+        Args:
+            task: of this page, with a seed.
+
+        Raises:
             EnvironmentFailedError: the page does not begin.
         """
-        page_of(self.task)
-        async with pool().works:
-            await self._open()
+        self._begun = True
+        async with pool().works, self._failing("does not begin"):
+            asked, ready = await self.page.evaluate(BEGIN, [task.seed, task.mode, AGES])
+            if not ready:
+                await self.page.wait_for_function("() => WOB_TASK_READY", timeout=PATIENCE)
+        self.utterance = said_by(asked)
 
-    async def _open(self) -> None:
-        seat = self._seat = await pool().take(Nowhere(), self.trace)
-        self.page: Page = seat.page
-        self.film = Film(pool(), seat, self.picture)
+    @property
+    def alive(self) -> bool:
+        """Whether an episode can begin in it, in a browser that is not about to end."""
+        return self._seat is not None and self._seat.alive and not self._seat.chromium.retired
+
+    @contextlib.asynccontextmanager
+    async def _failing(self, how: str) -> AsyncIterator[None]:
         from playwright.async_api import Error
 
         try:
-            await seat.context.route("**/*", self._serve)
-            seat.context.on("page", self._refuse_window)
-            self.page.on("dialog", self._dismiss)
-            await self.page.goto(self.url, timeout=PATIENCE)
-            await self.page.wait_for_selector("#sync-task-cover", state="attached", timeout=PATIENCE)
-            # The global object of this document. Asked through it, no other document can answer for it.
-            self._globals: JSHandle = await self.page.evaluate_handle("() => window")
-            self._begun = True
-            given = [self.task.seed, self.task.mode, AGES]
-            self.utterance = said_by(await self.page.evaluate(BEGIN, given))
-            await self.page.wait_for_function("() => WOB_TASK_READY", timeout=PATIENCE)
-        except Error as error:
+            yield
+        except BaseException as error:
             await self.close()
-            raise EnvironmentFailedError(f"the page {self.url} does not begin: {error}") from error
+            if isinstance(error, Error):
+                raise EnvironmentFailedError(f"the page {self.url} {how}: {error}") from error
+            raise
 
     async def verdict(self) -> tuple[bool, float, str]:
         """Whether the page has ended the episode, its raw reward in [-1, 1], and its reason.

@@ -109,6 +109,36 @@ WALK = """
 }
 """
 """Gives the tree, and beside it the elements, which its ``ref`` number: nothing is written into the page."""
+FRAMES = """
+(() => {
+  const ask = window.requestAnimationFrame.bind(window);
+  const next = () => new Promise(done => { ask(done); setTimeout(done, 500); });
+  const frames = window.turnwiseFrames = {asked: 0, next: next};
+  window.requestAnimationFrame = work => { frames.asked++; return ask(work); };
+})()
+"""
+"""Counts, from before a page's scripts are read, the frames that they ask for: those that draw something that moves."""
+STILL = (
+    """
+async times => {
+  const walk = """
+    + WALK
+    + """, frames = window.turnwiseFrames;
+  const whole = seen => JSON.stringify([frames.asked, seen.nodes, seen.title]);
+  let seen = walk(), before;
+  do {
+    before = whole(seen);
+    await frames.next();
+    await frames.next();
+    await new Promise(done => setTimeout(done));
+    seen = walk();
+  } while (whole(seen) !== before && --times > 0);
+  return seen;
+}
+"""
+)
+"""What ``WALK`` gives once the page has come to rest: two frames later it looks the same and has drawn nothing. Time is
+counted in frames, however long they take on a busy machine. A page that never rests is looked at so many times."""
 POINT = """
 (el) => {
   if (!el.isConnected) return {why: 'it is no longer on the page'};

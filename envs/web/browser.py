@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 from urllib.parse import urlsplit
 
+from ...errors import ToolError
 from .page import Page
 
 Button = Literal["left", "middle", "right"]
-SCHEME = re.compile(r"\s*([a-z][a-z0-9+-]*):", re.IGNORECASE)
+MOST_TABS = 20
+"""Of an episode."""
+SCHEME = re.compile(r"([a-z][a-z0-9+-]*):")
 """How a whole address begins."""
 
 
@@ -107,24 +110,6 @@ class Browser(Protocol):
         """The episode is over; may be called again."""
 
 
-def leads_out(url: str, hosts: frozenset[str]) -> bool:
-    """Whether an address that is refused leads out of the episode; what is no whole address leads nowhere.
-
-    Args:
-        url: as an agent gives it.
-        hosts: those of the episode.
-    """
-    scheme = SCHEME.match(url)
-    if scheme is None or scheme[1].lower() == "about":
-        return scheme is not None and not url.strip().lower().startswith("about:blank")
-    if scheme[1].lower() not in ("http", "https"):
-        return True
-    try:
-        return urlsplit(url.strip()).netloc.lower() not in hosts
-    except ValueError:
-        return True
-
-
 def way_out(url: str, hosts: frozenset[str]) -> str:
     """Why an address may not be opened; empty if it may.
 
@@ -146,3 +131,51 @@ def way_out(url: str, hosts: frozenset[str]) -> str:
     if host not in hosts or "@" in parts.netloc:
         return f"{parts.netloc[:80]!r} is not among the sites of this task: {', '.join(sorted(hosts))}"
     return ""
+
+
+def leads_out(url: str, hosts: frozenset[str]) -> bool:
+    """Whether an address that is refused leads out of the episode; what is no whole address leads nowhere.
+
+    Args:
+        url: as an agent gives it.
+        hosts: those of the episode.
+    """
+    text = url.strip().lower()
+    scheme = SCHEME.match(text)
+    if scheme is None or text.startswith("about:blank"):
+        return False
+    try:
+        return scheme[1] not in ("http", "https") or urlsplit(text).netloc not in hosts
+    except ValueError:
+        return True
+
+
+def stay(what: str, url: str, hosts: frozenset[str], violations: list[str]) -> None:
+    """Refuse an address that may not be opened, and note it if it leads out.
+
+    Args:
+        what: leads there, such as ``a link to``.
+        url: as it would be opened.
+        hosts: those of the episode.
+        violations: where it is noted.
+
+    Raises:
+        ToolError: it may not be opened.
+    """
+    if why := way_out(url, hosts):
+        if leads_out(url, hosts):
+            violations.append(f"{what} {url[:100]!r}")
+        raise ToolError(why)
+
+
+def one_more(tabs: int) -> None:
+    """Refuse another tab where there are many.
+
+    Args:
+        tabs: that are open.
+
+    Raises:
+        ToolError: there are ``MOST_TABS``.
+    """
+    if tabs >= MOST_TABS:
+        raise ToolError(f"there are {tabs} tabs already")

@@ -116,7 +116,7 @@ class WebEnv(RecordedTools):
             self.forks = Forks.REPLAY
         self._limited = max_turns is not None
         if templates is not None:
-            self.tasks = partial(WebFamily.only, tuple(templates))  # type: ignore[method-assign]
+            self.tasks = partial(WebFamily.only, templates)  # type: ignore[method-assign]
             self.tasks()  # whoever names a template that is not there hears of it here
         super().__init__(max_turns=max_turns, render_mode=render_mode)
 

@@ -6,6 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from ..messages import clip
+
+LONGEST = 500
+"""Letters of an address that are told."""
 FIELDS = frozenset(
     {"textbox", "searchbox", "combobox", "listbox", "checkbox", "radio", "spinbutton", "slider", "switch"}
 )
@@ -201,7 +205,7 @@ def as_text(page: Page, *, tabs: bool = True) -> str:
         page: what is seen.
         tabs: whether to tell the tabs, where there are several.
     """
-    lines = [f"URL: {page.url}", f"Title: {page.title}"]
+    lines = [f"URL: {clip(page.url, LONGEST)}", f"Title: {page.title}"]
     if tabs and len(page.tabs) > 1:
         shown = (
             f"{number} {title!r}{' (in front)' * (number == page.front)}" for number, title in enumerate(page.tabs)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from playwright.async_api import Locator
+    from playwright.async_api import Page as Shown
 
     from .server import Served
     from .window import Window
@@ -259,8 +260,7 @@ class ChromiumBrowser:
 
     async def type(self, text: str) -> None:
         """Type into whatever has the cursor."""
-        keyboard = self.window.page.keyboard  # each key takes milliseconds, and an agent may type a book
-        await self._act(keyboard.type(text) if len(text) <= KEYS else keyboard.insert_text(text))
+        await self._act(typing(self.window.page, text))
 
     async def mouse(self, x: float, y: float, button: Button = "left", *, double: bool = False) -> None:
         """Click a point of the window, in pixels."""
@@ -301,6 +301,16 @@ class ChromiumBrowser:
         self._closed = True
         if self._end.detach() is not None:
             leave(self.pool.leave(self.seat))
+
+
+def typing(page: Shown, text: str) -> Coroutine[Any, Any, None]:
+    """Type into whatever has the cursor: each key takes milliseconds, and an agent may type a book.
+
+    Args:
+        page: as Playwright holds it.
+        text: what to type.
+    """
+    return page.keyboard.type(text) if len(text) <= KEYS else page.keyboard.insert_text(text)
 
 
 def _left(pool: Pool, seat: Seat) -> None:

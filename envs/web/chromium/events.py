@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from playwright.async_api import Error
 
 from ....errors import EnvironmentDiedError, EnvironmentFailedError, EnvironmentTimeoutError, ToolError
-from ..browser import way_out
+from ..browser import MOST_TABS, way_out
 from .pool import watched
 from .saying import GONE, WAITED, reason
 from .tab import Tab
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from .pool import Seat
     from .server import Served
-
-MOST_TABS = 20
 
 
 class Events:

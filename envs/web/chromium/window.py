@@ -16,8 +16,8 @@ from ....errors import (
     InfrastructureError,
     ToolError,
 )
-from ..browser import Wanted, leads_out, way_out
-from .events import MOST_TABS, Events
+from ..browser import Wanted, one_more, stay, way_out
+from .events import Events
 from .look import seen
 from .tab import LOADING, Tab
 
@@ -140,10 +140,7 @@ class Window(Events):
             ToolError: it leads out.
         """
         full = url if what == "goto" else urljoin(self.page.url, url.strip())
-        if why := way_out(full, self.sites.hosts):
-            if leads_out(full, self.sites.hosts):
-                self.violations.append(f"{what} {full[:100]!r}")
-            raise ToolError(why)
+        stay(what, full, self.sites.hosts, self.violations)
 
     async def travel(self, by: int) -> None:
         """Go one page back or forward.
@@ -174,8 +171,7 @@ class Window(Events):
         Raises:
             ToolError: there are many already.
         """
-        if len(self.tabs) >= MOST_TABS:
-            raise ToolError(f"there are {len(self.tabs)} tabs already")
+        one_more(len(self.tabs))
         self._opening += 1
         await self.seat.context.new_page()
 

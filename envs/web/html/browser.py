@@ -10,7 +10,7 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 from ....errors import ToolError
 from ....tasks.web.site.http import Request, Response, Values
 from ....tasks.web.site.sites import Sites
-from ..browser import Button, Wanted, leads_out, way_out
+from ..browser import MOST_TABS, Button, Wanted, one_more, stay
 from ..page import FIELDS, Page, told
 from .document import BOXES, Document, Element, address, sends
 
@@ -69,10 +69,7 @@ class HtmlBrowser:
         Raises:
             ToolError: it is not.
         """
-        if why := way_out(url, self.sites.hosts):
-            if leads_out(url, self.sites.hosts):
-                self.violations.append(f"goto {url[:100]!r}")
-            raise ToolError(why)
+        stay("goto", url, self.sites.hosts, self.violations)
         self._open("GET", url)
 
     async def go_back(self) -> None:
@@ -153,9 +150,10 @@ class HtmlBrowser:
 
     def _follow(self, href: str, *, new: bool) -> None:
         url = urljoin(self.tab.page.url, href.strip())
-        if why := way_out(url, self.sites.hosts):
-            self.violations.append(f"a link to {url[:100]!r}")
-            raise ToolError(why)
+        stay("a link to", url, self.sites.hosts, self.violations)
+        if new and len(self.tabs) >= MOST_TABS:
+            self.notices.append("a window was closed again")
+            return
         if new:
             self.tabs.append(Tab())
             self.front = len(self.tabs) - 1
@@ -166,9 +164,7 @@ class HtmlBrowser:
         page = self.tab.page
         method, action, sent = address(form, page.sent(form, by))
         url = urljoin(page.url, action) if action else page.url
-        if why := way_out(url, self.sites.hosts):
-            self.violations.append(f"a form for {url[:100]!r}")
-            raise ToolError(why)
+        stay("a form for", url, self.sites.hosts, self.violations)
         self._open(method, url, sent)
 
     def _set(self, element: Element, on: bool) -> None:
@@ -266,6 +262,7 @@ class HtmlBrowser:
 
     async def new_tab(self) -> None:
         """Open an empty tab."""
+        one_more(len(self.tabs))
         self.tabs.append(Tab())
         self.front = len(self.tabs) - 1
 

@@ -46,7 +46,7 @@ def recordings_in(folder: Path | str) -> Path:
         with (path / PAGE).open("a", encoding="utf-8") as page:
             if not page.tell():
                 page.write(head("Recorded episodes"))
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a name may be none that a disk can have
         raise _refused(path, error) from None
     return path
 
@@ -170,8 +170,9 @@ def _own(into: Path, digest: str) -> Path:
             return folder
 
 
-def _refused(into: Path, error: OSError) -> UsageError:
+def _refused(into: Path, error: OSError | ValueError) -> UsageError:
+    folder = str(into).encode("utf-8", "replace").decode()
+    why = getattr(error, "strerror", None) or error
     return UsageError(
-        f"episodes cannot be recorded in {into}: {error.strerror or error}; make room, name another folder with"
-        " record, or leave it out"
+        f"episodes cannot be recorded in {folder}: {why}; make room, name another folder with record, or leave it out"
     )

@@ -222,7 +222,14 @@ def test_a_long_page_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(
     "kwargs",
-    [{"browser": "lynx"}, {"observation": "pixels"}, {"screenshot": True}, {"templates": ["shop_nothing"]}],
+    [
+        {"browser": "lynx"},
+        {"observation": "pixels"},
+        {"screenshot": True},
+        {"templates": ["shop_nothing"]},
+        {"templates": "shop_order"},
+        {"templates": []},
+    ],
 )
 def test_settings_that_cannot_be_are_refused(kwargs: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
@@ -233,3 +240,12 @@ def test_compositions_are_held_out_and_hold_both_parts() -> None:
     composed = [one for one in TEMPLATES.values() if one.kind == "composed"]
     assert all(one.held_out for one in composed)
     assert all(set(one.name.split("_then_")) <= set(BASE) for one in composed)
+
+
+def test_tabs_and_addresses_have_a_bound() -> None:
+    env = begun()
+    for _ in range(25):
+        observation, *_ = env.step(ToolCall("new_tab", {}))
+    assert "there are 20 tabs already" in observation.text
+    observation, *_ = env.step(ToolCall("goto", {"url": "http://shop.test/search?q=" + "x" * 20_000}))
+    assert len(observation.text) < 10_000

@@ -118,6 +118,12 @@ def test_a_folder_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> N
         recordings_in("/proc/recordings")
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_a_name_that_no_disk_can_have_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be recorded in"):
+        recordings_in(tmp_path / name)
+
+
 def test_a_full_disk_is_said_and_what_was_recorded_stays(tmp_path: Path, small_files: None) -> None:
     recording = Recording(recordings_in(tmp_path), TASK)
     recording.add(None, SEEN, 0.0, PICTURE)
