@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
-from ..errors import TaskError
+from ..errors import TaskError, UsageError
 from .rng import Rng
 from .spec import Split, TaskSpec
 
@@ -28,6 +29,11 @@ class TaskFamily(ABC, Generic[T]):
     """The splits that exist in this family."""
     seeds: int | None = None
     """How many distinct seeds there are (``None``: unlimited). Fixed instance lists set it."""
+
+    @property
+    def usual(self) -> tuple[int, ...]:
+        """The levels that are taken where none is named: all, unless they differ in nothing but what may be spent."""
+        return self.levels
 
     def templates(self, split: Split) -> tuple[str, ...]:
         """The template names of a split; held-out splits name other templates than ``train``."""
@@ -66,7 +72,7 @@ class TaskFamily(ABC, Generic[T]):
     def spec(
         self, seed: int = 0, *, split: Split | str = Split.TRAIN, level: int | None = None, template: str | None = None
     ) -> TaskSpec:
-        """A checked spec; an omitted template is drawn by the seed, an omitted level is the lowest."""
+        """A checked spec; an omitted template is drawn by the seed, an omitted level is the lowest usual one."""
         part = TaskSpec(self.name, split=Split(split) if split in list(Split) else split).split  # type: ignore[arg-type]
         if part not in self.splits:
             raise TaskError(f"family {self.name!r} has no split '{part}'; choose one of {', '.join(self.splits)}")
@@ -75,18 +81,41 @@ class TaskFamily(ABC, Generic[T]):
         if template is None:
             names = self.templates(part)
             template = names[Rng("template", self.name, str(part), seed).randrange(len(names))]
-        spec = TaskSpec(self.name, template, self.levels[0] if level is None else level, seed, part)
+        spec = TaskSpec(self.name, template, self.usual[0] if level is None else level, seed, part)
         self.check(spec)
         return spec
 
     def sample(
         self, n: int, *, split: Split | str = Split.TRAIN, level: int | None = None, first_seed: int = 0
     ) -> Iterator[TaskSpec]:
-        """``n`` specs with consecutive seeds; levels are taken in turn unless one is named."""
+        """``n`` specs with consecutive seeds; the usual levels are taken in turn unless one is named."""
         for i in range(n):
             yield self.spec(
-                first_seed + i, split=split, level=self.levels[i % len(self.levels)] if level is None else level
+                first_seed + i, split=split, level=self.usual[i % len(self.usual)] if level is None else level
             )
+
+
+def listed(templates: Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
+    """The templates that somebody named.
+
+    Raises:
+        UsageError: none is named, or a text is given in place of a list.
+    """
+    if isinstance(templates, str) or not templates:
+        raise UsageError(f"templates are named in a list, such as {sorted(known)[:2]}; got {templates!r}")
+    return tuple(templates)
+
+
+def named(templates: Sequence[str] | None, known: Mapping[str, T], family: str) -> dict[str, T]:
+    """Some of a family's templates by their names; all, if none is named.
+
+    Raises:
+        TaskError: there is no such template.
+    """
+    for one in sorted(set(templates or ()) - set(known)):
+        near = ", ".join(get_close_matches(one, known, n=5, cutoff=0.0))
+        raise TaskError(f"there is no template {one!r} in {family!r}; the nearest are {near}")
+    return {one: known[one] for one in templates or known}
 
 
 class SeededFamily(TaskFamily[TaskSpec]):

@@ -110,7 +110,7 @@ class AppsByCalls(ToolEnv):
         self.described, self.brief, self.variation = described, brief, variation
         self._limited = max_turns is not None
         if templates is not None:
-            self.tasks = partial(AppsFamily.only, tuple(templates))  # type: ignore[method-assign]
+            self.tasks = partial(AppsFamily.only, templates)  # type: ignore[method-assign]
             self.tasks()  # whoever names a template that is not there hears of it here
         super().__init__(max_turns=max_turns, render_mode=render_mode)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..rng import Rng
 from ..rows.family import SceneFamily
 from ..rows.origin import Origin
-from ..rows.scene import Scene
 from ..spec import Split, TaskSpec
 from .asking.levels import LEVELS, shown
 from .asking.task import AppTask
-from .asking.template import Asked
 from .catalogue import APPS, HELD_OUT, TEMPLATES
 from .world.situation import Situation
 from .world.world import World
@@ -28,27 +29,12 @@ class AppsFamily(SceneFamily[AppTask]):
         """A world of apps."""
         return origin(split, number)
 
-    def made(self, spec: TaskSpec, asked: Asked, scene: Scene, draw: int, rng: Rng) -> AppTask:
+    def made(self, spec: TaskSpec, told: Mapping[str, Any], rng: Rng) -> AppTask:
         """The task, in a world with more apps than it needs."""
-        one = TEMPLATES[spec.template]
+        apps = TEMPLATES[spec.template].apps
         there = tuple(app.name for app in APPS if spec.split is Split.CHALLENGE or app.name not in HELD_OUT)
-        return AppTask(
-            template=one.name,
-            kind=one.kind,
-            prompt=asked.prompt,
-            apps=one.apps,
-            must=asked.must,
-            may=asked.may,
-            answer=asked.answer,
-            refusal=asked.refusal,
-            talk=asked.talk,
-            setup=tuple(scene.setup),
-            rules=LEVELS[spec.level].rules,
-            shown=shown(spec.level, one.apps, there, rng.child("shown")),
-            secrets=asked.secrets,
-            draw=draw,
-            solve=asked.solve,
-        )
+        visible = shown(spec.level, apps, there, rng.child("shown"))
+        return AppTask(apps=apps, rules=LEVELS[spec.level].rules, shown=visible, **told)
 
 
 APPS_FAMILY = AppsFamily()

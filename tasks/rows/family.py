@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from ...errors import TaskError, UsageError
-from ..family import TaskFamily
+from ..family import TaskFamily, listed, named
 from ..rng import Rng
 from ..spec import Split, TaskSpec
 from .origin import Origin, world_of
@@ -30,6 +29,10 @@ class Asking(Protocol):
     @property
     def needs(self) -> tuple[str, ...]:
         """The parts of a world, apps or sites, that its tasks are about."""
+
+    @property
+    def kind(self) -> str:
+        """Of its tasks."""
 
     @property
     def held_out(self) -> bool:
@@ -61,23 +64,24 @@ class SceneFamily(TaskFamily[T]):
 
     def __init__(self, templates: tuple[str, ...] | None = None, *, name: str | None = None) -> None:
         self.name = name or type(self).name
-        for one in sorted(set(templates or ()) - set(self.known)):
-            near = ", ".join(get_close_matches(one, self.known, n=5, cutoff=0.0))
-            raise TaskError(f"there is no template {one!r} in {self.name!r}; the nearest are {near}")
-        self._chosen: dict[str, Asking] = {one: self.known[one] for one in templates or self.known}
+        self._chosen: dict[str, Asking] = named(templates, self.known, self.name)
         self._by_split = {
             split: tuple(name for name, one in self._chosen.items() if self._belongs(one, split)) for split in Split
         }
         self.splits = tuple(split for split in Split if self._by_split[split])
 
     @classmethod
-    @lru_cache(maxsize=64)
-    def only(cls, templates: tuple[str, ...]) -> Self:
+    def only(cls, templates: Sequence[str]) -> Self:
         """The family of some templates, one object however often it is asked for.
 
         Raises:
-            UsageError: there is no such template.
+            UsageError: there is no such template, or none is named.
         """
+        return cls._only(listed(templates, cls.known))
+
+    @classmethod
+    @lru_cache(maxsize=64)
+    def _only(cls, templates: tuple[str, ...]) -> Self:
         try:
             return cls(templates)
         except TaskError as error:
@@ -105,7 +109,9 @@ class SceneFamily(TaskFamily[T]):
                     asked = one.make(scene)
                 except Unsuitable:
                     continue
-            return self.made(spec, asked, scene, draw, rng)
+            # What is asked has the names that a task has for it.
+            told = {"template": one.name, "kind": one.kind, "setup": tuple(scene.setup), "draw": draw, **vars(asked)}
+            return self.made(spec, told, rng)
         raise TaskError(f"template {one.name!r} finds nothing to ask at level {spec.level} with seed {spec.seed}")
 
     def begun(self, spec: TaskSpec, draw: int) -> Origin:
@@ -117,14 +123,12 @@ class SceneFamily(TaskFamily[T]):
         """A world of a split, 0 to 63: a pure function of both, remembered."""
 
     @abstractmethod
-    def made(self, spec: TaskSpec, asked: Any, scene: Scene, draw: int, rng: Rng) -> T:
+    def made(self, spec: TaskSpec, told: Mapping[str, Any], rng: Rng) -> T:
         """The task of what a template asks.
 
         Args:
             spec: of the task.
-            asked: what the template made.
-            scene: of which it made that.
-            draw: how many draws were unsuitable before.
+            told: arguments of the task that every such family has: the template's and what it asks.
             rng: the task's own.
         """
 

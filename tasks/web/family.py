@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..rng import Rng
 from ..rows.family import SceneFamily
 from ..rows.origin import Origin
-from ..rows.scene import Scene
 from ..spec import Split, TaskSpec
 from .asking.accounts import account_of
 from .asking.compose import pairs_of
 from .asking.levels import LEVELS
 from .asking.task import WebTask
-from .asking.template import Asked, Template
+from .asking.template import Template
 from .catalogue import BASE, HELD_OUT, SITES
 from .site.sites import Rules, Sites
 from .site.theme import theme_of
@@ -33,24 +35,9 @@ class WebFamily(SceneFamily[WebTask]):
         """A world of sites."""
         return origin(split, number)
 
-    def made(self, spec: TaskSpec, asked: Asked, scene: Scene, draw: int, rng: Rng) -> WebTask:
+    def made(self, spec: TaskSpec, told: Mapping[str, Any], rng: Rng) -> WebTask:
         """The task."""
-        one = TEMPLATES[spec.template]
-        return WebTask(
-            template=one.name,
-            kind=one.kind,
-            prompt=asked.prompt,
-            sites=one.sites,
-            level=spec.level,
-            must=asked.must,
-            may=asked.may,
-            answer=asked.answer,
-            refusal=asked.refusal,
-            setup=tuple(scene.setup),
-            secrets=asked.secrets,
-            draw=draw,
-            solve=asked.solve,
-        )
+        return WebTask(sites=TEMPLATES[spec.template].sites, level=spec.level, **told)
 
 
 WEB_FAMILY = WebFamily()
