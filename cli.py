@@ -22,6 +22,7 @@ from .commands.mcp import mcp
 from .commands.new import new
 from .commands.replay import replay
 from .commands.report import report
+from .commands.retrieve import retrieve
 from .commands.sandbox import sandbox
 from .commands.tasks import tasks
 from .commands.terminal import INTERRUPTED, complain
@@ -49,6 +50,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
     "endpoint": endpoint,
     "mcp": mcp,
+    "retrieve": retrieve,
     "report": report,
     "compare": compare,
     "replay": replay,

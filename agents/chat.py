@@ -27,8 +27,8 @@ class ChatAgent:
         tokenizer: the policy's, with a chat template.
         sampling: how; the template's stop ids are added, and each request gets its own seed from the episode's
             generator unless ``sampling.seed`` is set.
-        context: a strategy, or its name: "full", "last:K", "short:K:N", "summary".
-        parser: an action parser, or its name: "text", "tagged", "tools".
+        context: a strategy, or its name: "full", "last:K", "short:K:N", "summary", "summary:N".
+        parser: an action parser, or its name: "text", "tagged", "tools", "search".
         system: text added to the system message that opens the episode, which is made if there is none.
         show_tools: let the chat template describe the episode's tools.
         follow_template: start a new row where the chat template rewrites history; see ``Transcript``.

@@ -125,8 +125,15 @@ class MarkovianSummary:
     stays short however long the episode, and each round is a row of its own. The agent writes its summary in
     ``<summary>…</summary>`` anywhere in what it says; a round without one keeps the summary before it.
 
+    What it thinks (``<think>…</think>``) is of its round, and is not carried into the next.
+
     Args:
         instruction: appended to the task, to tell the agent of the rule; may be empty.
+        letters: of the summary and of the last action that are carried on, each; without a limit, a prompt grows as the
+            agent's summaries do.
+
+    Raises:
+        UsageError: ``letters`` is less than 1.
     """
 
     INSTRUCTION = (
@@ -134,8 +141,11 @@ class MarkovianSummary:
         "next time you will see only the task, this summary, and your last action with its result."
     )
 
-    def __init__(self, instruction: str = INSTRUCTION) -> None:
-        self.instruction = instruction
+    def __init__(self, instruction: str = INSTRUCTION, *, letters: int | None = None) -> None:
+        if letters is not None and letters < 1:
+            raise UsageError(f"a summary of {letters} letters holds nothing; use summary:2000 or so")
+        limit = f" Of the summary, {letters} letters are kept." if instruction and letters is not None else ""
+        self.instruction, self.letters = f"{instruction}{limit}", letters
 
     def view(self, rounds: Sequence[Round]) -> list[Entry]:
         """Task and summary, last action, its result."""
@@ -143,11 +153,14 @@ class MarkovianSummary:
         if len(rounds) == 1:
             return [*_extended(opening, self.instruction)]
         summary = next((s for r in reversed(rounds[:-1]) if r.said and (s := _summary(r.said.text)) is not None), None)
-        slot = f"<summary>{summary}</summary>" if summary is not None else ""
+        slot = f"<summary>{self._kept(summary)}</summary>" if summary is not None else ""
         last = rounds[-2].said
-        said = self.spoken(last.text) if last else ""
+        said = self._kept(_without_thoughts(self.spoken(last.text))) if last else ""
         task = _extended(opening, "\n".join(filter(None, (self.instruction, slot))))
         return [*task, Message("assistant", (TextPart(said),)), *rounds[-1].observation.messages]
+
+    def _kept(self, text: str) -> str:
+        return text if self.letters is None or len(text) <= self.letters else f"{text[: self.letters].rstrip()} …"
 
     def spoken(self, text: str) -> str:
         """What is not summary."""
@@ -158,8 +171,8 @@ def context_strategy(name: str | ContextStrategy) -> ContextStrategy:
     """The strategy called ``name`` in a configuration; a strategy is passed through.
 
     "full", "last:K" (the opening system messages, then the last K turns), "last:K:bare" (without system messages:
-    for a small model whose rules never change), "short:K:N" (N letters of every observation but the last K) or
-    "summary".
+    for a small model whose rules never change), "short:K:N" (N letters of every observation but the last K), "summary"
+    or "summary:N" (which carries at most N letters of the summary).
 
     Raises:
         UsageError: there is no such strategy.
@@ -171,13 +184,15 @@ def context_strategy(name: str | ContextStrategy) -> ContextStrategy:
         return FullHistory()
     if name == "summary":
         return MarkovianSummary()
+    if (carried := re.fullmatch(r"summary:([0-9]{1,6})", name)) is not None:
+        return MarkovianSummary(letters=int(carried[1]))
     if (short := re.fullmatch(r"short:([0-9]{1,6}):([0-9]{1,6})", name)) is not None:
         return ShortPast(int(short[1]), int(short[2]))
     if last is not None:
         return LastTurns(int(last[1]), keep_system=last[2] is None)
     raise UsageError(
         f"context strategy {name!r} is unknown; choose full, last:K (such as last:1), last:K:bare, "
-        "short:K:N (such as short:1:200) or summary"
+        "short:K:N (such as short:1:200), summary or summary:N (such as summary:2000)"
     )
 
 
@@ -197,6 +212,10 @@ def _extended(opening: tuple[Message, ...], text: str) -> tuple[Message, ...]:
     if not opening:
         return (message("user", text),)
     return (*opening[:-1], opening[-1].with_text(f"{opening[-1].text}\n{text}"))
+
+
+def _without_thoughts(text: str) -> str:
+    return re.sub(r"<think>.*?</think>", "", text, flags=re.DOTALL).strip()
 
 
 def _summary(text: str) -> str | None:

@@ -35,9 +35,9 @@ class AgentSettings(Config):
 
     context: str = "full"
     """What the model reads: ``full``, ``last:K``, ``last:K:bare`` (without system messages), ``short:K:N`` (N letters
-    of every observation but the last K) or ``summary``."""
+    of every observation but the last K), ``summary`` or ``summary:N`` (at most N letters of it)."""
     parser: str = "text"
-    """How what it says becomes an action: ``text``, ``tagged`` or ``tools``."""
+    """How what it says becomes an action: ``text``, ``tagged``, ``tools`` or ``search``."""
     system: str | None = None
     """Text added to the system message."""
     show_tools: bool = True

@@ -116,11 +116,78 @@ class ToolCallParser:
         return "\n".join(filter(None, (action.text, *calls)))
 
 
-PARSERS: dict[str, type[ActionParser]] = {"text": TextParser, "tagged": TaggedParser, "tools": ToolCallParser}
+class SearchTagsParser:
+    """Search-R1's protocol: ``<search>…</search>`` or ``<answer>…</answer>``, after any thoughts (2503.09516).
+
+    The first of them is the action, and whatever stands behind it was written without knowing what is found. What a
+    model puts between ``<information>`` and ``</information>`` itself is its invention, and nothing in it is an action.
+    """
+
+    HOW = "Write <search>words to search for</search> or <answer>your answer</answer>."
+    OPENING = re.compile(r"<(think|information|search|answer)>")
+    TAG = re.compile(r"</?(?:search|answer)>")
+
+    def parse(self, text: str) -> Action:
+        """The first search or answer outside thoughts and invented information; every letter is read a few times."""
+        before, closed, after = text.partition("</think>")
+        if closed and "<think>" not in before:
+            text = after  # the prompt opened this thought
+        at = 0
+        while opening := self.OPENING.search(text, at):
+            tag, begin = opening[1], opening.end()
+            if tag in ("search", "answer"):
+                return self._action(tag, text, begin)
+            end = text.find(f"</{tag}>", begin)
+            if end < 0 and tag == "think":
+                return Action(problem=f"Your <think> was never closed. Write </think> first. {self.HOW}")
+            if end < 0:
+                break
+            at = end + len(f"</{tag}>")
+        alone = self.TAG.search(text)
+        return Action(
+            problem=f"{alone.group()} has no pair. {self.HOW}" if alone else f"There is no action. {self.HOW}"
+        )
+
+    def _action(self, tag: str, text: str, begin: int) -> Action:
+        """What stands between a tag and its pair."""
+        end = text.find(f"</{tag}>", begin)
+        if end < 0:
+            return Action(problem=f"<{tag}> has no pair. {self.HOW}")
+        if self.TAG.search(text, begin, end):
+            return Action(problem=f"One tag stands in another. {self.HOW}")
+        name, argument = ("search", "query") if tag == "search" else ("answer", "text")
+        return Action(tool_calls=(ToolCall(name, {argument: text[begin:end].strip()}, "call_1"),))
+
+    def format(self, action: Action) -> str:
+        """The one search or answer in tags, after what else was said."""
+        calls = [(call.name, dict(call.arguments)) for call in action.tool_calls]
+        match calls:
+            case [("search", {"query": str(inside), **rest})] if not rest:
+                name = "search"
+            case [("answer", {"text": str(inside), **rest})] if not rest:
+                name = "answer"
+            case _:
+                raise ModelError(f"the 'search' parser writes one search(query) or answer(text); got {calls!r:.120}")
+        written = f"{action.text}<{name}> {inside} </{name}>"
+        read = [(call.name, list(call.arguments.values())) for call in self.parse(written).tool_calls]
+        if read != [(name, [inside.strip()])]:
+            raise ModelError(
+                f"the 'search' parser would not read back {written!r:.120}; leave <search>, <answer>, <think>, "
+                "<information> and their ends out of what is searched for, answered or said before it"
+            )
+        return written
+
+
+PARSERS: dict[str, type[ActionParser]] = {
+    "text": TextParser,
+    "tagged": TaggedParser,
+    "tools": ToolCallParser,
+    "search": SearchTagsParser,
+}
 
 
 def action_parser(name: str | ActionParser) -> ActionParser:
-    """The parser called ``name`` in a configuration: "text", "tagged" or "tools"; a parser is passed through.
+    """The parser called ``name`` in a configuration: "text", "tagged", "tools" or "search"; a parser is passed through.
 
     Raises:
         UsageError: there is no such parser.

@@ -1,9 +1,10 @@
-"""``turnwise tasks``: make task sets out of packages."""
+"""``turnwise tasks``: make task sets out of packages, and corpora out of pages."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,16 +16,24 @@ from ..envs.code.backends import shared_backend, spec_for
 from ..envs.code.build_repair import Builder, Progress
 from ..envs.code.build_sources import opened
 from ..errors import UsageError
+from .corpus import build_corpus
 from .terminal import remark, resumable, screen
 
-ACTIONS = ("build-repair",)
+ACTIONS = ("build-repair", "build-corpus")
 
 
 def tasks(
-    action: Annotated[str, typer.Argument(metavar="build-repair", help="What to do.")],
-    package: Annotated[str, typer.Argument(help="An sdist, a folder, or an installed package with its tests.")],
+    action: Annotated[str, typer.Argument(metavar="build-repair|build-corpus", help="What to do.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="For build-repair an sdist, a folder, or an installed package with its tests; for build-corpus a "
+            "folder of text or Markdown, a file of JSONL, wordnet or python-docs."
+        ),
+    ],
+    target: Annotated[Path | None, typer.Argument(metavar="[OUT]", help="The corpus to write.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write the task set.", show_default="./repair-PACKAGE")
+        Path | None, typer.Option(help="Where to write the task set.", show_default="./repair-SOURCE")
     ] = None,
     limit: Annotated[int | None, typer.Option("-n", "--limit", min=1, help="Stop at so many verified tasks.")] = None,
     sandbox: Annotated[
@@ -35,10 +44,18 @@ def tasks(
         list[str] | None, typer.Option(help="A pure-Python distribution that the tests need; may be repeated.")
     ] = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Sandboxes at a time (all cores).")] = None,
+    where: Annotated[
+        Path | None, typer.Option("--from", help="Where wordnet or python-docs lie, if not where the system has them.")
+    ] = None,
+    words: Annotated[int | None, typer.Option(min=1, help="Cut pages into passages of at most so many words.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out what is no page, and name it.")] = False,
 ) -> None:
-    """Put faults into a package and keep those that its own tests catch, each verified twice in a sandbox.
+    """Make verified repair tasks out of a package, or a corpus with its index out of pages.
 
+    build-repair puts faults into a package and keeps those that its own tests catch, each verified twice in a sandbox.
     It can be interrupted, and goes on where it stopped. Play the tasks with the environment option tasks=FOLDER.
+
+    build-corpus writes pages into one file with the index that finds them; serve it with turnwise retrieve.
 
     Examples:
 
@@ -47,20 +64,47 @@ def tasks(
         turnwise tasks build-repair boltons-26.2.0.tar.gz --limit 1000
 
         turnwise eval turnwise/CodeRepair-v0 --policy oracle env_kwargs.tasks=repair-boltons
+
+        turnwise tasks build-corpus my-notes/ notes.corpus --words 200
     """
-    if action not in ACTIONS:
-        raise UsageError(f"turnwise tasks {action}: there is only {', '.join(ACTIONS)}")
+    repairs = {"--out": out, "--limit": limit, "--sandbox": sandbox, "--relax": relax, "--library": library}
+    if action == "build-corpus":
+        _only(action, {**repairs, "--jobs": jobs})
+        build_corpus(source, target, where, words, skip_bad)
+    elif action == "build-repair":
+        _only(action, {"OUT": target, "--from": where, "--words": words, "--skip-bad": skip_bad or None})
+        _build_repair(source, out, limit, sandbox, relax or (), library or (), jobs or os.cpu_count() or 1)
+    else:
+        raise UsageError(f"turnwise tasks {action}: there are only {', '.join(ACTIONS)}")
+
+
+def _only(action: str, foreign: Mapping[str, object]) -> None:
+    """Refuse what is the other action's."""
+    given = [name for name, value in foreign.items() if value is not None]
+    if given:
+        raise UsageError(f"turnwise tasks {action} does not take {', '.join(given)}")
+
+
+def _build_repair(
+    package: str,
+    out: Path | None,
+    limit: int | None,
+    sandbox: str | None,
+    relax: Sequence[str],
+    library: Sequence[str],
+    jobs: int,
+) -> None:
     found = opened(package)
     folder = out or Path(f"repair-{found.name}")
-    spec = spec_for(sandbox, relax or ())
-    builder = Builder(found, folder, shared_backend(sandbox), spec, sandbox, library or ())
+    spec = spec_for(sandbox, relax)
+    builder = Builder(found, folder, shared_backend(sandbox), spec, sandbox, library)
     with resumable(f"The same command goes on with {folder}."), bar() as shown:
         line = shown.add_task(found.name, total=None, kept=0)
 
         def told(progress: Progress) -> None:
             shown.update(line, completed=progress.tried, total=progress.total, kept=progress.kept)
 
-        state = asyncio.run(builder.build(limit, jobs or os.cpu_count() or 1, told))
+        state = asyncio.run(builder.build(limit, jobs, told))
     screen().print(
         f"{folder}: {state.kept} verified repair tasks from {found.name} {found.version} "
         f"({found.licence or 'no licence named'}); {state.tried} of {state.total} faults tried"

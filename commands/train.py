@@ -72,6 +72,7 @@ ALGORITHMS: Mapping[str, Trained] = {
     "vine-ppo": _on_policy("vine-ppo", "PPO with values of fresh rollouts from each state (arXiv 2410.01679)"),
     "ilql": _value_based("ilql", "implicit language Q-learning from demonstrations (arXiv 2206.11871)"),
     "mc": _value_based("monte_carlo", "values of tokens by Monte-Carlo returns, from demonstrations"),
+    "self-play": Trained("self_play", "SelfPlayConfig", "questions from one's own searches, solved (arXiv 2510.18821)"),
 }
 """Everything that can be trained with, by the word for it."""
 

@@ -11,6 +11,7 @@ GAMES = "turnwise.envs.games"
 CODE = "turnwise.envs.code"
 APPS = "turnwise.envs.apps"
 WEB = "turnwise.envs.web"
+SEARCH = "turnwise.envs.search"
 BFCL = "turnwise.envs.bfcl"
 MINIWOB = "turnwise.envs.miniwob"
 
@@ -56,6 +57,12 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     # Web sites: read without a browser, and in Chromium.
     ("turnwise/WebHTML-v0", f"{WEB}.env:WebEnv", {"browser": "html"}, None),
     ("turnwise/Web-v0", f"{WEB}.env:WebEnv", {"browser": "chromium"}, "web"),
+    # Questions over corpora: by tools, and by Search-R1's tags.
+    ("turnwise/Search-v0", f"{SEARCH}.env:SearchEnv", {"actions": "tools"}, None),
+    ("turnwise/SearchTags-v0", f"{SEARCH}.env:SearchEnv", {"actions": "tags"}, None),
+    # Their pages at hand; and the other way round, the answer given and a question wanted.
+    ("turnwise/SearchDocuments-v0", f"{SEARCH}.documents:SearchDocumentsEnv", {}, None),
+    ("turnwise/SearchPropose-v0", f"{SEARCH}.proposing:SearchProposeEnv", {}, None),
     # Other people's suites: BFCL's multi-turn tasks, with its own verdict.
     ("turnwise/BFCLMultiTurnBase-v0", f"{BFCL}.env:BfclMultiTurnBase", {}, "bfcl"),
     ("turnwise/BFCLMultiTurnMissFunc-v0", f"{BFCL}.env:BfclMultiTurnMissFunc", {}, "bfcl"),

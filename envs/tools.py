@@ -194,6 +194,14 @@ def refusal(name: str, error: Exception) -> str:
     return f"Error: {name} failed: {type(error).__name__}: {clip(str(error), 200)}"
 
 
+def quoted(value: Any) -> str:
+    """A value short enough to quote back; Python writes no number of more than some thousand digits."""
+    try:
+        return clip(repr(value))
+    except ValueError:
+        return "a number of thousands of digits" if isinstance(value, int) else "what is too long to be shown"
+
+
 def _explain(error: pydantic.ValidationError, schema: dict[str, Any]) -> str:
     parts = []
     for problem in error.errors(include_url=False):
@@ -204,5 +212,5 @@ def _explain(error: pydantic.ValidationError, schema: dict[str, Any]) -> str:
         elif problem["type"] == "missing":
             parts.append(f"argument {where!r} is missing")
         else:
-            parts.append(f"argument {where!r}: {problem['msg']}; got {clip(repr(problem['input']))}")
+            parts.append(f"argument {where!r}: {problem['msg']}; got {quoted(problem['input'])}")
     return "; ".join(parts) + "."

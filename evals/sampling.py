@@ -39,7 +39,7 @@ def sample_tasks(
         family: where tasks come from.
         n: how many; a family with fewer gives all that it has, and a note.
         splits: which parts; omitted, ``default_splits``.
-        levels: which levels; omitted, all.
+        levels: which levels; omitted, the family's usual ones: mostly all.
         seed: another seed gives other tasks, as far as the family has them.
 
     Raises:
@@ -50,7 +50,7 @@ def sample_tasks(
     chosen = tuple(splits) or default_splits(family)
     _known("split", chosen, family.splits, family.name)
     _known("level", levels, family.levels, family.name)
-    cells = [_cell(family, split, level, seed) for level in tuple(levels) or family.levels for split in chosen]
+    cells = [_cell(family, split, level, seed) for level in tuple(levels) or family.usual for split in chosen]
     tasks: list[TaskSpec] = []
     while cells and len(tasks) < n:
         for cell in list(cells):

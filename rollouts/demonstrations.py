@@ -148,7 +148,7 @@ def demonstration_tasks(
     env = make(env_id)
     family = env.get_wrapper_attr("tasks")()
     env.close()
-    turns = tuple(levels) or family.levels
+    turns = tuple(levels) or family.usual
     number = 0
     while True:
         yield family.spec(seed * SEED_STRIDE + number, split=split, level=turns[number % len(turns)])

@@ -33,6 +33,9 @@ LAYERS = {
 TRAINERS = {"learning": 0, "weights": 1, "critics": 1, "runs": 2, "algorithms": 2}
 """Inside ``trainers`` the same holds of its folders; the scripts, which lie in none, stand above all."""
 
+BUILDS_ON = {("trainers.self_play", "trainers.loop")}
+"""Scripts that are another's algorithm on other episodes."""
+
 NOT_THE_PACKAGE = {
     "benchmarks",
     "build",
@@ -153,6 +156,7 @@ def test_imports_run_downwards_inside_trainers() -> None:
         if top(found.importer) == top(found.imported) == "trainers"
         if found.importer.split(".")[1] != found.imported.split(".")[1]
         and height(found.imported) >= height(found.importer)
+        and (found.importer, found.imported) not in BUILDS_ON
     ]
     assert not wrong, "scripts > algorithms | runs > critics | weights > learning:\n" + "\n".join(wrong)
 

@@ -72,7 +72,7 @@ def test_calls_are_read_back_as_they_were_written(said: str, wanted: list[tuple[
 
 @given(plain.map(str.strip))
 def test_text_is_read_back_as_it_was_written(text: str) -> None:
-    for name in PARSERS:
+    for name in set(PARSERS) - {"search"}:  # whose only actions are a search and an answer
         parser = action_parser(name)
         assert parser.parse(parser.format(Action(text))) == Action(text), f"{name} does not read what it writes"
 

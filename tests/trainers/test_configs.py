@@ -99,7 +99,7 @@ def makers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return make
 
 
-SPARSE = {"loop-apps", "loop-code"}
+SPARSE = {"loop-apps", "loop-code", "loop-search", "ppo-search", "grpo-search", "self-play-search"}
 """Paid for success alone, which so tiny a clone never has: it plays, and there is nothing to learn from."""
 
 

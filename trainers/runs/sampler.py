@@ -21,7 +21,7 @@ class TaskSampler:
     Args:
         family: where tasks come from.
         split: which part of it.
-        levels: taken in turn; the family's own when omitted.
+        levels: taken in turn; the family's usual ones when omitted.
         pool: how many different tasks there are; ``None`` for as many as the family can generate.
         seed: of the order.
 
@@ -44,7 +44,7 @@ class TaskSampler:
             raise UsageError("no levels are named; omit them to take all that the family has")
         self.family = family
         self.split = Split(split)
-        self.levels = tuple(levels) if levels is not None else family.levels
+        self.levels = tuple(levels) if levels is not None else family.usual
         self.pool = pool if pool is not None else family.seeds
         self.seed = seed
         self.cursor = 0

@@ -1,0 +1,254 @@
+"""``SearchEnv``: questions over a corpus, answered by searching, judged by the answer and by what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, ClassVar, Literal, Self
+
+from ...errors import UsageError
+from ...tasks.family import TaskFamily
+from ...tasks.rng import Rng, stable_hash
+from ...tasks.score import Score
+from ...tasks.search.family import SEARCH_FAMILY, SearchFamily
+from ...tasks.search.own import questions_of
+from ...tasks.search.task import SearchTask
+from ...tasks.spec import TaskSpec
+from ..base import NearMiss
+from ..fork import Forks
+from ..messages import ActionLike, ObservationLike
+from ..step import Step
+from .acting import MOST_HITS, SearchTools
+from .judging import Measures, measure, score
+from .misses import near_misses
+from .oracle import next_act, random_act
+from .progress import LIMITS, Limits, Progress
+from .reading import PART_WORDS, SNIPPET_WORDS
+from .retrieval.engines import retriever_for
+from .retrieval.retriever import Retriever
+from .telling import introduction
+
+How = Literal["tools", "tags"]
+Reward = Literal["success", "em", "f1", "checks"]
+HITS_SHOWN = 5
+"""In a corpus where many pages name one thing, three are too few: 2 % of the tasks cannot be solved by tags then."""
+DOC_WORDS = 250
+"""Of a page in answer to a tag; longer pages are cut around the words of the query."""
+REWARDS: Mapping[str, Callable[[Score, Measures], float]] = {
+    "success": lambda judged, measures: float(judged.success),
+    "em": lambda judged, measures: float(measures.exact),
+    "f1": lambda judged, measures: measures.f1,
+    "checks": lambda judged, measures: judged.fraction if measures.exact else 0.0,
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an episode is, for a fork."""
+
+    work: SearchTask
+    engine: Retriever
+    progress: Progress
+    limits: Limits
+    turns: int
+
+
+class SearchEnv(SearchTools):
+    """Answer a question by searching a corpus, opening pages and citing them.
+
+    Success is the right answer, with every fact read that it rests on, and nothing cited that was not read. A page has
+    been read when all of its words were shown, in a hit or by opening it.
+
+    Args:
+        actions: ``"tools"``: search, open, find and answer; ``"tags"``: search and answer, and what is found is shown
+            at once between ``<information>`` and ``</information>`` (Search-R1, 2503.09516).
+        retriever: ``"fts5"``, ``"tantivy"``, or the address of a service that speaks Search-R1's ``/retrieve``.
+        reward: ``"success"``; ``"em"``: the right answer, read or guessed; ``"f1"``: of the answer's tokens;
+            ``"checks"``: the share of checks that hold, where the answer is right.
+        k: how many hits a search has that does not say.
+        snippet: words of a page that a hit shows; 30 with tools, 250 with tags.
+        searches: how many there may be; omitted, what the level allows.
+        words: of retrieved text that may be shown; omitted, what the level allows.
+        templates: only tasks of these templates.
+        pages: of every fictional wiki; omitted, what the level says.
+        questions: a file of one's own questions; see ``tasks/search/own.py``.
+        corpus: what they are about: a file that ``turnwise tasks build-corpus`` made; omitted where ``retriever`` is an
+            address.
+        brief: the question without the rules, and no accounts of what is left; for models to which every word is dear.
+        max_turns: of an episode; omitted, what the level allows.
+        render_mode: of Gymnasium.
+
+    Raises:
+        UsageError: an argument is none of those that there are.
+    """
+
+    family: ClassVar[TaskFamily[SearchTask] | None] = SEARCH_FAMILY
+    forks = Forks.SNAPSHOT
+    max_turns = LIMITS[5].turns
+    max_observation_chars = 40_000
+    random_floor = 0.01
+
+    def __init__(
+        self,
+        *,
+        actions: How = "tools",
+        retriever: str = "fts5",
+        reward: Reward = "success",
+        k: int | None = None,
+        snippet: int | None = None,
+        searches: int | None = None,
+        words: int | None = None,
+        templates: Sequence[str] | None = None,
+        pages: int | None = None,
+        questions: str | None = None,
+        corpus: str | None = None,
+        brief: bool = False,
+        max_turns: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        if actions not in ("tools", "tags"):
+            raise UsageError(f"this environment has no actions {actions!r}; choose tools or tags")
+        if reward not in REWARDS:
+            raise UsageError(f"there is no reward {reward!r}; choose one of {', '.join(REWARDS)}")
+        self.tags, self.rewarded, self.brief, self.retriever = actions == "tags", reward, brief, retriever
+        self.k = _between("k", k, 1, MOST_HITS, HITS_SHOWN)
+        self.snippet = _between("snippet", snippet, 1, PART_WORDS, DOC_WORDS if self.tags else SNIPPET_WORDS)
+        self._searches, self._words = searches, words
+        for name, least in (("searches", searches), ("words", words)):
+            _between(name, least, 0, 10**9, 0)
+        self._limited = max_turns is not None
+        if questions is not None:
+            if templates is not None or pages is not None:
+                raise UsageError("templates and pages are of the fictional wiki, not of questions=PATH: leave one away")
+            self._ask_from(questions, corpus)
+        elif corpus is not None or "://" in retriever:
+            raise UsageError("the wiki's own questions are about the wiki: give questions=PATH with another corpus")
+        elif templates is not None or pages is not None:
+            self.tasks = partial(SearchFamily.chosen, templates, pages)  # type: ignore[method-assign]
+            self.tasks()  # whoever names a template that is not there hears of it here
+        super().__init__(max_turns=max_turns, render_mode=render_mode)
+
+    def _ask_from(self, questions: str, corpus: str | None) -> None:
+        if (corpus is None) != ("://" in self.retriever):
+            raise UsageError("questions need either corpus=PATH or a retriever that is an address, and not both")
+        self.tasks = partial(questions_of, questions, corpus or self.retriever)  # type: ignore[method-assign]
+        self.tasks()  # whoever names a file that is not there hears of it here
+
+    # -- the episode ------------------------------------------------------------------------------------------------
+
+    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
+        """Ask the question."""
+        self.work = self.tasks().generate(task)
+        self.engine = self._engine(self.work)
+        self.progress = Progress()
+        level = LIMITS[task.level]
+        self.limits = Limits(
+            level.turns,
+            level.searches if self._searches is None else self._searches,
+            level.words if self._words is None else self._words,
+        )
+        if not self._limited:
+            self.max_turns = level.turns
+        if self.brief:
+            return self.work.question
+        return f"{introduction(self.limits, tags=self.tags)}\n\nQuestion: {self.work.question}"
+
+    def ask(self, questions: TaskFamily[SearchTask]) -> Self:
+        """Take the questions of another family from now on.
+
+        Args:
+            questions: such as ``GivenQuestions``.
+        """
+        self.tasks = partial(_itself, questions)  # type: ignore[method-assign]
+        return self
+
+    def _engine(self, work: SearchTask) -> Retriever:
+        return _service(self.retriever) if "://" in self.retriever else retriever_for(work.corpus, self.retriever)
+
+    def turns_at(self, level: int) -> int:
+        """What the level allows."""
+        return self.max_turns if self._limited else LIMITS[level].turns
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    def measures(self) -> Measures:
+        """The episode in numbers, as it stands."""
+        assert self.work is not None
+        return measure(self.work, self.progress)
+
+    def told(self) -> dict[str, Any]:
+        """What ``info`` has of an episode that is over."""
+        return self.measures().to_json()
+
+    def judge(self) -> Score:
+        """Whether the answer is right, what it rests on was read, and what it cites is evidence."""
+        return score(self.measures(), cites=not self.tags)
+
+    def reward(self, score: Score) -> float:
+        """What ``reward`` says."""
+        return REWARDS[self.rewarded](score, self.measures())
+
+    def _stepped(self, step: Step) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        used = {"searches": len(self.progress.searched), "words": self.progress.words}
+        told = {**used, **self.told()} if step.done else used
+        return super()._stepped(replace(step, info={**step.info, **told}))
+
+    # -- for certification, demonstrations and forks ----------------------------------------------------------------
+
+    def oracle(self) -> ActionLike:
+        """The next act of the task's lookups, then the answer with its citations."""
+        assert self.work is not None
+        return next_act(self.work, self.progress, k=self.k, opens=not self.tags)
+
+    def random_action(self, rng: Rng) -> ActionLike:
+        """A search for words that were seen, a page that was found, or some of these words as the answer."""
+        assert self.work is not None
+        return random_act(self.work, self.progress, rng, opens=not self.tags)
+
+    def near_misses(self) -> Mapping[str, NearMiss]:
+        """What almost solves the task, or pretends to."""
+        assert self.work is not None
+        return near_misses(self.work, opens=not self.tags)
+
+    def secrets(self) -> Sequence[str]:
+        """The answers; short numbers stand in any text."""
+        spellings = self.work.answers if self.work is not None and self.work.kind != "unanswerable" else ()
+        return [one for one in spellings if len(one) > 3]
+
+    def best_return(self) -> float:
+        """Success."""
+        return 1.0
+
+    def state_key(self) -> str:
+        """What was searched for and shown, and what was answered."""
+        now = self.progress
+        shown = sorted(now.shown.items())
+        return stable_hash(repr((now.searched, shown, now.opened, now.words, now.answer))).hex()[:32]
+
+    def snapshot(self) -> Place:
+        """The episode as a value; pages and indices never change, and are shared."""
+        assert self.work is not None
+        return Place(self.work, self.engine, self.progress, self.limits, self.max_turns)
+
+    def restore(self, snapshot: Place) -> None:
+        """Go on from a snapshot."""
+        self.work, self.engine, self.progress = snapshot.work, snapshot.engine, snapshot.progress
+        self.limits, self.max_turns = snapshot.limits, snapshot.turns
+
+
+def _itself(questions: TaskFamily[SearchTask]) -> TaskFamily[SearchTask]:
+    return questions
+
+
+@lru_cache(maxsize=8)
+def _service(url: str) -> Retriever:
+    from .retrieval.remote import Remote  # HTTP is wanted only here
+
+    return Remote(url)
+
+
+def _between(name: str, value: int | None, least: int, most: int, usual: int) -> int:
+    if value is not None and (type(value) is not int or not least <= value <= most):
+        raise UsageError(f"{name} is a whole number from {least} to {most:,}; got {value!r}")
+    return usual if value is None else value

@@ -1,0 +1,214 @@
+"""``SearchProposeEnv``: the other side of ``SearchEnv``; the answer is given, and a question is to be written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from ...errors import ToolError
+from ...tasks.family import TaskFamily
+from ...tasks.rng import Rng
+from ...tasks.score import Score
+from ...tasks.search.asking.catalogue import TEMPLATES
+from ...tasks.search.family import SearchFamily
+from ...tasks.search.matching import betrayed, contained, normalised
+from ...tasks.search.task import SearchTask
+from ...tasks.spec import TaskSpec
+from ..base import NearMiss
+from ..messages import ActionLike, ObservationLike, ToolCall
+from ..tools import Tool, tool
+from .env import SearchEnv
+from .progress import Answer, Progress
+from .reading import length
+
+MOST_WORDS = 60
+"""Of a question."""
+MOST_READ = 4_000
+"""Words of pages that a question rests on: of more than that, the pages that were found last."""
+GUESSABLE = frozenset({"unanswerable", "count"})
+"""Kinds whose answers are no answers to ask for: nothing, and small numbers."""
+PROPOSABLE = tuple(name for name, one in TEMPLATES.items() if one.kind not in GUESSABLE)
+BY_TOOLS = " ".join(
+    (
+        "Write a question about the pages of a corpus, to which the answer below is the only right one. Search and",
+        "read first: the question must be answerable from the pages that you have read, by somebody who has to find",
+        "them. It must not contain the answer. End with propose.",
+    )
+)
+BY_TAGS = " ".join(
+    (
+        "Write a question about the pages of a corpus, to which the answer below is the only right one. Search first,",
+        "with <search>words</search>: the question must be answerable from the pages that you were shown between",
+        "<information> and </information>, by somebody who has to find them. It must not contain the answer. End with",
+        "<answer>, your question, and </answer>.",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A question, and what it was made from.
+
+    Args:
+        question: as it was written.
+        read: the ids of the pages that it rests on.
+        asks: there is a question, and not too long a one.
+        hides: the answer is not in it, nor the id of a page, which would find itself.
+        rests: a page that was read tells the answer.
+    """
+
+    question: str
+    read: tuple[str, ...]
+    asks: bool
+    hides: bool
+    rests: bool
+
+    @property
+    def valid(self) -> bool:
+        """Whether it keeps the rules; whether it can be answered, only somebody who tries can tell."""
+        return self.asks and self.hides and self.rests
+
+    @classmethod
+    def of(cls, task: SearchTask, progress: Progress) -> Proposal:
+        """What an episode proposed.
+
+        Args:
+            task: whose answer was given.
+            progress: of the episode.
+        """
+        text = progress.answer.text.strip() if progress.answer is not None else ""
+        read = _last_read(progress)
+        pages = [progress.pages[id] for id in read]
+        told = " ".join(f"{page.title} {page.text}" for page in pages)
+        return cls(
+            question=text,
+            read=read,
+            asks=0 < len(text.split()) <= MOST_WORDS and bool(normalised(text)),
+            hides=not any(betrayed(one, text) for one in task.answers)
+            and not any(contained(id, text) and not contained(id, told) for id in progress.pages),
+            rests=any(contained(one, told) for one in task.answers),
+        )
+
+
+class SearchProposeEnv(SearchEnv):
+    """Write a question whose answer is given, from pages that were searched and read (search self-play's proposer).
+
+    The tasks are those of ``SearchEnv``; their answers are told and their questions are not. An episode succeeds when
+    the question keeps the rules: it does not contain the answer, and a page that was read tells it. What it is worth,
+    ``trainers/self_play.py`` finds out by having it answered.
+
+    Args:
+        templates: whose answers are to be asked for; omitted, all whose answers are names or years.
+        kwargs: of ``SearchEnv``.
+    """
+
+    family: ClassVar[TaskFamily[SearchTask] | None] = SearchFamily.only(PROPOSABLE)
+    random_floor = 1.0  # rules are easily kept
+    exempt: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, *, templates: Sequence[str] | None = None, **kwargs: Any) -> None:
+        own = kwargs.get("questions") is not None
+        super().__init__(templates=PROPOSABLE if templates is None and not own else templates, **kwargs)
+
+    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
+        """Give the answer."""
+        super().start(task, rng)
+        assert self.work is not None
+        if self.brief:
+            return self.work.answers[0]
+        costs = f"You have {self.limits.searches} searches and may be shown {self.limits.words:,} words."
+        return f"{BY_TAGS if self.tags else BY_TOOLS}\n{costs}\n\nAnswer: {self.work.answers[0]}"
+
+    def offered(self) -> Sequence[Tool]:
+        """All tools but ``answer``; with tags, whose protocol has no other, ``answer`` takes the question."""
+        unwanted = "propose" if self.tags else "answer"
+        return [one for one in super().offered() if one.name != unwanted]
+
+    @tool(ends=True)
+    def propose(self, question: str) -> str:
+        """Propose the question. The task ends with that.
+
+        Args:
+            question: in at most 60 words, without the answer.
+        """
+        if len(question.split()) > MOST_WORDS:
+            raise ToolError(f"a question has at most {MOST_WORDS} words, not {len(question.split()):,}")
+        self.progress = replace(self.progress, answer=Answer(question))
+        return "The task is over."
+
+    def proposal(self) -> Proposal:
+        """What was proposed, as it stands."""
+        assert self.work is not None
+        return Proposal.of(self.work, self.progress)
+
+    def judge(self) -> Score:
+        """Whether the rules were kept."""
+        made = self.proposal()
+        return Score(made.valid, {"asks": made.asks, "hides": made.hides, "rests": made.rests})
+
+    def reward(self, score: Score) -> float:
+        """Success, or the share of rules that were kept."""
+        if self.progress.answer is None:
+            return 0.0
+        return score.fraction if self.rewarded == "checks" else float(score.success)
+
+    def told(self) -> dict[str, Any]:
+        """The question, and the pages that were read."""
+        made = self.proposal()
+        return {"question": made.question, "read": list(made.read), "valid": made.valid}
+
+    def secrets(self) -> Sequence[str]:
+        """None: the answer is given."""
+        return ()
+
+    def oracle(self) -> ActionLike:
+        """Read what the task's own question rests on, and propose that question."""
+        act = super().oracle()
+        assert self.work is not None
+        return self._ending(self.work.question) if _ends(act) else act
+
+    def random_action(self, rng: Rng) -> ActionLike:
+        """A search, a page, or some words as the question."""
+        act = super().random_action(rng)
+        return self._ending(str(act.arguments["text"])) if isinstance(act, ToolCall) and _ends(act) else act
+
+    def near_misses(self) -> Mapping[str, NearMiss]:
+        """Questions that break a rule."""
+        assert self.work is not None
+        right, question = self.work.answers[0], self.work.question
+
+        def after(ending: str) -> NearMiss:
+            """Read as the oracle does, and propose something else."""
+
+            def play(env: Any) -> ActionLike:
+                act: ActionLike = env.unwrapped.oracle()
+                return self._ending(ending) if _ends(act) else act
+
+            return play
+
+        return {
+            "a question about what was not read": [self._ending(question)],
+            "a question that tells its answer": after(f"{question} Is it {right}?"),
+            "no question": after("?!"),
+            "a question without an end": after("Which of them is it? " * MOST_WORDS),
+        }
+
+    def _ending(self, question: str) -> ToolCall:
+        return ToolCall("answer", {"text": question}) if self.tags else ToolCall("propose", {"question": question})
+
+
+def _last_read(progress: Progress) -> tuple[str, ...]:
+    """The pages that were read wholly, in the order in which they were found; the first are left out of too many."""
+    kept: list[str] = []
+    words = 0
+    for id in reversed([id for id in progress.pages if progress.has_read(id)]):
+        words += length(progress.pages[id])
+        if words > MOST_READ:
+            break
+        kept.append(id)
+    return tuple(reversed(kept))
+
+
+def _ends(act: ActionLike) -> bool:
+    return isinstance(act, ToolCall) and act.name in ("propose", "answer")

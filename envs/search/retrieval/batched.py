@@ -1,0 +1,170 @@
+"""``Batched``: one engine for many episodes in one event loop, asked as seldom as it can be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Self
+
+from ....errors import UsageError
+from ....tasks.search.document import Document
+from .retriever import Hit, Retriever
+
+Key = tuple[str, int]
+"""A query, and how many pages are wanted."""
+
+
+@dataclass
+class Counts:
+    """What has been asked, for reports.
+
+    Args:
+        asked: queries.
+        remembered: of these, how many were answered from memory.
+        joined: of these, how many waited for another's search for the same.
+        searches: calls of the engine.
+    """
+
+    asked: int = 0
+    remembered: int = 0
+    joined: int = 0
+    searches: int = 0
+
+
+class Batched:
+    """Gathers the queries that are asked at the same moment into one ``search``, and remembers what was found.
+
+    Searches run in threads, so many at a time; what is asked while all are busy goes together into the next ones. What
+    the engine raises is raised by all queries of its batch, and not remembered. Use it in one event loop.
+
+    Args:
+        engine: what searches.
+        remembered: answers that are kept; the least recently used go first.
+        characters: of the pages in all answers that are kept; one that has more alone is not kept.
+        batch: queries in one search, at most.
+        concurrent: searches at a time.
+    """
+
+    def __init__(
+        self,
+        engine: Retriever,
+        *,
+        remembered: int = 16_384,
+        characters: int = 32_000_000,
+        batch: int = 64,
+        concurrent: int = 4,
+    ) -> None:
+        if min(batch, concurrent) < 1 or min(remembered, characters) < 0:
+            got = f"{batch}, {concurrent}, {remembered} and {characters}"
+            raise UsageError(f"batch and concurrent are at least 1, remembered and characters at least 0; got {got}")
+        self._engine, self._most, self._batch, self._concurrent = engine, remembered, batch, concurrent
+        self._threads = ThreadPoolExecutor(concurrent, thread_name_prefix="turnwise-search")
+        self._found: OrderedDict[Key, tuple[Hit, ...]] = OrderedDict()
+        self._characters, self._held = characters, 0
+        self._asked: dict[Key, asyncio.Future[tuple[Hit, ...]]] = {}
+        self._waiting: list[Key] = []
+        self._running: set[asyncio.Task[None]] = set()
+        self._due = self._closed = False
+        self.counts = Counts()
+
+    async def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The best ``k`` pages for each query, as the engine finds them.
+
+        Raises:
+            InfrastructureError: the engine is gone or does not answer.
+            UsageError: this was closed.
+        """
+        if self._closed:
+            raise UsageError("this was closed; make another to search on")
+        asked = [self._ask((query, k)) for query in queries]
+        # Who is cancelled leaves alone what others wait for.
+        return [list(one if isinstance(one, tuple) else await asyncio.shield(one)) for one in asked]
+
+    async def get(self, id: str) -> Document | None:
+        """The page with an id, if there is one; see ``Retriever.get``."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._engine.get, id)
+
+    async def aclose(self) -> None:
+        """End what is under way; the engine stays open, since it is not ours."""
+        self._closed = True
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        for future in self._asked.values():
+            future.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.aclose()
+
+    def _ask(self, key: Key) -> tuple[Hit, ...] | asyncio.Future[tuple[Hit, ...]]:
+        self.counts.asked += 1
+        if key in self._found:
+            self.counts.remembered += 1
+            self._found.move_to_end(key)
+            return self._found[key]
+        if key in self._asked:
+            self.counts.joined += 1
+            return self._asked[key]
+        loop = asyncio.get_running_loop()
+        self._asked[key] = loop.create_future()
+        self._waiting.append(key)
+        if not self._due:
+            self._due = True
+            loop.call_soon(self._send)  # after everybody who is ready now has asked
+        return self._asked[key]
+
+    def _send(self) -> None:
+        self._due = False
+        while self._waiting and len(self._running) < self._concurrent and not self._closed:
+            k = self._waiting[0][1]
+            alike = [key for key in self._waiting if key[1] == k]
+            # Shared between the threads that are free, or one would have everything and the others nothing.
+            free = self._concurrent - len(self._running)
+            chosen = alike[: min(self._batch, -(-len(alike) // free))]
+            taken = set(chosen)
+            self._waiting = [key for key in self._waiting if key not in taken]
+            task = asyncio.ensure_future(self._search(chosen, k))
+            self._running.add(task)
+            task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._send()
+
+    async def _search(self, keys: Sequence[Key], k: int) -> None:
+        self.counts.searches += 1
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.run_in_executor(self._threads, self._engine.search, [query for query, _ in keys], k)
+        except Exception as error:
+            for key in keys:
+                future = self._asked.pop(key)
+                if not future.done():
+                    future.set_exception(error)
+                    future.exception()  # all who asked may have been cancelled
+            return
+        for key, hits in zip(keys, found, strict=True):
+            self._remember(key, tuple(hits))
+            future = self._asked.pop(key)
+            if not future.done():
+                future.set_result(tuple(hits))
+
+    def _remember(self, key: Key, hits: tuple[Hit, ...]) -> None:
+        if _size(hits) > self._characters:
+            return  # or everything else would be forgotten for it
+        self._found[key] = hits
+        self._held += _size(hits)
+        while len(self._found) > self._most or self._held > self._characters:
+            _, gone = self._found.popitem(last=False)
+            self._held -= _size(gone)
+
+
+def _size(hits: tuple[Hit, ...]) -> int:
+    return sum(len(one.document.id) + len(one.document.title) + len(one.document.text) for one in hits)

@@ -1,0 +1,153 @@
+"""``Fts5``: SQLite's full-text index, the engine that needs nothing installed."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self
+
+from ....errors import InfrastructureError
+from ....tasks.search.document import Corpus, Document
+from ....tasks.search.stored import TOKENS, StoredCorpus, storable
+from .retriever import Hit
+from .words import words
+
+TITLE = 4.0
+"""How much more a word in the title counts than one in the text."""
+RANKED = 2_000
+"""Pages that are ranked for one query, about: where its words have more, the most common of them only add to scores."""
+MOST_COUNTED = 200_000
+"""Pages with a word that are counted: beyond, it is as common as can be."""
+COUNTED = 65_536
+"""Words of which it is remembered how many pages have them."""
+BEST = """
+SELECT rowid, -bm25(found, ?, 1.0) AS score FROM found WHERE found MATCH ? ORDER BY score DESC, rowid LIMIT ?
+"""
+ALSO = "SELECT rowid FROM found WHERE found MATCH ? AND +rowid IN (SELECT value FROM json_each(?))"
+COUNT = "SELECT count(*) FROM (SELECT 1 FROM found WHERE found MATCH ? LIMIT ?)"
+
+
+class Fts5:
+    """The pages that have any of a query's words, by BM25.
+
+    The index of a corpus in a file (``StoredCorpus``) is the file's; for any other, one is made in memory. To rank a
+    page costs ten times what it costs to find it. So where the words of a query are in more than ``ranked`` pages
+    together, pages are ranked by the rarest of them, and each of the others adds to these what it would if it stood
+    once in a page of middling length.
+
+    Args:
+        corpus: the pages.
+        title: how much more a word in the title counts than one in the text.
+        ranked: pages to rank for one query, about.
+    """
+
+    def __init__(self, corpus: Corpus, *, title: float = TITLE, ranked: int = RANKED) -> None:
+        self._corpus, self._title, self._ranked = corpus, title, ranked
+        self._own = None if isinstance(corpus, StoredCorpus) else _index(corpus)
+        self._lock = Lock()
+        self._counts: dict[str, int] = {}
+        self._closed = False
+
+    @classmethod
+    def opened(cls, path: Path | str, *, title: float = TITLE, ranked: int = RANKED) -> Self:
+        """The index in a file that ``turnwise tasks build-corpus`` wrote.
+
+        Raises:
+            UsageError: there is no such file, or it is something else.
+        """
+        return cls(StoredCorpus(path), title=title, ranked=ranked)
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The best ``k`` pages for each query, best first; see ``Retriever.search``."""
+        with self._connection() as connection:
+            return [self._search(connection, query, k) for query in queries]
+
+    def get(self, id: str) -> Document | None:
+        """The page with an id, if there is one."""
+        return self._corpus.get(id)
+
+    def close(self) -> None:
+        """Give the index back."""
+        with self._lock:
+            self._closed = True
+            if self._own is not None:
+                self._own.close()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self  # an index never changes: copies of an environment share it
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """One that this thread may use: its own where there is a file, and in memory the only one, for itself."""
+        if self._closed:
+            raise InfrastructureError(f"the index of {self._corpus.name!r} was closed; make another to search on")
+        try:
+            if isinstance(self._corpus, StoredCorpus):
+                yield self._corpus.connection
+            else:
+                assert self._own is not None
+                with self._lock:
+                    yield self._own
+        except sqlite3.Error as error:
+            raise InfrastructureError(f"the index of {self._corpus.name!r} cannot be read: {error}") from error
+
+    def _search(self, connection: sqlite3.Connection, query: str, k: int) -> list[Hit]:
+        rare, common = self._parted(connection, words(query))
+        if not rare or k < 1:
+            return []
+        wanted = min(k, len(self._corpus))
+        match = " OR ".join(map(_quoted, rare))
+        most = max(wanted, min(self._ranked, len(self._corpus))) if common else wanted
+        best = connection.execute(BEST, (self._title, match, most)).fetchall()
+        if common:
+            scores = dict(best)
+            for word in common:
+                worth = self._worth(self._count(connection, word))
+                for (place,) in connection.execute(ALSO, (f"{_quoted(word)} AND ({match})", json.dumps([*scores]))):
+                    scores[place] += worth
+            best = sorted(scores.items(), key=lambda one: (-one[1], one[0]))[:wanted]
+        return [Hit(self._corpus.at(place), score) for place, score in best]
+
+    def _parted(self, connection: sqlite3.Connection, wanted: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The words that are in some page: the rarest, until enough pages have them, and the others."""
+        counted = sorted((self._count(connection, word), place) for place, word in enumerate(wanted))
+        rare, common = list[str](), list[str]()
+        pages = 0
+        for count, place in counted:
+            pages += count
+            if count:
+                (common if rare and pages > self._ranked else rare).append(wanted[place])
+        return rare, common
+
+    def _worth(self, pages: int) -> float:
+        """What a word adds to the score of a page: SQLite's inverse document frequency."""
+        return max(1e-6, math.log((len(self._corpus) - pages + 0.5) / (pages + 0.5)))
+
+    def _count(self, connection: sqlite3.Connection, word: str) -> int:
+        """How many pages have a word."""
+        if word not in self._counts:
+            if len(self._counts) >= COUNTED:
+                self._counts = {}
+            self._counts[word] = connection.execute(COUNT, (_quoted(word), MOST_COUNTED)).fetchone()[0]
+        return self._counts[word]
+
+
+def _index(corpus: Corpus) -> sqlite3.Connection:
+    """An index in memory. The pages themselves are the corpus'; only where their words are is kept here."""
+    made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    made.execute(f"CREATE VIRTUAL TABLE found USING fts5(title, text, content='', tokenize='{TOKENS}')")
+    rows = ((place, storable(one.title), storable(one.text)) for place, one in enumerate(corpus))
+    made.execute("BEGIN")
+    made.executemany("INSERT INTO found (rowid, title, text) VALUES (?, ?, ?)", rows)
+    made.execute("COMMIT")
+    made.execute("INSERT INTO found (found) VALUES ('optimize')")
+    return made
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"'

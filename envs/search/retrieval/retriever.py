@@ -1,0 +1,47 @@
+"""``Retriever``: what every search engine here does, embedded, learned or on another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ....tasks.search.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A page that was found.
+
+    Args:
+        document: the page.
+        score: higher is better; comparable within one list of hits only.
+    """
+
+    document: Document
+    score: float
+
+
+class Retriever(Protocol):
+    """A search engine over one corpus. Safe to be called from several threads.
+
+    Nothing that is searched for raises: a query is words, never a language. Ties are broken by the corpus' order, so
+    that the same query has the same hits in every process.
+    """
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """The best ``k`` pages for each query, best first; fewer, or none, where fewer match.
+
+        Raises:
+            InfrastructureError: the engine is gone or does not answer.
+        """
+
+    def get(self, id: str) -> Document | None:
+        """The page with an id, if there is one.
+
+        Raises:
+            UsageError: this engine cannot open pages.
+        """
+
+    def close(self) -> None:
+        """Give back what it holds; may be called again."""

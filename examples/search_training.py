@@ -1,0 +1,198 @@
+"""A model learns to answer questions by searching: one hop, then two; by cloning a hasty demonstrator, then by LOOP.
+
+A wiki of 6,400 invented people, a line each, and questions about them: where the teacher of somebody lives is known
+only after two searches. The demonstrator searches as it should, and at any turn answers too soon with probability 0.2,
+with a name that it has before it. The clone learns the form, to copy names, and that habit. LOOP, which is paid for
+right answers that were read, takes the habit away: first on questions of one hop, then on those of one and of two in
+turn, since with those of two alone it forgets how to answer those of one.
+
+    python examples/search_training.py                 the whole run, some ten minutes on two cores
+    python examples/search_training.py --short         two steps of each, to see that it runs
+
+Like ``turnwise train bc --config bc-search``, ``turnwise train loop --config loop-search`` twice, and evaluations,
+with a corpus and questions of one's own (``env_kwargs.corpus``, ``env_kwargs.questions``), which are made here.
+"""
+
+import argparse
+import asyncio
+import json
+import re
+import shutil
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import turnwise as tw
+from turnwise.agents.agent import EpisodeContext
+from turnwise.agents.named import agent_from
+from turnwise.agents.scripted import FunctionAgent
+from turnwise.config import load_config
+from turnwise.evals.evaluate import EvalConfig, evaluate
+from turnwise.rollouts.options import RunOptions
+from turnwise.rollouts.recording import record_episodes
+from turnwise.rollouts.store import EpisodeStore
+from turnwise.tasks.rng import Rng, unit_hash
+from turnwise.trainers.behaviour_cloning import CloningConfig
+from turnwise.trainers.behaviour_cloning import train as clone
+from turnwise.trainers.loop import LoopConfig
+from turnwise.trainers.loop import train as loop
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+HASTE = 0.2
+"""With this probability the demonstrator answers with what it has before it."""
+DEMONSTRATIONS = 12_000
+SHORT = {
+    "bc": ("steps=2", "batch=4", "eval.episodes=2", "eval.every=2"),
+    "loop": ("steps=2", "tasks=2", "k=2", "minibatch=4", "eval.episodes=2", "eval.every=2"),
+}
+ONSETS, ENDS = (
+    ("ba", "do", "fi", "ke", "lu", "mo", "ri", "sa"),
+    ("dan", "gil", "hep", "jor", "lor", "mis", "nur", "ren", "tuv", "wen"),
+)
+FIRST = [f"{a}{b}".capitalize() for a in ONSETS for b in ENDS]
+LAST = [f"{b}{a}".capitalize() for a in ONSETS for b in ENDS]
+PEOPLE = ("mother", "teacher")
+
+
+def wiki(seed: int) -> dict[str, dict[str, str]]:
+    """Everybody's relations: a person to three others, a town and a trade."""
+    names = [f"{first} {last}" for first in FIRST for last in LAST]
+    rng = Rng("example wiki", seed)
+    towns, trades = [f"{one}berg".capitalize() for one in (*ENDS, *ONSETS)], [f"{one}smith" for one in (*ONSETS, *ENDS)]
+    return {
+        name: {
+            **{relation: rng.pick([other for other in rng.sample(names, 2) if other != name]) for relation in PEOPLE},
+            "town": rng.pick(towns),
+            "trade": rng.pick(trades),
+        }
+        for name in names
+    }
+
+
+def page(name: str, told: dict[str, str], seed: int) -> dict[str, str]:
+    """A person's page: the relations in some order."""
+    order = Rng("example page", seed, name).sample(sorted(told), len(told))
+    return {"id": key(name), "title": name, "text": " . ".join(f"{one} {told[one]}" for one in order)}
+
+
+def key(name: str) -> str:
+    """The id of somebody's page."""
+    return name.lower().replace(" ", "-")
+
+
+def questions(people: dict[str, dict[str, str]], hops: int, n: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Questions; those about a tenth of the people are held out as ``test_entity``."""
+    rng, names = Rng("example questions", hops, seed), list(people)
+    asked: set[str] = set()
+    while len(asked) < n:
+        name = rng.pick(names)
+        way = [*(rng.pick(PEOPLE) for _ in range(hops - 1)), rng.pick([*PEOPLE, "town", "trade"])]
+        text = " of ".join([*reversed(way), name]) + " ?"
+        read = [name]
+        for relation in way:
+            read.append(people[read[-1]][relation])
+        if text in asked or len(set(read)) <= hops:
+            continue  # it was asked, or goes round in a circle
+        asked.add(text)
+        held_out = unit_hash("held out", name) < 0.1
+        facts = list(zip(read, way, strict=False))
+        yield {
+            "question": text,
+            "answers": [read[-1]],
+            "evidence": [[key(one)] for one, _ in facts],
+            "passages": {key(one): f"{relation} {people[one][relation]}" for one, relation in facts},
+            "lookups": [[f"{relation} {one}", key(one)] for one, relation in facts],
+            "split": "test_entity" if held_out else "dev" if unit_hash("dev", text) < 0.1 else "train",
+        }
+
+
+def prepare(out: Path, seed: int) -> None:
+    """Write the corpus and the questions."""
+    out.mkdir(parents=True, exist_ok=True)
+    people = wiki(seed)
+    asked = {hops: list(questions(people, hops, 20_000, seed)) for hops in (1, 2)}
+    files = {
+        "corpus": [page(name, told, seed) for name, told in people.items()],
+        "one": asked[1],
+        "two": asked[2],
+        "both": [line for pair in zip(asked[1], asked[2], strict=True) for line in pair],
+    }
+    for name, lines in files.items():
+        text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+        (out / f"{name}.jsonl").write_text(text, encoding="utf-8")
+
+
+def hasty(context: EpisodeContext) -> Callable[[str], Awaitable[tw.Action | tw.ToolCall]]:
+    """The demonstrator, in one episode."""
+
+    async def act(observation: str) -> tw.Action | tw.ToolCall:
+        if context.rng.random() >= HASTE:
+            return await context.oracle()
+        names = re.findall(r"[A-Z]\w+ [A-Z]\w+", observation)
+        return tw.ToolCall("answer", {"text": names[0]})
+
+    return act
+
+
+async def demonstrate(config: LoopConfig, store: Path, n: int, seed: int) -> None:
+    """Play demonstrations into a store; those that are there are not played again."""
+    options = RunOptions(concurrency=64, env_kwargs=config.episodes.env_kwargs, seed=seed)
+    family = tw.make(config.env, **config.episodes.env_kwargs).unwrapped.tasks()
+    tasks = islice(family.sample(n, split="train", level=1), n)
+    run = {"env": config.env, "env_kwargs": options.env_kwargs, "haste": HASTE, "seed": seed}
+    with EpisodeStore(store, run=run) as opened:
+        agent = FunctionAgent(factory=hasty)
+        async with aclosing(record_episodes(config.env, agent, tasks, opened, options=options)) as episodes:
+            solved = [bool(episode.success) async for episode in episodes]
+    if solved:
+        print(f"{len(solved)} demonstrations, {sum(solved) / len(solved):.1%} of them solved")
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("--short", action="store_true", help="a few steps")
+    words.add_argument("--seed", type=int, default=0)
+    words.add_argument("--out", default="runs/search", help="where to")
+    said = words.parse_args()
+    out = Path(said.out)
+    prepare(out, said.seed)
+
+    def settings(kind: str, name: str, asked: str, *more: str) -> list[str]:
+        files = (f"corpus={out}/corpus.jsonl", f"questions={out}/{asked}.jsonl")
+        kwargs = [f"episodes.env_kwargs.{one}" for one in files]
+        return [f"out={out}/{name}", f"seed={said.seed}", *kwargs, *more, *(SHORT[kind] if said.short else ())]
+
+    def looping(name: str, asked: str, model: str) -> LoopConfig:
+        return load_config(
+            LoopConfig, CONFIGS / "loop-search.toml", settings("loop", name, asked, f"model={out}/{model}/model")
+        )
+
+    both = looping("loop-one", "both", "bc")
+    asyncio.run(demonstrate(both, out / "demonstrations", 12 if said.short else DEMONSTRATIONS, said.seed))
+    shown = f"demonstrations.store={out}/demonstrations"
+    clone(load_config(CloningConfig, CONFIGS / "bc-search.toml", settings("bc", "bc", "both", shown)))
+    loop(looping("loop-one", "one", "bc"))
+    loop(looping("loop-two", "both", "loop-one"))
+    for name in ("bc", "loop-one", "loop-two"):
+        for asked in ("one", "two"):
+            for split in ("dev", "test_entity"):
+                measured = EvalConfig(
+                    env=both.env,
+                    env_kwargs={**both.episodes.env_kwargs, "questions": f"{out}/{asked}.jsonl"},
+                    policy=f"{out}/{name}/model",
+                    n=4 if said.short else 300,
+                    splits=(split,),
+                    levels=(1,),
+                    concurrency=100,
+                )
+                folder = out / f"eval-{name}-{asked}-{split}"
+                shutil.rmtree(folder, ignore_errors=True)
+                agent = agent_from(measured.policy, max_batch=128)
+                found = evaluate(measured, agent, store=folder).success
+                print(f"{name:9} {asked} {split:12} success {found.value:6.1%}  ({found.low:.1%} – {found.high:.1%})")
+
+
+if __name__ == "__main__":
+    main()

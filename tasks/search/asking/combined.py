@@ -1,0 +1,151 @@
+"""Templates whose questions put several facts together: comparison, intersection, count."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ...rng import unit_hash
+from ..wiki.relations import Relation, relations
+from ..wiki.world import Entity
+from .query import Both, Compare, Count
+from .scene import Asked, Described, Resting, Scene, Unsuitable
+from .simple import spellings
+from .template import Template
+
+COUNTED = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+def compared(scene: Scene, to: str) -> tuple[Compare, Entity, tuple[Resting, ...], int]:
+    """Which of two has the greater or smaller number; both are described, so that neither is named."""
+    relation = scene.pick([one for one in relations().values() if one.less and one.to == to])
+    first, second = scene.entity(relation.of), scene.entity(relation.of)
+    a, b = scene.value(first, relation), scene.value(second, relation)
+    if first.name == second.name or not isinstance(a, int) or not isinstance(b, int) or a == b:
+        raise Unsuitable
+    one, two = scene.described(first, max(1, scene.extra)), scene.described(second, 1)
+    more = scene.rng.random() < 0.5
+    found = first if (a > b) is more else second
+    asked = Compare(relation.name, more, one.node, two.node)
+    rests = (*one.rests, *two.rests, scene.rest(first, relation), scene.rest(second, relation))
+    if len({rest.pages for rest in rests}) < len(rests):
+        raise Unsuitable  # two of the facts stand on one page
+    return asked, found, rests, len(one.rests) + 1
+
+
+def compare(scene: Scene, to: str) -> Asked:
+    """Ask which of two it is."""
+    query, found, rests, hops = compared(scene, to)
+    return Asked(query, found.spellings, rests, hops)
+
+
+def compare_years(scene: Scene) -> Asked:
+    """Which of two is older?"""
+    return compare(scene, "year")
+
+
+def compare_numbers(scene: Scene) -> Asked:
+    """Which of two is larger?"""
+    return compare(scene, "number")
+
+
+def compare_then(scene: Scene) -> Asked:
+    """Something of the one of two that is older."""
+    query, found, rests, hops = compared(scene, "year")
+    relation = scene.relation(found.kind, "person", "town", "company", "river", "guild", "instrument")
+    value = scene.value(found, relation)
+    rests = (*rests, scene.rest(found, relation))
+    asked = Compare(query.relation, query.more, query.first, query.second, relation.name)
+    return Asked(asked, spellings(value), rests, hops + 1)
+
+
+def both(scene: Scene, *kinds: str) -> Asked:
+    """Ask for the only one of which two things are so."""
+    one = scene.entity(scene.pick(kinds))
+    some = [rel for rel in relations().values() if rel.of == one.kind and rel.clause and not rel.dated]
+    first, second = scene.rng.sample(some, 2)
+    a, b = scene.value(one, first), scene.value(one, second)
+    if not isinstance(a, Entity) or not isinstance(b, Entity) or a is b or not first.noun:
+        raise Unsuitable
+    left, right = (scene.world.subjects[rel.name, x.number] for rel, x in ((first, a), (second, b)))
+    if [x for x in left if x in right] != [one] or len(left) < 2 or len(right) < 2:
+        raise Unsuitable
+    about, beside = scene.described(a), scene.described(b, 0)
+    # Both facts are on one page: it is found by what both say.
+    near = scene.rest_clause(one, first, about, beside)
+    rests = (*about.rests, near, scene.rest_clause(one, second, beside, about))
+    # What is described stands last: the other clause would be read as part of the description.
+    query = Both(second.name, beside.node, first.name, about.node)
+    return Asked(query, one.spellings, rests, len(about.rests) + 1)
+
+
+def both_person(scene: Scene) -> Asked:
+    """Which person was born in … and joined …?"""
+    return both(scene, "person")
+
+
+def both_thing(scene: Scene) -> Asked:
+    """Which book was published by … and is set in …?"""
+    return both(scene, "book", "ship", "building", "festival")
+
+
+def listed(scene: Scene, *kinds: str) -> tuple[Relation, Described, list[Entity], Resting]:
+    """What has a page that lists everything that stands in a relation to it."""
+    some: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    for name, of in scene.wiki.lists:
+        n = len(scene.world.subjects[name, of])
+        # Lists of two are most of them, and not asked about for the most part, so that two is no good guess.
+        if relations()[name].of in kinds and (n > 2 or unit_hash(scene.wiki.corpus.name, name, of) < 0.3):
+            some[n].append((name, of))
+    name, of = scene.pick(some[scene.pick(sorted(some))])
+    relation, one = relations()[name], scene.world.entities[of]
+    about = scene.described(one)
+    return relation, about, scene.world.subjects[name, of], scene.rest_list(relation, about)
+
+
+def count(scene: Scene, *kinds: str) -> Asked:
+    """Ask how many there are."""
+    relation, about, subjects, listing = listed(scene, *kinds)
+    rests = (*about.rests, listing)
+    return Asked(Count(relation.name, about.node), counted(len(subjects)), rests, len(rests))
+
+
+def counted(n: int) -> tuple[str, ...]:
+    """A number in figures and in words."""
+    return (str(n), COUNTED[n]) if 0 < n < len(COUNTED) else (str(n),)
+
+
+def count_people(scene: Scene) -> Asked:
+    """How many people were born in …?"""
+    return count(scene, "person")
+
+
+def count_things(scene: Scene) -> Asked:
+    """How many ships were built by …?"""
+    return count(scene, "book", "ship", "company", "guild", "building", "festival", "town")
+
+
+def count_before(scene: Scene) -> Asked:
+    """How many of the ships that … were launched before …?"""
+    relation, about, subjects, listing = listed(scene, "person", "book", "ship", "company", "building")
+    if len(subjects) > 6:
+        raise Unsuitable
+    dated = scene.pick([one for one in relations().values() if one.of == relation.of and one.before])
+    years = [scene.value(one, dated) for one in subjects]
+    year = scene.rng.randint(dated.range[0] + 20, dated.range[1] - 20)
+    n = sum(isinstance(one, int) and one < year for one in years)
+    if not n or year in years:
+        raise Unsuitable
+    rests = (*about.rests, listing, *(scene.rest(one, dated) for one in subjects))
+    return Asked(Count(relation.name, about.node, dated.name, year), counted(n), rests, len(about.rests) + 2)
+
+
+TEMPLATES = (
+    Template("compare-years", "comparison", compare_years),
+    Template("compare-numbers", "comparison", compare_numbers, held_out=True),
+    Template("compare-then", "comparison", compare_then, held_out=True, hard=True),
+    Template("both-person", "intersection", both_person),
+    Template("both-thing", "intersection", both_thing),
+    Template("count-people", "count", count_people),
+    Template("count-things", "count", count_things),
+    Template("count-before", "count", count_before, held_out=True),
+)

@@ -1,0 +1,223 @@
+"""``Scene``: what a template sees of a wiki, and how its questions rest on pages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ...rng import Rng
+from ..task import Lookup
+from ..wiki.origin import Wiki
+from ..wiki.relations import KINDS, Relation, relations, relations_of
+from ..wiki.world import Entity, Value
+from .query import Named, Node, Of, Query
+
+T = TypeVar("T")
+UNKNOWN = ("unknown", "unanswerable", "not known", "it is not known", "cannot be answered", "nobody knows")
+"""What answers a question that has no answer."""
+NOBODY = ("nobody", "no one", "none", "there was none")
+"""What answers a question for somebody who was not there."""
+
+
+class Unsuitable(Exception):
+    """The draw has nothing to ask; another may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """What one fact rests on.
+
+    Args:
+        pages: any of which will do.
+        lookup: how one of them is found.
+    """
+
+    pages: tuple[str, ...]
+    lookup: Lookup
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a template asks.
+
+    Args:
+        query: what is asked.
+        answers: every spelling.
+        rests: on which facts, in the order in which they are found.
+        hops: how many facts are followed one after another.
+    """
+
+    query: Query
+    answers: tuple[str, ...]
+    rests: tuple[Resting, ...]
+    hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """An entity, and a phrase for it."""
+
+    entity: Entity
+    node: Node
+    rests: tuple[Resting, ...]
+
+    @property
+    def called(self) -> str:
+        """By what it is searched for: as the question names it, or else by the title that an earlier page told."""
+        if isinstance(self.node, Named):
+            return f"{self.node.sort} {self.node.name}".strip()
+        return self.entity.title
+
+
+class Scene:
+    """What a template sees.
+
+    Args:
+        wiki: about which is asked.
+        rng: of this draw.
+        extra: by how many further facts what is asked about is described.
+    """
+
+    def __init__(self, wiki: Wiki, rng: Rng, extra: int) -> None:
+        self.wiki, self.world, self.rng, self.extra = wiki, wiki.world, rng, extra
+
+    def pick(self, some: Sequence[T]) -> T:
+        """One of some things.
+
+        Raises:
+            Unsuitable: there are none.
+        """
+        if not some:
+            raise Unsuitable
+        return self.rng.pick(some)
+
+    def entity(self, kind: str) -> Entity:
+        """Some entity of a kind."""
+        return self.pick(self.world.of_kind(kind))
+
+    def value(self, one: Entity, relation: Relation) -> Value:
+        """What stands in a relation to an entity.
+
+        Raises:
+            Unsuitable: that is not told.
+        """
+        found = self.world.value(one, relation)
+        if found is None:
+            raise Unsuitable
+        return found
+
+    def described(self, one: Entity, extra: int | None = None) -> Described:
+        """An entity as it is asked about: by its name, or by facts that lead to it from another's.
+
+        Args:
+            one: the entity.
+            extra: how many facts; as many as the scene's, if left out.
+
+        Raises:
+            Unsuitable: nothing leads to it.
+        """
+        path: list[tuple[Entity, Relation]] = []
+        seen, at = {one.number}, one
+        for _ in range(self.extra if extra is None else extra):
+            subject, relation = self.pick(self._pointing(at))
+            if subject.number in seen:
+                raise Unsuitable
+            seen.add(subject.number)
+            path.insert(0, (subject, relation))
+            at = subject
+        if at.shared:
+            raise Unsuitable
+        return self._followed(Described(at, Named(at.name), ()), [relation for _, relation in path])
+
+    def walked(self, one: Entity, node: Named) -> Described:
+        """What facts lead to from an entity, as many as the scene's.
+
+        Args:
+            one: the entity.
+            node: how it is named.
+
+        Raises:
+            Unsuitable: they lead back.
+        """
+        at, path, seen = one, [], {one.number}
+        for _ in range(self.extra):
+            relation = self.relation(at.kind, *KINDS)
+            value = self.value(at, relation)
+            assert isinstance(value, Entity)
+            if value.number in seen:
+                raise Unsuitable
+            seen.add(value.number)
+            path.append(relation)
+            at = value
+        return self._followed(Described(one, node, ()), path)
+
+    def _followed(self, about: Described, path: Sequence[Relation]) -> Described:
+        for relation in path:
+            value = self.value(about.entity, relation)
+            assert isinstance(value, Entity)
+            rest = self.rest(about.entity, relation, name=about.called)
+            about = Described(value, Of(relation.name, about.node), (*about.rests, rest))
+        return about
+
+    def relation(self, of: str, *to: str) -> Relation:
+        """Some relation between kinds."""
+        return self.pick([one for one in relations_of(of) if one.to in to])
+
+    def rest(self, one: Entity, relation: Relation, *, name: str = "") -> Resting:
+        """What it rests on that something stands in a relation to an entity now, or that nobody knows it.
+
+        Args:
+            one: the entity.
+            relation: of it.
+            name: by which it is searched for; its title, if left out.
+        """
+        pages = self.wiki.pages_of(one)
+        value = self.world.value(one, relation)
+        if isinstance(value, Entity) and (relation.name, value.number) in self.wiki.lists:
+            pages = (*pages, self.wiki.lists[relation.name, value.number])
+        return Resting(pages, self._lookup(one, name))
+
+    def rest_then(self, one: Entity, relation: Relation, year: int, name: str) -> Resting:
+        """What it rests on who held something until a year, which an earlier revision may tell as well."""
+        pages, then = self.wiki.pages_of(one), self.world.revised.get(one.number, 0)
+        if one.number in self.wiki.revisions and year <= then and (one.number, relation.name) in self.world.terms:
+            pages = (*pages, self.wiki.revisions[one.number])
+        return Resting(pages, self._lookup(one, name))
+
+    def rest_revision(self, one: Entity, year: int, name: str) -> Resting:
+        """What it rests on that a number was told in an earlier revision."""
+        id = self.wiki.revisions[one.number]
+        return Resting((id,), Lookup(f"{name} revision {year}", id))
+
+    def rest_name(self, one: Entity, name: str) -> Resting:
+        """What it rests on that an entity has a second name: its page, the copy of it, or an earlier revision."""
+        where = (self.wiki.main, self.wiki.copies, self.wiki.revisions)
+        return Resting(tuple(some[one.number] for some in where if one.number in some), self._lookup(one, name))
+
+    def rest_clause(self, one: Entity, relation: Relation, *objects: Described) -> Resting:
+        """What it rests on that an entity stands in a relation to another, where the other is known and it is not."""
+        known = self.rest(one, relation)
+        # No word for what it is: lists have it in their titles.
+        return Resting(known.pages, Lookup(" ".join(one.entity.title for one in objects), known.lookup.document))
+
+    def rest_list(self, relation: Relation, about: Described) -> Resting:
+        """What it rests on how many stand in a relation to an entity."""
+        id = self.wiki.lists[relation.name, about.entity.number]
+        return Resting((id,), Lookup(relation.list.format(o=about.entity.title), id))
+
+    def _lookup(self, one: Entity, name: str = "") -> Lookup:
+        return Lookup(name or one.title, self.wiki.main[one.number])
+
+    def _pointing(self, one: Entity) -> Sequence[tuple[Entity, Relation]]:
+        """Who has an entity as an object that a phrase can name."""
+        if "pointing" not in self.wiki.remembered:
+            found: dict[int, list[tuple[Entity, Relation]]] = defaultdict(list)
+            for relation in relations().values():
+                for subject in self.world.of_kind(relation.of):
+                    value = self.world.value(subject, relation)
+                    if relation.np and isinstance(value, Entity):
+                        found[value.number].append((subject, relation))
+            self.wiki.remembered["pointing"] = found
+        return self.wiki.remembered["pointing"].get(one.number, ())  # type: ignore[no-any-return]

@@ -1,0 +1,165 @@
+"""Templates about when something was so, about what nobody knows, and about two that have one name."""
+
+from __future__ import annotations
+
+from ..wiki.relations import Relation, relations
+from ..wiki.world import SHARED, THIS_YEAR, Term
+from .query import Beside, Fact, Named, Since, Then
+from .scene import NOBODY, UNKNOWN, Asked, Described, Scene, Unsuitable
+from .simple import THINGS, asked
+from .template import Template
+
+
+def held(scene: Scene) -> tuple[Relation, Described, tuple[Term, ...]]:
+    """Something that people hold one after another."""
+    relation = scene.pick([one for one in relations().values() if one.dated])
+    one = scene.entity(relation.of)
+    terms = scene.world.terms.get((one.number, relation.name))
+    if terms is None:
+        raise Unsuitable
+    return relation, scene.described(one), terms
+
+
+def holder_then(scene: Scene) -> Asked:
+    """Who was mayor of … in …?"""
+    relation, about, terms = held(scene)
+    term = scene.pick(terms)
+    year = scene.rng.randint(term.start + 1, (term.end or THIS_YEAR) - 1)
+    rests = (*about.rests, scene.rest_then(about.entity, relation, year, about.called))
+    return Asked(Then(relation.name, about.node, year), term.holder.spellings, rests, len(rests))
+
+
+def holder_now(scene: Scene) -> Asked:
+    """Who is now mayor of …, where an earlier revision names another?"""
+    relation, about, terms = held(scene)
+    if about.entity.number not in scene.wiki.revisions:
+        raise Unsuitable
+    rests = (*about.rests, scene.rest(about.entity, relation, name=about.called))
+    return Asked(Fact(relation.name, about.node), terms[-1].holder.spellings, rests, len(rests))
+
+
+def since(scene: Scene) -> Asked:
+    """In which year did … become mayor of …?"""
+    relation, about, terms = held(scene)
+    term = scene.pick(terms)
+    holder = scene.described(term.holder, 0)
+    rests = (*about.rests, scene.rest_then(about.entity, relation, term.start, about.called))
+    return Asked(Since(relation.name, about.node, holder.node), (str(term.start),), rests, len(rests))
+
+
+def beside(scene: Scene, *, ahead: bool) -> Asked:
+    """Ask for a holder by the next one, or the one before."""
+    relation, about, terms = held(scene)
+    i = scene.rng.randrange(len(terms) - 1)
+    first, second = terms[i], terms[i + 1]
+    named, found = (second, first) if ahead else (first, second)
+    holder = scene.described(named.holder, 0)
+    rests = (*about.rests, scene.rest_then(about.entity, relation, second.start, about.called))
+    return Asked(Beside(relation.name, about.node, holder.node, ahead), found.holder.spellings, rests, len(rests))
+
+
+def holder_after(scene: Scene) -> Asked:
+    """Who followed … as mayor of …?"""
+    return beside(scene, ahead=False)
+
+
+def holder_before(scene: Scene) -> Asked:
+    """Who was mayor of … just before …?"""
+    return beside(scene, ahead=True)
+
+
+def revised(scene: Scene) -> tuple[Relation, Described]:
+    """A number that an earlier revision tells otherwise."""
+    some = [(of, name) for of, name in scene.world.earlier if of in scene.wiki.revisions]
+    of, name = scene.pick(some)
+    return relations()[name], scene.described(scene.world.entities[of])
+
+
+def number_now(scene: Scene) -> Asked:
+    """What is the population of …, where an earlier revision tells another?"""
+    relation, about = revised(scene)
+    rests = (*about.rests, scene.rest(about.entity, relation, name=about.called))
+    value = scene.value(about.entity, relation)
+    return Asked(Fact(relation.name, about.node), (str(value),), rests, len(rests))
+
+
+def number_then(scene: Scene) -> Asked:
+    """What was the population of … in the revision of …?"""
+    relation, about = revised(scene)
+    year = scene.world.revised[about.entity.number]
+    rests = (*about.rests, scene.rest_revision(about.entity, year, about.called))
+    value = scene.world.earlier[about.entity.number, relation.name]
+    return Asked(Then(relation.name, about.node, year), (str(value),), rests, len(rests))
+
+
+def unknown(scene: Scene, *, numeric: bool) -> Asked:
+    """Ask for what the pages say that nobody knows."""
+    some = [(of, name) for of, name in sorted(scene.world.gaps) if relations()[name].numeric is numeric]
+    of, name = scene.pick(some)
+    about = scene.described(scene.world.entities[of])
+    rests = (*about.rests, scene.rest(about.entity, relations()[name], name=about.called))
+    return Asked(Fact(name, about.node), UNKNOWN, rests, len(rests))
+
+
+def unknown_fact(scene: Scene) -> Asked:
+    """Where was … born, of whom no source tells it?"""
+    return unknown(scene, numeric=False)
+
+
+def unknown_number(scene: Scene) -> Asked:
+    """When was … born, of whom no source tells it?"""
+    return unknown(scene, numeric=True)
+
+
+def nobody_then(scene: Scene) -> Asked:
+    """Who was mayor of … when it had none?"""
+    relation, about, terms = held(scene)
+    year = terms[0].start - scene.rng.randint(1, 40)
+    rests = (*about.rests, scene.rest_then(about.entity, relation, year, about.called))
+    return Asked(Then(relation.name, about.node, year), (*NOBODY, *UNKNOWN), rests, len(rests))
+
+
+def twin(scene: Scene) -> Described:
+    """One of two that have one name, or what facts lead to from it."""
+    one = scene.pick([one for kind in SHARED for one in scene.world.of_kind(kind) if one.shared])
+    return scene.walked(one, Named(one.name, one.sort))
+
+
+def twin_fact(scene: Scene) -> Asked:
+    """Where was the painter … born, whose name a poet has, too?"""
+    return asked(scene, twin(scene), "person", "town", "company", *THINGS)
+
+
+def twin_number(scene: Scene) -> Asked:
+    """In which year was the painter … born, whose name a poet has, too?"""
+    return asked(scene, twin(scene), "year", "number")
+
+
+def twins_then(scene: Scene) -> Asked:
+    """A holder in some year, of what has another's name or is led to from such a one."""
+    about = twin(scene)
+    relation = scene.pick([one for one in relations().values() if one.dated and one.of == about.entity.kind])
+    terms = scene.world.terms.get((about.entity.number, relation.name))
+    if terms is None:
+        raise Unsuitable
+    term = scene.pick(terms)
+    year = scene.rng.randint(term.start + 1, (term.end or THIS_YEAR) - 1)
+    rests = (*about.rests, scene.rest_then(about.entity, relation, year, about.called))
+    return Asked(Then(relation.name, about.node, year), term.holder.spellings, rests, len(rests))
+
+
+TEMPLATES = (
+    Template("holder-then", "as-of", holder_then),
+    Template("holder-now", "as-of", holder_now),
+    Template("since", "as-of", since, held_out=True),
+    Template("holder-after", "as-of", holder_after),
+    Template("holder-before", "as-of", holder_before, held_out=True),
+    Template("number-now", "as-of", number_now),
+    Template("number-then", "as-of", number_then),
+    Template("unknown-fact", "unanswerable", unknown_fact),
+    Template("unknown-number", "unanswerable", unknown_number, held_out=True),
+    Template("nobody-then", "unanswerable", nobody_then),
+    Template("twin-fact", "disambiguation", twin_fact),
+    Template("twin-number", "disambiguation", twin_number, held_out=True),
+    Template("twins-then", "disambiguation", twins_then, held_out=True, hard=True),
+)

@@ -1,0 +1,42 @@
+"""``GivenQuestions``: a family of questions that somebody has at hand, as objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...errors import UsageError
+from ..family import TaskFamily
+from ..rng import Rng, stable_hash
+from ..spec import Split, TaskSpec
+from .task import SearchTask
+
+
+class GivenQuestions(TaskFamily[SearchTask]):
+    """Questions in memory, such as those that a policy has just proposed; a seed is the number of one.
+
+    Args:
+        questions: in order.
+
+    Raises:
+        UsageError: there is none.
+    """
+
+    levels = (1, 2, 3, 4, 5)
+    """What an episode may cost; the questions are the same."""
+    splits = (Split.TRAIN,)
+
+    def __init__(self, questions: Sequence[SearchTask]) -> None:
+        if not questions:
+            raise UsageError("a family needs one question at least")
+        self.questions = tuple(questions)
+        self.seeds = len(self.questions)
+        asked = ((one.corpus.name, one.question, *one.answers) for one in self.questions)
+        self.name = f"given-{stable_hash(*asked).hex()[:12]}"
+
+    def __reduce__(self) -> Any:
+        return (GivenQuestions, (self.questions,))
+
+    def build(self, spec: TaskSpec, rng: Rng) -> SearchTask:
+        """The question with the seed's number."""
+        return self.questions[spec.seed]

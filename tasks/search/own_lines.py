@@ -1,0 +1,157 @@
+"""The lines of a file of somebody's own questions: what one may say, and what is said of one that is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from ...errors import UsageError
+from ..rng import unit_hash
+from ..spec import Split
+from .matching import normalised
+from .task import Lookup
+
+SHARES = ((Split.TRAIN, 0.8), (Split.DEV, 0.9), (Split.TEST_IID, 1.0))
+"""Where a question without a split belongs, by a hash of its text."""
+FORM = '{"question": …, "answers": […], "evidence": [[page, …], …]}'
+ANSWERS = ("answers", "golden_answers", "answer")
+KEYS = ("question", *ANSWERS, "evidence", "passages", "lookups", "split", "id", "metadata")
+"""What a line may have; the last two are in published files, and nothing is done with them."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A line of the file.
+
+    Args:
+        question: as the agent reads it.
+        answers: every spelling that is accepted.
+        evidence: for each fact, the ids of the pages that state it; nothing, if that is not known: then a right answer
+            is enough, also a guessed one.
+        passages: (page, words of it) where the words are all that must have been read of the page.
+        lookups: how the evidence is found, for demonstrations; omitted, by the question itself.
+        split: that the line names, or drawn by the question.
+        line: its number in the file.
+    """
+
+    question: str
+    answers: tuple[str, ...]
+    evidence: tuple[tuple[str, ...], ...]
+    passages: tuple[tuple[str, str], ...]
+    lookups: tuple[Lookup, ...]
+    split: Split
+    line: int
+
+
+def lines_of(path: Path, what: str, form: str) -> list[str]:
+    """The lines of a file, with or without a mark of its encoding.
+
+    Args:
+        path: of the file.
+        what: it is, for messages.
+        form: of its lines, for messages.
+
+    Raises:
+        UsageError: it cannot be read, or is empty.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the {what} {path} cannot be read: {error}; it is a file with {form} in every line") from None
+    if not any(map(str.strip, lines)):
+        raise UsageError(f"{path} is empty; write {form} in every line")
+    return lines[:-1] if not lines[-1].strip() else lines
+
+
+def parsed(text: str) -> Any:
+    """The JSON of a line.
+
+    Raises:
+        ValueError: it is none, or has half a character, which cannot be shown or stored.
+        RecursionError: it is nested too deeply.
+    """
+    data = json.loads(text)
+    if "\\u" in text:
+        json.dumps(data, ensure_ascii=False).encode()
+    return data
+
+
+def read(path: Path) -> tuple[Question, ...]:
+    """The questions of a file.
+
+    Raises:
+        UsageError: there is no such file, or a line is not what it must be.
+    """
+    lines = lines_of(path, "questions", FORM)
+    return tuple(_line(text, f"{path}:{n}", n) for n, text in enumerate(lines, 1) if text.strip())
+
+
+def _line(text: str, where: str, number: int) -> Question:
+    data = _object(text, where)
+    answers = next((data[key] for key in ANSWERS if key in data), None)
+    answers = [answers] if isinstance(answers, str) else answers
+    if not isinstance(answers, list) or not answers or not all(map(_is_text, answers)):
+        raise UsageError(f"{where} has no answers that are texts; write {FORM}")
+    if not any(map(normalised, answers)):
+        raise UsageError(f"{where}: nothing is left of the answers {answers!r:.80} without articles and punctuation")
+    split = data.get("split")
+    if split is not None and split not in list(Split):
+        raise UsageError(f"{where} names the split {split!r}; there are {', '.join(Split)}")
+    evidence, passages = _evidence(data.get("evidence", []), where), _passages(data.get("passages", {}), where)
+    for page, _ in passages:
+        if all(page not in fact for fact in evidence):
+            raise UsageError(f"{where} has a passage of the page {page!r}, which is in no list of its evidence; add it")
+    drawn = unit_hash("own questions", data["question"])
+    return Question(
+        data["question"],
+        tuple(answers),
+        evidence,
+        passages,
+        _lookups(data.get("lookups", []), where),
+        Split(split) if split is not None else next(part for part, upto in SHARES if drawn < upto),
+        number,
+    )
+
+
+def _object(text: str, where: str) -> dict[str, Any]:
+    try:
+        data = parsed(text)
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{where} has half a character ({error}); write the other half, or neither") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where} is not JSON ({error}); write {FORM}") from None
+    if not isinstance(data, dict) or not _is_text(data.get("question")):
+        raise UsageError(f"{where} has no question; write {FORM}")
+    for key in data:
+        if key not in KEYS:
+            near = get_close_matches(key, KEYS, n=1, cutoff=0.0)[0]
+            raise UsageError(f"{where} has {key!r:.80}, which no line may have; the nearest is {near!r}")
+    return data
+
+
+def _evidence(data: Any, where: str) -> tuple[tuple[str, ...], ...]:
+    facts = [[one] if isinstance(one, str) else one for one in data] if isinstance(data, list) else None
+    if facts is None or not all(isinstance(one, list) and one and all(map(_is_text, one)) for one in facts):
+        raise UsageError(f"{where}: evidence is a list, with a list of ids of pages for every fact; got {data!r:.80}")
+    return tuple(tuple(one) for one in facts)
+
+
+def _passages(data: Any, where: str) -> tuple[tuple[str, str], ...]:
+    if not isinstance(data, Mapping) or not all(map(_is_text, data.values())):
+        raise UsageError(f"{where}: passages are an object, with a text for each of some pages; got {data!r:.80}")
+    return tuple(data.items())
+
+
+def _lookups(data: Any, where: str) -> tuple[Lookup, ...]:
+    pairs: list[Any] = data if isinstance(data, list) else [None]
+    if not all(isinstance(one, list) and len(one) == 2 and all(map(_is_text, one)) for one in pairs):
+        raise UsageError(f"{where}: lookups are a list of pairs of a query and the id of a page; got {data!r:.80}")
+    return tuple(Lookup(query, page) for query, page in pairs)
+
+
+def _is_text(one: object) -> bool:
+    return isinstance(one, str) and bool(one.strip())

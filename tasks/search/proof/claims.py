@@ -1,0 +1,51 @@
+"""What is claimed of every task, and held against the words of its pages by a reader who knows nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from ...rng import Rng
+from ..document import Corpus
+from ..matching import contained, exact_match
+from ..task import SearchTask
+from .library import Library
+
+
+@lru_cache(maxsize=8)
+def whole(corpus: Corpus) -> Library:
+    """All pages of a corpus, read."""
+    return Library(corpus)
+
+
+def broken(task: SearchTask, rng: Rng) -> Iterator[str]:
+    """Every claim that does not hold of a task.
+
+    Args:
+        task: of the family.
+        rng: chooses among pages of which any one will do.
+    """
+    corpus = task.corpus
+    pages = [[one for id in ids if (one := corpus.get(id)) is not None] for ids in task.evidence]
+    if [len(some) for some in pages] != [len(ids) for ids in task.evidence] or not all(pages):
+        yield "the evidence names pages that are not there"
+        return
+    if any(contained(one, task.question) for one in task.answers):
+        yield "the answer is in the question"
+    chosen = {one.id: one for some in pages for one in (rng.pick(some),)}
+    if not _right(task, Library(chosen.values()).answers(task.question)):
+        yield f"it is not answered by one page of each group of the evidence: {sorted(chosen)}"
+    everything = whole(corpus)
+    if not _right(task, everything.answers(task.question)):
+        yield f"the whole wiki answers it by {everything.answers(task.question)}"
+    for ids in task.evidence:
+        left = everything.answers(task.question, without=ids)
+        if left:
+            yield f"without the pages {ids} the others still answer it, by {left}"
+    if Library(()).answers(task.question):
+        yield "it is answered without any page"
+
+
+def _right(task: SearchTask, answers: set[str]) -> bool:
+    """Whether there is one answer, and it is right."""
+    return len(answers) == 1 and exact_match(next(iter(answers)), task.answers)

@@ -1,0 +1,112 @@
+"""JSONL as pages: our own columns, or those of Search-R1's corpora."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+
+from ....errors import TaskError, UsageError
+from ..document import Document
+
+LONGEST = 64 * 1024 * 1024
+"""Bytes that a line may have."""
+
+
+def read_lines(path: Path, bad: Callable[[str], None] | None = None) -> Iterator[Document]:
+    """Each line of a file, ``{"id", "title", "text"}`` or ``{"id", "contents"}``; plain or packed by gzip.
+
+    Args:
+        path: ends in ``.jsonl`` or ``.jsonl.gz``.
+        bad: told of a line that is no page, which is then left out; without it, the first such line is an error.
+
+    Raises:
+        TaskError: a line is no page.
+        UsageError: the file cannot be read.
+    """
+    try:
+        with _opened(path) as file:
+            for number, line in enumerate(_bounded(file), 1):
+                if not line.strip():
+                    continue
+                try:
+                    page = replace(read_page(_json(line)), origin=f"{path}:{number}")
+                except TaskError as error:
+                    told = f"{path}:{number}: {error}"
+                    if bad is None:
+                        raise TaskError(told) from error
+                    bad(told)
+                else:
+                    yield page
+    except (OSError, EOFError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+
+
+def read_page(columns: Any) -> Document:
+    """A page from a line's columns.
+
+    Raises:
+        TaskError: one is missing, or is no text.
+    """
+    if not isinstance(columns, dict):
+        raise TaskError(f"a page is an object, not {type(columns).__name__}")
+    id = columns.get("id")
+    if isinstance(id, bool) or not isinstance(id, str | int) or id == "":
+        raise TaskError(f"a page needs an 'id', a text or a whole number; this has {id!r:.60}")
+    if "contents" in columns:
+        title, text = from_contents(_text(columns, "contents"))
+        return Document(str(id), columns["title"] if isinstance(columns.get("title"), str) else title, text)
+    if "text" not in columns:
+        raise TaskError(
+            f"a page needs 'text' (or Search-R1's 'contents'); this has {', '.join(map(str, columns))!r:.80}"
+        )
+    return Document(str(id), _text(columns, "title", ""), _text(columns, "text"))
+
+
+def from_contents(contents: str) -> tuple[str, str]:
+    """Title and text of Search-R1's ``contents``, where the first line is the title in quotation marks."""
+    title, _, text = contents.partition("\n")
+    title = title.strip()
+    if len(title) > 1 and title[0] == title[-1] == '"':
+        title = title[1:-1]
+    return title, text
+
+
+def to_contents(page: Document) -> str:
+    """A page as Search-R1's ``contents``; ``from_contents`` reads it back, if the title is one line."""
+    return f'"{" ".join(page.title.splitlines())}"\n{page.text}'
+
+
+def _text(columns: dict[str, Any], name: str, otherwise: str | None = None) -> str:
+    found = columns.get(name, otherwise)
+    if not isinstance(found, str):
+        raise TaskError(f"{name!r} must be a text, not {found!r:.60}")
+    return found
+
+
+def _json(line: bytes) -> Any:
+    if len(line) > LONGEST:
+        raise TaskError(f"the line has more than {LONGEST} bytes")
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+        raise TaskError(f"this is no JSON: {error}") from None
+
+
+def _bounded(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines; one that is too long without what is beyond the bound."""
+    while line := file.readline(LONGEST + 1):
+        yield line
+        while len(line) > LONGEST and not line.endswith(b"\n"):
+            line = file.readline(LONGEST + 1)
+            if not line:
+                return
+
+
+def _opened(path: Path) -> IO[bytes]:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rb")  # type: ignore[return-value]  # which it is to whoever reads lines
+    return path.open("rb")

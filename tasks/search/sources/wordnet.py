@@ -1,0 +1,96 @@
+"""WordNet 3.0 as pages, one for each meaning; from the system package ``wordnet-base``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ....errors import TaskError, UsageError
+from ..document import Document
+
+USUAL = (Path("/usr/share/wordnet"), Path("/usr/local/share/wordnet"), Path("/usr/share/wordnet/dict"))
+KINDS = {"noun": "noun", "verb": "verb", "adj": "adjective", "adv": "adverb"}
+FILES = {"n": "noun", "v": "verb", "a": "adj", "s": "adj", "r": "adv"}
+RELATIONS = {
+    "@": "Kind of",
+    "@i": "Instance of",
+    "#m": "Member of",
+    "#s": "Substance of",
+    "#p": "Part of",
+    "%m": "Members",
+    "%s": "Substances",
+    "%p": "Parts",
+    "=": "Attribute",
+    "!": "Opposite",
+    "*": "Entails",
+    ">": "Causes",
+    "&": "Similar to",
+    "^": "See also",
+    "\\": "Pertains to",
+    "+": "Related form",
+    ";c": "Topic",
+    ";r": "Region",
+    ";u": "Usage",
+}
+"""Pointers that are told; hyponyms are not, since they are the other side of ``@`` and would fill pages."""
+
+
+def read_wordnet(folder: Path | None = None) -> Iterator[Document]:
+    """Each synset: its words as the title, its gloss and its relations as the text, ``n00001740`` as the id.
+
+    Args:
+        folder: where ``data.noun`` lies; without it, where the system's package puts it.
+
+    Raises:
+        UsageError: it is not there.
+        TaskError: a line cannot be read.
+    """
+    where = _found(folder)
+    words = {
+        kind: {place: synset for place, synset, _ in _synsets(where / f"data.{kind}")} for kind in KINDS
+    }  # all titles first: relations point anywhere
+    for kind, said in KINDS.items():
+        for place, names, line in _synsets(where / f"data.{kind}"):
+            fields, _, gloss = line.partition(" | ")
+            told = [f"{said}: {gloss.strip()}", *_relations(fields.split(), words)]
+            yield Document(f"{kind[0] if kind != 'adv' else 'r'}{place}", names, "\n".join(told))
+
+
+def _relations(fields: Sequence[str], words: dict[str, dict[str, str]]) -> Iterator[str]:
+    start = 4 + 2 * int(fields[3], 16)
+    told: dict[str, list[str]] = {}
+    for at in range(start + 1, start + 1 + 4 * int(fields[start]), 4):
+        sign, place, kind = fields[at : at + 3]
+        if sign in RELATIONS:
+            other = words[FILES[kind]].get(place)
+            if other is not None and other not in told.setdefault(RELATIONS[sign], []):
+                told[RELATIONS[sign]].append(other)
+    for name, others in told.items():
+        yield f"{name}: {'; '.join(others)}"
+
+
+def _synsets(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Offset, words and line of each synset in a file."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for number, line in enumerate(file, 1):
+                if line.startswith(" "):  # the licence
+                    continue
+                fields = line.split()
+                try:
+                    count = int(fields[3], 16)
+                    names = [fields[4 + 2 * at].split("(")[0].replace("_", " ") for at in range(count)]
+                except (IndexError, ValueError):
+                    raise TaskError(f"{path}:{number} is no line of WordNet 3.0: {line[:60]!r}") from None
+                yield fields[0], ", ".join(names), line
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _found(folder: Path | None) -> Path:
+    for place in USUAL if folder is None else (folder, folder / "usr/share/wordnet", folder / "dict"):
+        if (place / "data.noun").is_file():
+            return place
+    if folder is not None:
+        raise UsageError(f"there is no data.noun in {folder}; --from names the folder of WordNet's data files")
+    raise UsageError("WordNet is not installed: apt-get install wordnet-base, or name its folder with --from")

@@ -1,0 +1,87 @@
+"""``StoredCorpus``: a corpus in one SQLite file, with the full-text index that finds its pages."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from threading import local
+from urllib.parse import quote
+
+from ...errors import UsageError
+from .document import Corpus, Document
+
+TOKENS = "porter unicode61 remove_diacritics 2"
+"""How SQLite parts text into words: by Unicode, without accents, English endings taken off."""
+FORMAT = "turnwise corpus 1"
+"""What such a file says of itself."""
+MAPPED = 2**40
+"""Bytes of the file that are read in place, once for all threads: more than there are."""
+SCHEMA = f"""
+CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE documents (place INTEGER PRIMARY KEY, id TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL);
+CREATE UNIQUE INDEX by_id ON documents (id);
+CREATE VIRTUAL TABLE found USING fts5(title, text, content='documents', content_rowid='place', tokenize='{TOKENS}');
+"""
+
+
+class StoredCorpus(Corpus):
+    """The pages of a file that ``store`` wrote, read where they are wanted; safe in several threads.
+
+    Args:
+        path: the file.
+
+    Raises:
+        UsageError: there is no such file, or it is something else.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._held = local()
+        if not self.path.is_file():
+            raise UsageError(f"there is no corpus {self.path}; turnwise tasks build-corpus makes one")
+        try:
+            about = dict(self.connection.execute("SELECT key, value FROM about"))
+        except sqlite3.DatabaseError as error:
+            raise UsageError(f"{self.path} is no corpus: {error}; turnwise tasks build-corpus makes one") from error
+        if about.get("format") != FORMAT:
+            raise UsageError(f"{self.path} is of the format {about.get('format')!r}; this reads {FORMAT!r}")
+        self.name = about["name"]
+        self._documents = int(about["documents"])
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """This thread's connection, which can only read."""
+        if not hasattr(self._held, "connection"):
+            address = f"file:{quote(str(self.path.resolve()))}?mode=ro&immutable=1"
+            made = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+            made.execute(f"PRAGMA mmap_size={MAPPED}")
+            self._held.connection = made
+        return self._held.connection  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return self._documents
+
+    def __iter__(self) -> Iterator[Document]:
+        for row in self.connection.execute("SELECT id, title, text FROM documents ORDER BY place"):
+            yield Document(*row)
+
+    def get(self, id: str) -> Document | None:
+        """The page with an id, if there is one."""
+        return self._one("id", storable(id))
+
+    def at(self, place: int) -> Document:
+        """The page at a place of the order, from 0."""
+        found = self._one("place", place)
+        if found is None:
+            raise IndexError(place)
+        return found
+
+    def _one(self, column: str, value: str | int) -> Document | None:
+        row = self.connection.execute(f"SELECT id, title, text FROM documents WHERE {column} = ?", (value,)).fetchone()
+        return None if row is None else Document(*row)
+
+
+def storable(text: str) -> str:
+    """A text as a file can hold it: half a surrogate pair, which is no character, becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,161 @@
+"""How pages of the fictional wiki say what is so: sentences that the reader of ``proof`` can read back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ...rng import Rng
+from .names import words
+from .relations import Relation, relations, relations_of
+from .world import THIS_YEAR, Entity, Term, Value, World
+
+LEAD = ("{t} is {sort}.",)
+LEAD_TWICE = (
+    "{t}, also known as {alias}, is {sort}.",
+    "{t}, called {alias} by some, is {sort}.",
+    "{t} ({alias} by another name) is {sort}.",
+)
+GAP = ("The records do not say {gap}.", "It is not known {gap}.", "No source tells {gap}.")
+LISTED = ("This list is complete: {all}.", "All of them are known: {all}.")
+STUB = "This page is a stub."
+COPY = "This is a copy of the page {t}, taken over word for word or nearly so."
+OLD = "This is the revision of the year {y} of the page {t}; it was not kept up after that year."
+QUOTE = "This page repeats what the {source} says of {t}."
+SOURCE = (
+    "The {source} is unreliable: where it differs from the other pages of this wiki, the other pages are right.",
+    "The {source} has been superseded: where it differs from the other pages of this wiki, the other pages are right.",
+)
+ABOUT = (
+    f"The pages of this wiki were last revised in {THIS_YEAR}. A page whose title names a year is an earlier revision; "
+    "it says what was so in that year, and the page without a year says what is so now. A page whose title calls it a "
+    "copy is as good as the page that it was copied from. Pages that repeat what an almanac or a register says are not "
+    "to be believed where the page about that almanac or register says so. A term of office includes its first and its "
+    "last year, in which two people held the office one after the other. What the pages call unknown is unknown."
+)
+
+
+def lead(one: Entity, rng: Rng, *, plain: bool = False) -> str:
+    """The first sentence of a page; a plain one has no second name."""
+    sort = f"{'an' if one.sort[0] in 'aeiou' else 'a'} {one.sort}"
+    return rng.pick(LEAD_TWICE if one.alias and not plain else LEAD).format(t=one.title, alias=one.alias, sort=sort)
+
+
+def spoken(value: Value) -> str:
+    """An object as sentences have it."""
+    return value.title if isinstance(value, Entity) else str(value)
+
+
+def sentence(rng: Rng, relation: Relation, one: Entity, value: Value) -> str:
+    """One of the sentences that tell a fact."""
+    return begin(rng.pick(relation.says).format(s=one.title, o=spoken(value)))
+
+
+def begin(text: str) -> str:
+    """A sentence begins with a capital."""
+    return text[0].upper() + text[1:]
+
+
+def term_sentences(rng: Rng, relation: Relation, one: Entity, terms: Sequence[Term]) -> list[str]:
+    """Who held something, in an order of chance, and that nobody did before."""
+    told = [
+        rng.pick(relation.now if term.end is None else relation.past).format(
+            s=one.title, o=term.holder.title, a=term.start, b=term.end
+        )
+        for term in terms
+    ]
+    rng.shuffle(told)
+    return [begin(text) for text in [*told, rng.pick(relation.none).format(s=one.title, a=terms[0].start)]]
+
+
+def facts_of(world: World, one: Entity, rng: Rng) -> list[list[str]]:
+    """What the page of an entity tells, a list of sentences for each relation."""
+    told = []
+    for relation in relations_of(one.kind):
+        key = (one.number, relation.name)
+        if key in world.gaps:
+            told.append([rng.pick(GAP).format(gap=relation.gap.format(s=one.title))])
+        elif relation.dated and key in world.terms:
+            told.append(term_sentences(rng, relation, one, world.terms[key]))
+        elif key in world.facts:
+            told.append([sentence(rng, relation, one, world.facts[key])])
+    return told
+
+
+def page(world: World, one: Entity, rng: Rng) -> str:
+    """The text of an entity's page."""
+    return _text(one, rng, facts_of(world, one, rng))
+
+
+def copy(world: World, one: Entity, rng: Rng) -> str:
+    """The text of a copy of it, which says the same in other words."""
+    return f"{COPY.format(t=one.title)} {page(world, one, rng)}"
+
+
+def revision(world: World, one: Entity, rng: Rng) -> str:
+    """The text of an earlier revision: who held something until then, and the numbers of that year."""
+    year, told = world.revised[one.number], []
+    for relation in relations_of(one.kind):
+        key = (one.number, relation.name)
+        if key in world.terms:
+            told.append(term_sentences(rng, relation, one, until(world.terms[key], year)))
+        elif key in world.earlier:
+            told.append([sentence(rng, relation, one, world.earlier[key])])
+    return f"{OLD.format(t=one.title, y=year)} {_text(one, rng, told)}"
+
+
+def until(terms: Sequence[Term], year: int) -> list[Term]:
+    """The terms as a page of that year knew them."""
+    return [
+        term if term.end is not None and term.end <= year else Term(term.start, None, term.holder)
+        for term in terms
+        if term.start <= year
+    ]
+
+
+def quote(world: World, one: Entity, source: str, rng: Rng) -> str:
+    """The text of a page that repeats what a poor source says: false objects of some relations."""
+    told = []
+    for relation in relations_of(one.kind):
+        true = world.facts.get((one.number, relation.name))
+        if true is not None and rng.random() < 0.6:
+            told.append([sentence(rng, relation, one, _false(world, relation, true, rng))])
+    return f"{QUOTE.format(source=source, t=one.title)} {_text(one, rng, told, plain=True)}"
+
+
+def _false(world: World, relation: Relation, true: Value, rng: Rng) -> Value:
+    for _ in range(50):
+        other: Value
+        if relation.numeric:
+            other = rng.randint(relation.range[0], relation.range[1])
+        elif relation.linked:
+            other = rng.pick(world.of_kind(relation.to))
+        else:
+            other = rng.pick(words()["always"][relation.to])
+        if other != true:
+            return other
+    return true
+
+
+def listing(name: str, of: Entity, subjects: Iterable[Entity], rng: Rng) -> tuple[str, str]:
+    """Title and text of a page with everything that stands in a relation to an entity."""
+    title = relations()[name].list.format(o=of.title)
+    some = [one.title for one in subjects]
+    rng.shuffle(some)
+    joined = f"{', '.join(some[:-1])} and {some[-1]}"
+    return title, f"{title}. {rng.pick(LISTED).format(all=joined)} {rng.pick(words()['filler'][of.kind])}"
+
+
+def _text(one: Entity, rng: Rng, told: Sequence[Sequence[str]], *, plain: bool = False) -> str:
+    """The first sentence, then what is told, in an order of chance, among sentences that tell nothing."""
+    some = [*told]
+    rng.shuffle(some)
+    filler = [*words()["filler"][one.kind]]
+    rng.shuffle(filler)
+    sentences = [lead(one, rng, plain=plain)]
+    for i, part in enumerate(some):
+        sentences += part
+        if i < len(filler) and rng.random() < 0.5:
+            sentences.append(filler[i])
+    if len(some) <= 2 and not plain:
+        sentences.append(STUB)
+    return " ".join(sentences)

@@ -1,0 +1,138 @@
+"""The two sides of search self-play as environments: pages at hand, and an answer to be asked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import turnwise as tw
+from turnwise.envs.search.documents import SearchDocumentsEnv
+from turnwise.envs.search.proposing import SearchProposeEnv
+from turnwise.errors import UsageError
+from turnwise.tasks.search.given import GivenQuestions
+from turnwise.tasks.search.matching import contained
+
+PROPOSE, DOCUMENTS = "turnwise/SearchPropose-v0", "turnwise/SearchDocuments-v0"
+
+
+def begun(id: str, seed: int = 3, level: int = 1, **kwargs: Any) -> tuple[Any, str]:
+    env = tw.make(id, **kwargs).unwrapped
+    observation, _ = env.reset(seed=seed, options={"level": level})
+    return env, observation.text
+
+
+def finished(env: Any) -> tuple[float, dict[str, Any]]:
+    for _ in range(200):
+        _, reward, terminated, truncated, info = env.step(env.oracle())
+        if terminated or truncated:
+            return reward, info
+    raise AssertionError("the episode does not end")
+
+
+@pytest.mark.parametrize("id", [PROPOSE, DOCUMENTS])
+@pytest.mark.parametrize("actions", ["tools", "tags"])
+def test_the_oracle_succeeds_at_every_level(id: str, actions: str) -> None:
+    for seed in range(10):
+        env, _ = begun(id, seed, 1 + seed % 5, actions=actions)
+        assert finished(env)[0] == 1, f"seed {seed}: {env.work}"
+
+
+def test_the_question_is_not_told_and_the_answer_is() -> None:
+    env, text = begun(PROPOSE)
+    env = cast(SearchProposeEnv, env)
+    assert env.work is not None
+    assert env.work.answers[0] in text
+    assert env.work.question not in text
+    assert {one.name for one in env.tools} == {"search", "open", "find", "propose"}
+    _, info = finished(env)
+    assert info["question"] == env.work.question
+    assert set(info["read"]) >= {fact[0] for fact in env.work.evidence if fact[0] in env.progress.pages}
+
+
+@pytest.mark.parametrize("question", ["", "  ", "?!", "word " * 61])
+def test_what_is_no_question_is_worth_nothing(question: str) -> None:
+    env, _ = begun(PROPOSE)
+    while (act := env.oracle()).name != "propose":
+        env.step(act)
+    _, reward, terminated, _, info = env.step(tw.ToolCall("propose", {"question": question}))
+    assert reward == 0
+    assert not info.get("valid")
+    assert terminated == (len(question.split()) <= 60), "too long a question can be written again"
+
+
+def test_the_pages_hold_the_answer_among_others() -> None:
+    env, text = begun(DOCUMENTS, others=3)
+    env = cast(SearchDocumentsEnv, env)
+    assert env.work is not None
+    assert contained(env.work.answers[0], text)
+    assert len(env.progress.pages) == len({fact[0] for fact in env.work.evidence}) + 3
+    assert [one.name for one in env.tools] == ["answer"]
+    with pytest.raises(UsageError, match="others is a number of pages"):
+        tw.make(DOCUMENTS, others=-1)
+    with pytest.raises(UsageError, match="others is"):
+        tw.make(DOCUMENTS, others=2.5)
+
+
+def test_questions_can_be_given() -> None:
+    env, _ = begun(DOCUMENTS)
+    assert env.work is not None
+    given = GivenQuestions([env.work])
+    env.ask(given)
+    observation, _ = env.reset(options={"task": given.spec(0, level=2)})
+    assert env.work.question in observation.text
+    assert finished(env)[0] == 1
+    with pytest.raises(UsageError, match="one question at least"):
+        GivenQuestions([])
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Is it {}?", "Is it {!r}?", "I-s i-t {spelt}?", "What is {backwards} backwards?", "Who is {hidden}?", "See {}s?"],
+)
+def test_an_answer_cannot_be_smuggled_into_its_question(question: str) -> None:
+    env, _ = begun(PROPOSE, seed=1, level=2)
+    while (act := env.oracle()).name != "propose":
+        env.step(act)
+    right = env.work.answers[0]
+    assert len(right) > 4
+    hidden = "\u200b".join(right.upper())
+    asked = question.format(right, spelt=" ".join(right), backwards=right[::-1], hidden=hidden)
+    _, reward, _, _, info = env.step(tw.ToolCall("propose", {"question": asked}))
+    assert (reward, info["score"].checks["hides"]) == (0, False), asked
+
+
+def test_a_question_does_not_name_the_id_of_a_page() -> None:
+    env, _ = begun(PROPOSE, seed=1, level=2)
+    while (act := env.oracle()).name != "propose":
+        env.step(act)
+    asked = f"What is told of the founder on page {next(iter(env.progress.pages))}?"
+    assert env.step(tw.ToolCall("propose", {"question": asked}))[1] == 0
+
+
+def test_pages_at_hand_have_a_bound(tmp_path: Path) -> None:
+    pages = [{"id": str(n), "title": f"Page {n}", "text": f"fact {n} " + "word " * 3_000} for n in range(30)]
+    asked = [{"question": "What is it?", "answers": ["nothing"], "evidence": [[str(n)] for n in range(30)]}]
+    files: dict[str, Any] = {"corpus": pages, "questions": asked}
+    for name, lines in files.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        files[name] = str(tmp_path / f"{name}.jsonl")
+    env: Any = tw.make(DOCUMENTS, **files).unwrapped
+    family = env.tasks()
+    split = next(iter(family.splits))
+    observation, _ = env.reset(options={"task": family.spec(0, split=split)})
+    assert len(observation.text) < 40_000
+
+
+ODD: list[dict[str, Any]] = [
+    *({"k": 2.5}, {"k": "3"}, {"words": "x"}, {"searches": 1.5}, {"pages": "100"}, {"pages": 0}, {"pages": True}),
+    *({"templates": "fact-person"}, {"templates": []}, {"templates": ["nothing"]}),
+]
+
+
+@pytest.mark.parametrize("kwargs", ODD)
+def test_settings_that_cannot_be_are_refused(kwargs: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        tw.make("turnwise/Search-v0", **kwargs)
