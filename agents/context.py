@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ..envs.messages import Message, Observation, TextPart, message
 from ..errors import UsageError
+from .tags import inside, without
 from .transcript import Entry, Utterance
 
 
@@ -155,7 +156,7 @@ class MarkovianSummary:
         summary = next((s for r in reversed(rounds[:-1]) if r.said and (s := _summary(r.said.text)) is not None), None)
         slot = f"<summary>{self._kept(summary)}</summary>" if summary is not None else ""
         last = rounds[-2].said
-        said = self._kept(_without_thoughts(self.spoken(last.text))) if last else ""
+        said = self._kept(without(self.spoken(last.text), "think").strip()) if last else ""
         task = _extended(opening, "\n".join(filter(None, (self.instruction, slot))))
         return [*task, Message("assistant", (TextPart(said),)), *rounds[-1].observation.messages]
 
@@ -164,7 +165,7 @@ class MarkovianSummary:
 
     def spoken(self, text: str) -> str:
         """What is not summary."""
-        return re.sub(r"<summary>.*?</summary>", "", text, flags=re.DOTALL).strip()
+        return without(text, "summary").strip()
 
 
 def context_strategy(name: str | ContextStrategy) -> ContextStrategy:
@@ -214,10 +215,6 @@ def _extended(opening: tuple[Message, ...], text: str) -> tuple[Message, ...]:
     return (*opening[:-1], opening[-1].with_text(f"{opening[-1].text}\n{text}"))
 
 
-def _without_thoughts(text: str) -> str:
-    return re.sub(r"<think>.*?</think>", "", text, flags=re.DOTALL).strip()
-
-
 def _summary(text: str) -> str | None:
-    found = re.findall(r"<summary>(.*?)</summary>", text, re.DOTALL)
+    found = inside(text, "summary")
     return found[-1].strip() if found else None

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from ..envs.messages import Action, ToolCall, clip
 from ..errors import ModelError, UsageError
+from .tags import apart, inside, without
 
 
 class ActionParser(Protocol):
@@ -50,7 +51,7 @@ class TaggedParser:
         rest, open_thought = without_thoughts(text)
         if open_thought:
             return Action(problem="Your <think> was never closed. Write </think>, then <action>your action</action>.")
-        found = re.findall(r"<action>(.*?)</action>", rest, re.DOTALL)
+        found = inside(rest, "action")
         if len(found) == 1 and "<action>" not in found[0]:
             return Action(found[0].strip())
         count = "none" if not found else f"{len(found)}" if len(found) > 1 else "a nested one"
@@ -75,7 +76,7 @@ class ToolCallParser:
         rest, open_thought = without_thoughts(text)
         if open_thought:
             return Action(problem=f"Your <think> was never closed. Write </think> first. {self.HOW}")
-        pieces = re.split(r"<tool_call>(.*?)</tool_call>", rest, flags=re.DOTALL)
+        pieces = apart(rest, "tool_call")
         said = " ".join(filter(None, (piece.strip() for piece in pieces[::2])))
         if "<tool_call>" in said or "</tool_call>" in said:
             return Action(problem=f"A <tool_call> was opened or closed without its pair. {self.HOW}")
@@ -204,7 +205,7 @@ def without_thoughts(text: str) -> tuple[str, bool]:
 
     A ``</think>`` without its opening closes a thought that the prompt opened, as Qwen3's template may.
     """
-    rest = re.sub(r"<think>.*?</think>", "", text, flags=re.DOTALL)
+    rest = without(text, "think")
     _, closed, after = rest.rpartition("</think>")
     rest = after if closed else rest
     return rest, "<think>" in rest

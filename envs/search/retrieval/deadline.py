@@ -17,17 +17,39 @@ AT_ONCE = 64 * 1024
 """Bytes that are written before it is looked at the clock again."""
 
 
-class Deadline(httpx.HTTPTransport):
+class Deadline(httpx.BaseTransport):
     """A transport whose requests have a deadline each; httpx alone bounds every single read.
 
-    Args:
-        verify: look at the server's certificate.
+    Its connections are httpcore's, as httpx's own are, but read and write by the clock. Certificates are looked at.
     """
 
-    def __init__(self, *, verify: bool) -> None:
-        super().__init__(verify=verify, trust_env=False)
+    def __init__(self) -> None:
         self._clock = _Clock()
-        self._pool._network_backend = _Backend(self._clock)
+        self._pool = httpcore.ConnectionPool(
+            max_connections=None,
+            max_keepalive_connections=20,
+            keepalive_expiry=5.0,
+            network_backend=_Backend(self._clock),
+        )
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send it, and give the answer as soon as its head is here."""
+        url = request.url
+        assert isinstance(request.stream, httpx.SyncByteStream)
+        asked = httpcore.Request(
+            request.method,
+            httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+            headers=request.headers.raw,
+            content=request.stream,
+            extensions=request.extensions,
+        )
+        with _as_httpx():
+            answer = self._pool.handle_request(asked)
+        return httpx.Response(answer.status, headers=answer.headers, stream=_Body(answer), extensions=answer.extensions)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._pool.close()
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
@@ -37,6 +59,29 @@ class Deadline(httpx.HTTPTransport):
             yield
         finally:
             self._clock.until = math.inf
+
+
+@contextmanager
+def _as_httpx() -> Iterator[None]:
+    """Errors of httpcore's as those of httpx, which have the same names."""
+    try:
+        yield
+    except (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolError) as error:
+        raise getattr(httpx, type(error).__name__)(str(error)) from error
+
+
+class _Body(httpx.SyncByteStream):
+    """What comes after the head."""
+
+    def __init__(self, answer: httpcore.Response) -> None:
+        self._answer = answer
+
+    def __iter__(self) -> Iterator[bytes]:
+        with _as_httpx():
+            yield from self._answer.iter_stream()
+
+    def close(self) -> None:
+        self._answer.close()
 
 
 class _Clock(local):

@@ -25,8 +25,8 @@ BATCH = 64
 """Queries in one request."""
 MOST = 100
 """Pages that are asked for at most; more is refused by some servers."""
-PAGES = 4096
-"""Pages that are remembered, so that they can be opened where the server only searches."""
+REMEMBERED = 32_000_000
+"""Characters of pages that are remembered, so that they can be opened where the server only searches."""
 ANSWER = 64 * 1024 * 1024
 """Bytes that an answer may have."""
 AGAIN = frozenset({429, 500, 502, 503, 504})
@@ -55,10 +55,10 @@ class Remote:
         if not self.url.startswith(("http://", "https://")):
             raise UsageError(f"a retriever's address begins with http:// or https://; got {url!r}")
         self._retries, self._batch, self._timeout = retries, batch, timeout
-        # Without certificates, which take long to load, where none is looked at; and without the surroundings' proxy.
-        self._deadline = Deadline(verify=self.url.startswith("https"))
+        self._deadline = Deadline()
+        # Without the surroundings' proxy.
         self._client = httpx.Client(timeout=timeout, transport=self._deadline, trust_env=False)
-        self._seen: OrderedDict[str, Document] = OrderedDict()
+        self._seen, self._held = OrderedDict[str, Document](), 0
         self._lock = Lock()
         self._opens = True
 
@@ -118,11 +118,18 @@ class Remote:
         found = [[self._hit(one, place) for place, one in enumerate(some[:k])] for some in lists]
         with self._lock:
             for hit in (hit for hits in found for hit in hits):
-                self._seen[hit.document.id] = hit.document
-                self._seen.move_to_end(hit.document.id)
-            while len(self._seen) > PAGES:
-                self._seen.popitem(last=False)
+                self._remember(hit.document)
         return found
+
+    def _remember(self, page: Document) -> None:
+        """The pages that were found last; the newest of all is kept however long it is, since it may be opened next."""
+        if (before := self._seen.pop(page.id, None)) is not None:
+            self._held -= _size(before)
+        self._seen[page.id] = page
+        self._held += _size(page)
+        while self._held > REMEMBERED and len(self._seen) > 1:
+            _, gone = self._seen.popitem(last=False)
+            self._held -= _size(gone)
 
     def _hit(self, said: Any, place: int) -> Hit:
         """A hit of ``{"document": …, "score": …}``, or of the page alone."""
@@ -171,6 +178,10 @@ class Remote:
 
 
 FIELDS = ("id", "title", "text")
+
+
+def _size(page: Document) -> int:
+    return len(page.id) + len(page.title) + len(page.text)
 
 
 def _score(said: Any, place: int) -> float:
