@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from ..agents.scripted import MixedAgent
 from ..envs.registry import make
@@ -119,7 +120,7 @@ def make_demonstrations(
     chosen = mixture_of(mixture, env_id)
     base = options or RunOptions()
     settings = base.model_copy(update={"seed": seed, "group_size": 1})
-    tasks = list(islice(demonstration_tasks(env_id, split, levels, seed), n))
+    tasks = list(islice(demonstration_tasks(env_id, split, levels, seed, base.env_kwargs), n))
     run = {"env": env_id, "mixture": asdict(chosen), "split": str(split), "levels": list(levels), "seed": seed}
 
     async def play() -> None:
@@ -138,14 +139,18 @@ def make_demonstrations(
 
 
 def demonstration_tasks(
-    env_id: str, split: Split | str = Split.TRAIN, levels: Sequence[int] = (), seed: int = 0
+    env_id: str,
+    split: Split | str = Split.TRAIN,
+    levels: Sequence[int] = (),
+    seed: int = 0,
+    env_kwargs: Mapping[str, Any] | None = None,
 ) -> Iterator[TaskSpec]:
-    """The endless tasks of a dataset: consecutive seeds, levels in turn.
+    """The endless tasks of a dataset: consecutive seeds, levels in turn; of the environment as it will be made.
 
     Raises:
         UsageError: no such id, split or level.
     """
-    env = make(env_id)
+    env = make(env_id, **(env_kwargs or {}))
     family = env.get_wrapper_attr("tasks")()
     env.close()
     turns = tuple(levels) or family.usual

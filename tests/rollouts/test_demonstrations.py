@@ -60,6 +60,12 @@ def test_levels_take_turns_and_splits_are_kept(tmp_path: Path) -> None:
     assert all(episode.success for episode in episodes)
 
 
+def test_tasks_are_those_of_the_environment_as_it_is_made(tmp_path: Path) -> None:
+    options = tw.RunOptions(env_kwargs={"templates": ["fact-year"]})
+    episodes = make_demonstrations("turnwise/Search-v0", 4, tmp_path / "s", levels=(1,), options=options)
+    assert {episode.task.template for episode in episodes} == {"fact-year"}
+
+
 def test_wrong_wishes_are_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="n = 0 asks for no demonstration"):
         make_demonstrations(MAZE, 0, tmp_path / "s")
