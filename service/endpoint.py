@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from typing import Any, Protocol, TypeVar
 
 from fastapi import FastAPI, Request
@@ -14,15 +14,14 @@ from starlette.exceptions import HTTPException
 from ..envs.messages import Action, ToolCall
 from ..errors import RequestError, UsageError
 from . import chat
+from .incoming import GONE, ClientGone, read_json, unless_gone
 from .recorder import Recorder
-from .requests import called, parsed, read_chat
+from .requests import called, read_chat
 from .responses import Responses, events
 from .server import LoopServer
 
 T = TypeVar("T")
 KEY_BYTES = 24
-GONE = 499
-"""Status for a client that did not wait; nobody reads it."""
 
 
 class World(Protocol):
@@ -162,12 +161,12 @@ class _Door:
 
     async def look(self, request: Request) -> Response:
         """``GET …/env``."""
-        return JSONResponse(await _unless_gone(request, _world(self._endpoint.guest(request)).look()))
+        return JSONResponse(await unless_gone(request, _world(self._endpoint.guest(request)).look()))
 
     async def act(self, request: Request) -> Response:
         """``POST …/env``."""
         guest, body = await self._read(request)
-        return JSONResponse(await _unless_gone(request, _world(guest).take(_action(body))))
+        return JSONResponse(await unless_gone(request, _world(guest).take(_action(body))))
 
     async def tool(self, request: Request) -> Response:
         """``POST …/tools/{name}``."""
@@ -175,7 +174,7 @@ class _Door:
         if not isinstance(body, dict):
             raise RequestError("the body must be a JSON object: the tool's arguments")
         call = ToolCall(request.path_params["name"], body)
-        return JSONResponse(await _unless_gone(request, _world(guest).take(Action(tool_calls=(call,)))))
+        return JSONResponse(await unless_gone(request, _world(guest).take(Action(tool_calls=(call,)))))
 
     async def _read(self, request: Request) -> tuple[Guest, Any]:
         guest = self._endpoint.guest(request)  # before a stranger's body is read
@@ -183,28 +182,12 @@ class _Door:
 
     async def _sampled(self, request: Request, guest: Guest, work: Coroutine[Any, Any, T]) -> T:
         try:
-            return await _unless_gone(request, work)
-        except (RequestError, UsageError, _ClientGone):
+            return await unless_gone(request, work)
+        except (RequestError, UsageError, ClientGone):
             raise
         except Exception as error:  # no fault of the client's, so the episode has to know of it, whatever it is
             guest.fail(error)
             raise RequestError(f"the policy failed: {error}", status=503, code="policy_unavailable") from error
-
-
-async def read_json(request: Request, limit: int) -> Any:
-    """The JSON of a request's body; an empty one is an empty object.
-
-    Raises:
-        RequestError: it is longer than ``limit`` bytes, or no JSON that can be used.
-    """
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise RequestError(
-                f"the body has more than the {limit} bytes that are read here", status=413, code="body_too_large"
-            )
-    return parsed(bytes(body) or b"{}")
 
 
 def _application(endpoint: Endpoint) -> FastAPI:
@@ -218,7 +201,7 @@ def _application(endpoint: Endpoint) -> FastAPI:
         app.add_api_route(f"{before}/env", door.act, methods=["POST"])
         app.add_api_route(f"{before}/tools/{{name}}", door.tool, methods=["POST"])
     app.add_api_route("/health", _healthy, methods=["GET"])
-    for kind in (RequestError, UsageError, HTTPException, _ClientGone):
+    for kind in (RequestError, UsageError, HTTPException, ClientGone):
         app.add_exception_handler(kind, _explained)
     return app
 
@@ -227,35 +210,12 @@ async def _healthy() -> Response:
     return Response()
 
 
-class _ClientGone(Exception):
-    """The client closed the connection before it was answered."""
-
-
 def _stream(lines: Iterable[str]) -> Response:
     async def told() -> AsyncIterator[str]:
         for line in lines:  # a plain iterator would be sent to a thread for every line
             yield line
 
     return StreamingResponse(told(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
-
-
-async def _unless_gone(request: Request, work: Awaitable[T]) -> T:
-    """Do the work, and stop doing it when the client does not wait for it any more."""
-    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
-    try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise _ClientGone
-        return task.result()
-    finally:
-        for each in (task, gone):
-            each.cancel()
-        await asyncio.gather(task, gone, return_exceptions=True)
-
-
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _explained(request: Request, error: Exception) -> Response:
@@ -267,7 +227,7 @@ async def _explained(request: Request, error: Exception) -> Response:
         status, code = 400, "invalid_request"
     elif isinstance(error, HTTPException):
         status, code = error.status_code, "no_such_route"
-    elif isinstance(error, _ClientGone):
+    elif isinstance(error, ClientGone):
         return Response(status_code=GONE)
     told = f"{request.method} {request.url.path}: {error.detail}" if isinstance(error, HTTPException) else str(error)
     kind = "invalid_request_error" if status < 500 else "server_error"

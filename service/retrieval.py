@@ -11,10 +11,11 @@ from fastapi.responses import Response
 
 from ..envs.search.retrieval.batched import Batched
 from ..envs.search.retrieval.retriever import Hit, Retriever
+from ..envs.search.retrieval.words import LONGEST
 from ..errors import InfrastructureError, RequestError, UsageError
 from ..tasks.search.document import Document
 from ..tasks.search.sources.lines import to_contents
-from .endpoint import read_json
+from .incoming import GONE, ClientGone, read_json, unless_gone
 from .server import LoopServer
 
 TOPK = 3
@@ -82,7 +83,7 @@ class RetrievalService:
         self.app.add_api_route("/retrieve", self._retrieve, methods=["POST"])
         self.app.add_api_route("/document", self._document, methods=["GET"])
         self.app.add_api_route("/health", self._health, methods=["GET"])
-        for kind in (RequestError, InfrastructureError):
+        for kind in (RequestError, InfrastructureError, ClientGone):
             self.app.add_exception_handler(kind, _explained)
 
     async def start(self) -> str:
@@ -116,9 +117,12 @@ class RetrievalService:
             asked = Asked.model_validate(await read_json(request, self._max_body))
         except pydantic.ValidationError as error:
             return _json({"detail": _complaints(error)}, 422)
+        return await unless_gone(request, self._answer(asked))
+
+    async def _answer(self, asked: Asked) -> Response:
         lists, size, k = list[str](), 0, asked.topk or self._topk
         for start in range(0, len(asked.queries), max(1, AT_ONCE // k)):
-            some = asked.queries[start : start + max(1, AT_ONCE // k)]
+            some = [query[:LONGEST] for query in asked.queries[start : start + max(1, AT_ONCE // k)]]
             for hits in await self._open().search(some, k):
                 told = []
                 for hit in hits:
@@ -176,4 +180,6 @@ def _json(content: Any, status: int = 200) -> Response:
 
 
 async def _explained(request: Request, error: Exception) -> Response:
+    if isinstance(error, ClientGone):
+        return Response(status_code=GONE)
     return _json({"detail": str(error)}, error.status if isinstance(error, RequestError) else 503)

@@ -22,7 +22,8 @@ from ..rollouts.store import EpisodeStore
 from ..tasks.rng import Rng, stable_hash
 from ..tasks.score import Score
 from ..tasks.spec import TaskSpec
-from .endpoint import Endpoint, Guest, read_json
+from .endpoint import Endpoint, Guest
+from .incoming import read_json
 from .recorder import Recorder, Sampled
 
 ENV_ID = "endpoint"

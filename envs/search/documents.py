@@ -14,7 +14,7 @@ from ..messages import ActionLike, ObservationLike, ToolCall
 from ..tools import Tool
 from .env import SearchEnv
 from .misses import GUESSES
-from .reading import PART_WORDS, excerpt, length, places
+from .reading import PART_WORDS, Excerpt, excerpt, length, places
 from .telling import enclosed, page_text
 
 RULES = " ".join(
@@ -63,20 +63,16 @@ class SearchDocumentsEnv(SearchEnv):
         if not self._limited:
             self.max_turns = TURNS
         told = []
-        room = MOST_WORDS
-        for page, begin in self._at_hand(rng):
-            shown = excerpt(page, begin, begin + min(PART_WORDS, room))
-            if shown.words or not length(page):
-                self._show(page, shown)
-                told.append(page_text(page.id, page.title, shown, 1, 1, brief=self.brief))
-                room -= shown.words
+        for page, shown in self._at_hand(rng):
+            self._show(page, shown)
+            told.append(page_text(page.id, page.title, shown, 1, 1, brief=self.brief))
         pages = enclosed("\n\n".join(told), tags=self.tags)
         if self.brief:
             return f"{pages}\n{self.work.question}"
         return f"{RULES}\n{BY_TAGS if self.tags else BY_TOOLS}\n\n{pages}\n\nQuestion: {self.work.question}"
 
-    def _at_hand(self, rng: Rng) -> list[tuple[Document, int]]:
-        """A page for every fact, and others, in no order; and from which word on each is shown."""
+    def _at_hand(self, rng: Rng) -> list[tuple[Document, Excerpt]]:
+        """A page for every fact, and others as far as there is room, in no order; and what is shown of each."""
         assert self.work is not None
         passages, stated = dict(self.work.passages), {id for fact in self.work.evidence for id in fact}
         found = {id: self._page(id) for id in dict.fromkeys(fact[0] for fact in self.work.evidence)}
@@ -86,9 +82,15 @@ class SearchDocumentsEnv(SearchEnv):
         for place in rng.sample(range(len(corpus)), min(len(corpus), self.others + len(stated))):
             spare.append(corpus.at(place))
         others = {page.id: page for page in spare if page.id not in stated}
-        pages = [*found.values(), *list(others.values())[: self.others]]
-        rng.shuffle(pages)
-        return [(page, _begin(page, passages.get(page.id))) for page in pages]
+        dealt, room = list[tuple[Document, Excerpt]](), MOST_WORDS
+        for page in [*found.values(), *list(others.values())[: self.others]]:
+            begin = _begin(page, passages.get(page.id))
+            shown = excerpt(page, begin, begin + min(PART_WORDS, room))
+            if shown.words or not length(page):
+                dealt.append((page, shown))
+                room -= shown.words
+        rng.shuffle(dealt)
+        return dealt
 
     def offered(self) -> Sequence[Tool]:
         """How to answer."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 ARTICLES = frozenset({"a", "an", "the"})
 SPELT = 4
-"""Shorter answers stand in many words by chance."""
+"""Shorter answers stand in many words by chance; they are looked for where letters stand alone."""
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -37,13 +37,14 @@ def contained(answer: str, text: str) -> bool:
 
 def betrayed(answer: str, text: str) -> bool:
     """Whether a text gives an answer away: in whole words, or letter by letter, forwards or backwards."""
-    said, letters = _letters(answer), _letters(text)
-    return contained(answer, text) or (len(said) >= SPELT and (said in letters or said[::-1] in letters))
+    said, words = "".join(_words(answer)), _words(text)
+    letters = "".join(words) if len(said) >= SPELT else "".join(one if len(one) == 1 else " " for one in words)
+    return contained(answer, text) or (bool(said) and (said in letters or said[::-1] in letters))
 
 
-def _letters(text: str) -> str:
-    """Letters and digits alone, in one form and case."""
-    return "".join(one for one in unicodedata.normalize("NFKC", text).casefold() if one.isalnum())
+def _words(text: str) -> list[str]:
+    """Runs of letters and digits, in one form and case."""
+    return "".join(one if one.isalnum() else " " for one in unicodedata.normalize("NFKC", text).casefold()).split()
 
 
 def _f1(said: list[str], true: list[str]) -> float:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from threading import local
 from urllib.parse import quote
 
-from ...errors import UsageError
+from ...errors import InfrastructureError, UsageError
 from .document import Corpus, Document
 
 TOKENS = "porter unicode61 remove_diacritics 2"
@@ -28,6 +29,9 @@ CREATE VIRTUAL TABLE found USING fts5(title, text, content='documents', content_
 class StoredCorpus(Corpus):
     """The pages of a file that ``store`` wrote, read where they are wanted; safe in several threads.
 
+    The file stays as it is: another may take its name (as ``store`` does it), which ends what is read from this one in
+    words, but nobody may write into it.
+
     Args:
         path: the file.
 
@@ -40,6 +44,7 @@ class StoredCorpus(Corpus):
         self._held = local()
         if not self.path.is_file():
             raise UsageError(f"there is no corpus {self.path}; turnwise tasks build-corpus makes one")
+        self._file = _which(self.path)
         try:
             about = dict(self.connection.execute("SELECT key, value FROM about"))
         except sqlite3.DatabaseError as error:
@@ -51,13 +56,23 @@ class StoredCorpus(Corpus):
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """This thread's connection, which can only read."""
+        """This thread's connection, which can only read.
+
+        Raises:
+            InfrastructureError: the file is gone, or another has its name; threads would search in different ones.
+        """
         if not hasattr(self._held, "connection"):
+            self._check()
             address = f"file:{quote(str(self.path.resolve()))}?mode=ro&immutable=1"
             made = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
             made.execute(f"PRAGMA mmap_size={MAPPED}")
+            self._check()  # again: it may be another that was opened
             self._held.connection = made
         return self._held.connection  # type: ignore[no-any-return]
+
+    def _check(self) -> None:
+        if _which(self.path) != self._file:
+            raise InfrastructureError(f"{self.path} was replaced or removed while its pages were in use; start again")
 
     def __len__(self) -> int:
         return self._documents
@@ -80,6 +95,14 @@ class StoredCorpus(Corpus):
     def _one(self, column: str, value: str | int) -> Document | None:
         row = self.connection.execute(f"SELECT id, title, text FROM documents WHERE {column} = ?", (value,)).fetchone()
         return None if row is None else Document(*row)
+
+
+def _which(path: Path) -> tuple[int, ...]:
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return ()
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def storable(text: str) -> str:

@@ -19,6 +19,7 @@ from turnwise.envs.search.retrieval.fts5 import Fts5
 from turnwise.envs.search.retrieval.remote import Remote
 from turnwise.envs.search.retrieval.retriever import Hit, Retriever
 from turnwise.envs.search.retrieval.retriever_checks import PAGES, RetrieverContract
+from turnwise.envs.search.retrieval.words import LONGEST
 from turnwise.errors import InfrastructureError, UsageError
 from turnwise.service.retrieval import MOST_PAGES, MOST_QUERIES, RetrievalService
 from turnwise.tasks.search.document import Corpus, Document
@@ -355,10 +356,19 @@ def test_one_odd_answer_about_a_page_is_the_machinerys_fault_and_not_for_ever(
         remote.get("x")
     assert remote.get("x") is None
     assert remote.get("x") == Document("x", "T", "y"), "it is asked again"
+    with pytest.raises(InfrastructureError, match="answered 404 and no page"):
+        remote.get("x")  # it is known to open pages: this 404 is of something between us
+    theirs.answers = [lambda handler: say(handler, 200, page)]
+    assert remote.get("x") == Document("x", "T", "y")
+    remote.close()
+
+
+def test_a_server_that_opened_no_page_yet_and_knows_no_such_address_only_searches(theirs: Theirs) -> None:
+    remote = Remote(theirs.url, retries=0)
     for _ in range(2):  # the first is answered by 404, the second is not asked
         with pytest.raises(UsageError, match="only searches"):
             remote.get("x")
-        theirs.answers = [lambda handler: say(handler, 200, page)]
+        theirs.answers = [lambda handler: say(handler, 200, {"id": "x", "title": "T", "text": "y"})]
     remote.close()
 
 
@@ -428,3 +438,35 @@ def test_many_queries_are_answered_in_their_order(address: str) -> None:
     assert [[one["document"]["id"] for one in hits] for hits in found] == [
         [h.document.id for h in one] for one in wanted
     ]
+
+
+class Gated(Fts5):
+    """An engine that lets one search at a time through, when it is told to."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        super().__init__(corpus)
+        self.asked, self.gate = list[str](), threading.Semaphore(0)
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        self.asked.extend(queries)
+        self.gate.acquire()
+        return super().search(queries, k)
+
+
+def test_nothing_is_searched_for_a_client_that_has_gone() -> None:
+    engine = Gated(Corpus("gated", PAGES))
+    with serving(engine, concurrent=1) as url:
+        with httpx.Client(trust_env=False, timeout=0.3) as client, pytest.raises(httpx.ReadTimeout):
+            client.post(f"{url}/retrieve", json={"queries": [f"gone {n}" for n in range(1000)], "topk": 100})
+        engine.gate.release(1000)
+        post(url, {"queries": ["tower"]})
+    assert engine.asked[-1] == "tower"
+    assert len(engine.asked) < 10, "what was begun is ended, and no more is begun"
+
+
+def test_a_query_is_not_kept_longer_than_it_is_read() -> None:
+    engine = Gated(Corpus("gated", PAGES))
+    engine.gate.release(10)
+    with serving(engine) as url:
+        assert post(url, {"queries": ["tower " * 100_000]}).status_code == 200
+    assert [len(query) for query in engine.asked] == [LONGEST]

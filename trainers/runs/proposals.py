@@ -11,7 +11,9 @@ from typing import Any, Self
 
 from ...agents.agent import Agent
 from ...envs.registry import make
-from ...errors import InfrastructureError, PromptTooLongError
+from ...envs.search.env import SearchEnv
+from ...envs.search.proposing import SearchProposeEnv
+from ...errors import InfrastructureError, PromptTooLongError, UsageError
 from ...rollouts.episode import Episode
 from ...rollouts.options import RunOptions
 from ...rollouts.pool import EnvPool
@@ -163,6 +165,9 @@ class SelfPlay:
         tries: of the solver at every question.
         readings: of every question with its pages at hand; all must be right, or it does not count.
         others: pages among which the reader has to find those that matter.
+
+    Raises:
+        UsageError: the solver's environment asks no questions of search.
     """
 
     env: str
@@ -175,6 +180,14 @@ class SelfPlay:
     family: TaskFamily[SearchTask] = field(init=False)
 
     def __post_init__(self) -> None:
+        solver = make(self.env, **self.env_kwargs)
+        kind = type(solver.unwrapped)
+        solver.close()
+        if not issubclass(kind, SearchEnv) or issubclass(kind, SearchProposeEnv):
+            raise UsageError(
+                f"self-play asks its questions in an environment of search, such as turnwise/Search-v0 or "
+                f"turnwise/SearchTags-v0; {self.env} is none"
+            )
         self.proposers = EnvPool.of(PROPOSER, env_kwargs=self.env_kwargs)
         self.family, _ = family_and_tools(PROPOSER, self.env_kwargs)
 

@@ -43,7 +43,7 @@ class Batched:
     Args:
         engine: what searches.
         remembered: answers that are kept; the least recently used go first.
-        characters: of the pages in all answers that are kept; one that has more alone is not kept.
+        characters: of the queries and pages in all answers that are kept; one that has more alone is not kept.
         batch: queries in one search, at most.
         concurrent: searches at a time.
     """
@@ -157,14 +157,13 @@ class Batched:
                 future.set_result(tuple(hits))
 
     def _remember(self, key: Key, hits: tuple[Hit, ...]) -> None:
-        if _size(hits) > self._characters:
+        if _size(key, hits) > self._characters:
             return  # or everything else would be forgotten for it
         self._found[key] = hits
-        self._held += _size(hits)
+        self._held += _size(key, hits)
         while len(self._found) > self._most or self._held > self._characters:
-            _, gone = self._found.popitem(last=False)
-            self._held -= _size(gone)
+            self._held -= _size(*self._found.popitem(last=False))
 
 
-def _size(hits: tuple[Hit, ...]) -> int:
-    return sum(len(one.document.id) + len(one.document.title) + len(one.document.text) for one in hits)
+def _size(key: Key, hits: tuple[Hit, ...]) -> int:
+    return len(key[0]) + sum(len(one.document.id) + len(one.document.title) + len(one.document.text) for one in hits)

@@ -60,7 +60,7 @@ class Remote:
         self._client = httpx.Client(timeout=timeout, transport=self._deadline, trust_env=False)
         self._seen, self._held = OrderedDict[str, Document](), 0
         self._lock = Lock()
-        self._opens = True
+        self._opens: bool | None = None  # not known before it was asked for one
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The best ``k`` pages for each query, in the server's order; see ``Retriever.search``."""
@@ -83,16 +83,19 @@ class Remote:
         with self._lock:
             if id in self._seen:
                 return self._seen[id]
-        if self._opens:
+        if self._opens is not False:
             if len(id) > LONGEST:
                 return None
             status, said = self._ask("GET", "/document", params={"id": storable(id)})
             told = said if isinstance(said, dict) else {}
             if status == 200 and all(isinstance(told.get(name), str) for name in FIELDS):
+                self._opens = True
                 return Document(told["id"], told["title"], told["text"])
             if status == 404 and told.get("code") == "no_such_document":
+                self._opens = True
                 return None
-            if status not in SEARCHES_ONLY and told.get("code") != "opens_nothing":
+            # From one that has opened pages, the 404 of whatever stands between us says nothing about a page.
+            if told.get("code") != "opens_nothing" and (self._opens or status not in SEARCHES_ONLY):
                 raise InfrastructureError(f"{self.url}/document answered {status} and no page: {_short(said)}")
             self._opens = False
         raise UsageError(f"{self.url} only searches, and has not found {id[:80]!r} before: it cannot be opened")

@@ -126,6 +126,21 @@ def test_pages_at_hand_have_a_bound(tmp_path: Path) -> None:
     assert len(observation.text) < 40_000
 
 
+def test_other_pages_take_no_room_from_the_evidence(tmp_path: Path) -> None:
+    pages = [{"id": str(n), "title": f"Page {n}", "text": f"fact {n} " + "word " * 390} for n in range(60)]
+    asked = [{"question": "fact word", "answers": ["nothing"], "evidence": [["3"], ["44"]]}]
+    files: dict[str, Any] = {"corpus": pages, "questions": asked}
+    for name, lines in files.items():
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        files[name] = str(tmp_path / f"{name}.jsonl")
+    env: Any = tw.make(DOCUMENTS, others=50, **files).unwrapped
+    family = env.tasks()
+    for seed in range(8):
+        env.reset(seed=seed, options={"task": family.spec(0, split=next(iter(family.splits)))})
+        assert {"3", "44"} <= set(env.progress.pages)
+        assert len(env.progress.pages) < 52, "not all have room"
+
+
 ODD: list[dict[str, Any]] = [
     *({"k": 2.5}, {"k": "3"}, {"words": "x"}, {"searches": 1.5}, {"pages": "100"}, {"pages": 0}, {"pages": True}),
     *({"templates": "fact-person"}, {"templates": []}, {"templates": ["nothing"]}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from turnwise.envs.search.retrieval.fts5 import Fts5
 from turnwise.envs.search.retrieval.retriever_checks import PAGES
-from turnwise.errors import TaskError, UsageError
+from turnwise.errors import InfrastructureError, TaskError, UsageError
 from turnwise.tasks.search.build import AT_ONCE, build
 from turnwise.tasks.search.document import Corpus, Document
 from turnwise.tasks.search.stored import StoredCorpus
@@ -153,3 +154,16 @@ def test_pages_with_an_id_of_anothers_are_left_out_where_that_is_asked_for(tmp_p
     ]
     assert [hit.document.id for hit in Fts5.opened(tmp_path / "a").search(["zebra"], 3)[0]] == ["more"]
     assert made.name == build(tmp_path / "b", "a", wanted).name, "as if they had never been there"
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["replaced", "removed"])
+def test_a_corpus_that_is_replaced_while_it_is_read_is_no_mixture(tmp_path: Path, there: bool) -> None:
+    path = tmp_path / "a.corpus"
+    opened = build(path, "a", PAGES)
+    if there:
+        build(path, "a", PAGES[1:])
+    else:
+        path.unlink()
+    assert list(opened) == list(PAGES), "who has it open reads on in the old one"
+    with ThreadPoolExecutor(1) as another, pytest.raises(InfrastructureError, match="replaced or removed"):
+        another.submit(opened.at, 0).result()

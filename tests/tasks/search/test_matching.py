@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.tasks.search.matching import contained, exact_match, normalised, token_f1
+from turnwise.tasks.search.matching import betrayed, contained, exact_match, normalised, token_f1
 
 TEXT = st.text(alphabet=st.sampled_from("abthe AN,.'-é1 \t\n"), max_size=30)
 WORDS = st.lists(st.sampled_from(["ba", "co", "du", "fi"]), max_size=8)
@@ -82,3 +82,24 @@ def test_containment_is_of_whole_words() -> None:
     assert contained("Velmora", "Who founded the town (Velmora)?")
     assert not contained("Vel", "Who founded Velmora?")
     assert not contained("the", "the the")
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "given_away"),
+    [
+        ("Velmora", "Is it Velmora?", True),
+        ("Velmora", "Is it v-e-l-m-o-r-a?", True),
+        ("Velmora", "Is it arom lev?", True),
+        ("Velmora", "Who built the tower?", False),
+        ("yew", "Which wood is it (y e w)?", True),
+        ("196", "Is it 1 9 6?", True),
+        ("196", "Is it 6, 9, 1?", True),
+        ("66", "Is it six (6-6)?", True),
+        ("yew", "Who saw they were there?", False),
+        ("yew", "Which eyewitness?", False),
+        ("66", "How many of the 1,663?", False),
+        ("", "Who?", False),
+    ],
+)
+def test_what_gives_an_answer_away(answer: str, text: str, given_away: bool) -> None:
+    assert betrayed(answer, text) is given_away

@@ -11,7 +11,7 @@ import pytest
 from turnwise.agents.agent import Agent, Decision, EpisodeContext, Session
 from turnwise.agents.scripted import NullAgent, OracleAgent
 from turnwise.envs.messages import Action, ActionLike, Observation, ToolCall
-from turnwise.errors import InfrastructureError, PromptTooLongError
+from turnwise.errors import InfrastructureError, PromptTooLongError, UsageError
 from turnwise.rollouts.options import RunOptions
 from turnwise.trainers.runs.proposals import Played, SelfPlay
 
@@ -189,3 +189,9 @@ async def test_what_the_machinery_lost_is_nobodys_fault(lost: str) -> None:
     assert 0 < sum(group.excluded for group in groups) < 16
     assert {one for group in groups for one in group.returns} == {0.0}, "the others are solved by everybody"
     assert all(len(group.members) + group.excluded == 2 for group in groups)
+
+
+@pytest.mark.parametrize("env", ["turnwise/Maze-v0", "turnwise/SearchPropose-v0"])
+def test_a_solver_that_is_asked_no_questions_is_refused_at_once(env: str) -> None:
+    with pytest.raises(UsageError, match=rf"turnwise/SearchTags-v0; {env} is none"):
+        SelfPlay(env, {}, attempts=2, tries=2)

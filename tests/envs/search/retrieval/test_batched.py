@@ -159,3 +159,13 @@ async def test_what_is_remembered_has_only_so_many_characters() -> None:
         for query in ("long", "long", "a"):
             assert first(await front.search([query], 1)) == [query]
         assert engine.batches[4:] == [["long"], ["long"]], "what is too long is not kept, and nothing goes for it"
+
+
+async def test_long_queries_count_among_what_is_remembered() -> None:
+    async with Batched(Watched(), characters=1000) as front:
+        for letter in "abc":
+            await front.search([letter * 300], 1)  # the page's id has as many again
+        await front.search(["a" * 300], 1)
+        assert front.counts.remembered == 0
+        await front.search(["a" * 300], 1)
+        assert front.counts.remembered == 1

@@ -224,3 +224,12 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path, content: bytes, told: s
     assert list(pages_of(str(tmp_path), bad=bad.append)[1]) == [Document("a.txt", "a", "Text.")]
     assert len(bad) == 1
     assert told in bad[0]
+
+
+def test_an_archive_with_a_wrong_bit_is_named(tmp_path: Path) -> None:
+    packed = tmp_path / "a.jsonl.gz"
+    whole = gzip.compress(b"".join(b'{"id": %d, "text": "x"}\n' % n for n in range(200)), mtime=0)
+    for place in range(10, len(whole), 7):
+        packed.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
+        with pytest.raises((UsageError, TaskError), match=r"a\.jsonl\.gz"):
+            list(read_lines(packed))

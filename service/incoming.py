@@ -1,0 +1,59 @@
+"""What each server of ours does with whatever comes in: it reads a bounded body, and works for nobody who has gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+from fastapi import Request
+
+from ..errors import RequestError
+from .requests import parsed
+
+T = TypeVar("T")
+GONE = 499
+"""Status for a client that did not wait; nobody reads it."""
+
+
+class ClientGone(Exception):
+    """The client closed the connection before it was answered."""
+
+
+async def read_json(request: Request, limit: int) -> Any:
+    """The JSON of a request's body; an empty one is an empty object.
+
+    Raises:
+        RequestError: it is longer than ``limit`` bytes, or no JSON that can be used.
+    """
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise RequestError(
+                f"the body has more than the {limit} bytes that are read here", status=413, code="body_too_large"
+            )
+    return parsed(bytes(body) or b"{}")
+
+
+async def unless_gone(request: Request, work: Awaitable[T]) -> T:
+    """Do the work, and stop doing it when the client does not wait for it any more.
+
+    Raises:
+        ClientGone: it does not.
+    """
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientGone
+        return task.result()
+    finally:
+        for each in (task, gone):
+            each.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
