@@ -16,7 +16,7 @@ install: ## make .venv with Turnwise and its development tools (PYTHON=python3.1
 install-mcp-servers: install ## MCP servers of others, from PyPI and npm, which the tests of our client use
 	@scripts/install-mcp-servers
 
-quickstart: install ## train a nano model on a game, evaluate it, open the report; minutes on two CPU cores
+quickstart: install ## train a nano model on a game, evaluate it, write a report; minutes on two CPU cores
 	@scripts/quickstart
 
 stack: install install-vllm ## policy server, trainer, workers and TensorBoard as plain processes; Ctrl-C stops all

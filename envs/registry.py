@@ -141,7 +141,10 @@ def find(id: str) -> Entry:
         return _entries[id]
     near = nearest(id, list(_entries))
     hint = f" Did you mean {', '.join(near)}?" if near else ""
-    raise UnknownEnvironmentError(f"there is no environment {id!r}.{hint} `turnwise envs` lists all {len(_entries)}.")
+    raise UnknownEnvironmentError(
+        f"there is no environment {id!r}.{hint} `turnwise envs` lists all {len(_entries)}; "
+        "one of your own is known where its file is named (my_env.py) or imported."
+    )
 
 
 def entries() -> list[Entry]:

@@ -61,7 +61,8 @@ def sample_tasks(
                 tasks.append(task)
     if len(tasks) == n:
         return Sample(tuple(tasks))
-    return Sample(tuple(tasks), (f"{n} tasks were asked for; there are {len(tasks)}, and all were played",))
+    there = f"{len(tasks)} in {', '.join(chosen)}"
+    return Sample(tuple(tasks), (f"{n} tasks were asked for; there are {there}, and all were played",))
 
 
 def default_splits(family: TaskFamily[Any]) -> tuple[Split, ...]:

@@ -47,6 +47,11 @@ SHORT = {
     "bc": ("steps=2", "batch=4", "eval.episodes=2", "eval.every=2"),
     "loop": ("steps=2", "tasks=2", "k=2", "minibatch=4", "eval.episodes=2", "eval.every=2"),
 }
+WORDS = {
+    "bc": ("nano.tokenizer=word", "nano.context_length=1024", "agent.max_tokens=16"),
+    "loop": ("agent.max_tokens=16",),
+}
+"""The people are made of so few words that each is a token, which the configurations cannot know."""
 ONSETS, ENDS = (
     ("ba", "do", "fi", "ke", "lu", "mo", "ri", "sa"),
     ("dan", "gil", "hep", "jor", "lor", "mis", "nur", "ren", "tuv", "wen"),
@@ -162,7 +167,8 @@ def main() -> None:
     def settings(kind: str, name: str, asked: str, *more: str) -> list[str]:
         files = (f"corpus={out}/corpus.jsonl", f"questions={out}/{asked}.jsonl")
         kwargs = [f"episodes.env_kwargs.{one}" for one in files]
-        return [f"out={out}/{name}", f"seed={said.seed}", *kwargs, *more, *(SHORT[kind] if said.short else ())]
+        short = SHORT[kind] if said.short else ()
+        return [f"out={out}/{name}", f"seed={said.seed}", *kwargs, *WORDS[kind], *more, *short]
 
     def looping(name: str, asked: str, model: str) -> LoopConfig:
         return load_config(

@@ -3,7 +3,8 @@
 After Search Self-play (arXiv 2510.18821). An answer is given; the *proposer* searches, reads, and writes a question for
 it. A *reader* has to answer the question from the pages that the proposer read, among some others: so it is known to
 have that answer, without a person having said so. A *solver* then searches for itself, several times. A question that
-holds earns its proposer the share of attempts that failed; the solver earns its success. Both learn by LOOP.
+holds and that was solved at least once earns its proposer the share of attempts that failed; the solver earns its
+success. Both learn by LOOP.
 
 Run it with ``turnwise train self-play --config configs/self-play-search.toml``.
 """

@@ -59,7 +59,7 @@ def test_other_seeds_are_other_tasks() -> None:
 def test_a_fixed_list_is_played_once_and_said_to_be_short(seed: int) -> None:
     sample = sample_tasks(Fixed(), 100, seed=seed)
     assert sorted(task.seed for task in sample.tasks) == list(range(25))
-    assert sample.notes == ("100 tasks were asked for; there are 25, and all were played",)
+    assert sample.notes == ("100 tasks were asked for; there are 25 in train, and all were played",)
 
 
 def test_chosen_parts_are_the_only_ones() -> None:

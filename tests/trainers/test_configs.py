@@ -15,6 +15,8 @@ from turnwise.agents.parsers import action_parser
 from turnwise.commands.train import ALGORITHMS, configured
 from turnwise.config import beneath
 from turnwise.envs.registry import find
+from turnwise.trainers.behaviour_cloning import CloningConfig
+from turnwise.trainers.behaviour_cloning import train as clone
 from turnwise.trainers.loop import LoopConfig
 from turnwise.trainers.runs.metrics import read_metrics
 from turnwise.trainers.runs.script import describe, script
@@ -125,6 +127,26 @@ def test_a_shipped_configuration_trains_for_two_updates(
     assert learnt, "every script says what its loss was"
     assert all(line[name] is not None for line in lines for name in learnt if name in line), "and it is finite"
     assert contents(result.model) != contents(start), "what is exported is not what it began with"
+
+
+WITH_A_VOCABULARY = [path for path in CONFIGS if "tokenizer" in tomllib.loads(path.read_text()).get("nano", {})]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", WITH_A_VOCABULARY, ids=lambda path: path.stem)
+def test_a_vocabulary_has_room_for_what_the_demonstrators_say(path: Path, tmp_path: Path) -> None:
+    shipped = configured(word(path), path)
+    assert isinstance(shipped, CloningConfig)
+    changes: dict[str, Any] = {
+        "out": str(tmp_path / "run"),
+        "steps": 1,
+        "eval": {"episodes": 4, "every": 1},
+        "progress": False,
+        "tensorboard": False,
+    }
+    if shipped.nano.tokenizer != "word":  # the others' vocabularies can spell any word
+        changes["demonstrations"] = {"count": 60}
+    assert clone(CloningConfig.model_validate(beneath(shipped.model_dump(exclude_unset=True), changes))).steps == 1
 
 
 def test_what_a_configuration_starts_from_is_made_by_another() -> None:
