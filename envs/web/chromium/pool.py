@@ -11,8 +11,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ....errors import EnvironmentDiedError
-from .launch import Chromium, launch, memory
+from .launch import Chromium, launch
 from .loop import through, wait
+from .processes import memory
 from .server import HEADER, Episode, Served, SiteServer
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ class Pool:
                     await self._trace(seat, trace)
             except Exception as error:
                 self._aside(self.leave(seat))
+                await seat.chromium.answers()  # one that does not is not asked again
                 raise EnvironmentDiedError(f"Chromium died before the episode began: {error}") from error
         return seat
 
@@ -198,7 +200,7 @@ class Pool:
                 chromium.open -= 1
                 if not isinstance(error, Exception):
                     raise
-                if not chromium.browser.is_connected():
+                if not await chromium.answers():  # one that does not is not asked again
                     self._aside(self._end(chromium))
                 if not again:
                     raise EnvironmentDiedError(f"Chromium made no window: {error}") from error
