@@ -23,7 +23,7 @@ from .looking import FRAMES
 if TYPE_CHECKING:
     from playwright.async_api import FloatRect, JSHandle, Page, Route
 
-    from ..web.chromium.pool import Seat
+    from ..web.chromium.seat import Seat
 
 TALL = 210, 700
 """Pixels of a page that are drawn: MiniWoB's, and FlightWoB's."""
