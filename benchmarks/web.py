@@ -31,9 +31,9 @@ from rich.table import Table
 
 import turnwise as tw
 from turnwise.envs.web.chromium.browser import ChromiumBrowser
-from turnwise.envs.web.chromium.launch import memory
 from turnwise.envs.web.chromium.loop import through
 from turnwise.envs.web.chromium.pool import pool
+from turnwise.envs.web.chromium.processes import memory
 from turnwise.envs.web.env import WebEnv
 
 LEVEL = 2

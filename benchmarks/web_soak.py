@@ -19,8 +19,8 @@ from dataclasses import replace
 from web import opened
 
 from turnwise.envs.messages import ToolCall
-from turnwise.envs.web.chromium.launch import memory
 from turnwise.envs.web.chromium.pool import pool
+from turnwise.envs.web.chromium.processes import memory
 from turnwise.envs.web.env import WebEnv
 from turnwise.tasks.spec import TaskSpec
 from turnwise.tasks.web.family import WEB_FAMILY

@@ -7,19 +7,19 @@ Playwright's own click would wait for widgets that overlap for some seeds until 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Coroutine, Sequence
+import weakref
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...errors import EnvironmentFailedError, ToolError
+from ...errors import ToolError
 from ...tasks.miniwob.suite import MiniwobTask, page_of
 from ..web.browser import Button, Wanted
 from ..web.chromium.browser import typing
 from ..web.chromium.film import Film
-from ..web.chromium.loop import through
+from ..web.chromium.loop import leave, through
 from ..web.chromium.pool import pool
 from ..web.page import Page
-from .chromium import Window
+from .chromium import Window, failing, told
 from .loaded import begun, loaded
 from .looking import POINT, STILL, page_from
 
@@ -51,6 +51,9 @@ class MiniwobBrowser:
         self.window = window
         self.notices, self.violations = self.window.notices, self.window.violations
         self._seen: Any = None
+        # Whoever forgets to close it would keep its window for ever.
+        self._end = weakref.finalize(self, _left, window)
+        self._end.atexit = False
 
     @classmethod
     async def open(cls, task: MiniwobTask, trace: Path | None = None) -> MiniwobBrowser:
@@ -65,7 +68,11 @@ class MiniwobBrowser:
             EnvironmentFailedError: the page does not begin.
         """
         page_of(task)
-        return cls(await through(begun(task, trace)))
+
+        async def opened() -> MiniwobBrowser:
+            return cls(await begun(task, trace))
+
+        return await through(opened())  # made over there: it closes itself if nobody waits for it any more
 
     @property
     def film(self) -> Film:
@@ -248,7 +255,7 @@ class MiniwobBrowser:
 
     async def _look(self, wanted: Wanted) -> Page:
         page = self.window.page
-        async with pool().works, _failing(self.window.url):
+        async with pool().works, failing(self.window.url):
             self._seen = await page.evaluate_handle(STILL, 1 if self.window.path in ENDLESS else LOOKS)
             nodes = await self._seen.evaluate("o => ({nodes: o.nodes, title: o.title})")
             picture = await page.screenshot(clip=self.window.area) if wanted.picture else b""
@@ -258,11 +265,12 @@ class MiniwobBrowser:
     async def close(self) -> None:
         """The episode is over; may be called again."""
         await through(self.window.close())
+        self._end.detach()
 
     # -- the inside -------------------------------------------------------------------------------------------------
 
     async def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        await through(_told(work))
+        await through(told(work))
 
     async def _element(self, ref: str) -> ElementHandle:
         handle = await self._seen.evaluate_handle("(o, n) => o.elements[n]", int(ref))
@@ -278,22 +286,5 @@ class MiniwobBrowser:
         return float(found["x"]), float(found["y"])
 
 
-async def _told(work: Coroutine[Any, Any, None]) -> None:
-    """Do something; what Playwright cannot do is told to the agent."""
-    from playwright.async_api import Error
-
-    try:
-        async with pool().works:
-            await work
-    except Error as error:
-        raise ToolError(str(error).splitlines()[0][:200]) from None
-
-
-@contextlib.asynccontextmanager
-async def _failing(url: str) -> AsyncIterator[None]:
-    from playwright.async_api import Error
-
-    try:
-        yield
-    except Error as error:
-        raise EnvironmentFailedError(f"the page {url} cannot be looked at: {error}") from error
+def _left(window: Window) -> None:
+    leave(window.close())

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import mimetypes
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import unquote, urlsplit
 
-from ...errors import EnvironmentFailedError, InfrastructureError
+from ...errors import EnvironmentFailedError, InfrastructureError, ToolError
 from ...tasks.miniwob.suite import HOST, INSTALL, MiniwobTask, installed
 from ...tasks.web.site.http import Request, Response
 from ..web.chromium.film import Film
@@ -23,7 +23,7 @@ from .looking import FRAMES
 if TYPE_CHECKING:
     from playwright.async_api import FloatRect, JSHandle, Page, Route
 
-    from ..web.chromium.pool import Seat
+    from ..web.chromium.seat import Seat
 
 TALL = 210, 700
 """Pixels of a page that are drawn: MiniWoB's, and FlightWoB's."""
@@ -114,7 +114,7 @@ class Window:
             EnvironmentFailedError: the page does not begin.
         """
         self._begun = True
-        async with pool().works, self._failing("does not begin"):
+        async with self._failing("does not begin"), pool().works:
             asked, ready = await self.page.evaluate(BEGIN, [task.seed, task.mode, AGES])
             if not ready:
                 await self.page.wait_for_function("() => WOB_TASK_READY", timeout=PATIENCE)
@@ -209,6 +209,28 @@ class Window:
         self.notices.append(f"the page said: {str(dialog.message)[:200]!r}")
         with contextlib.suppress(Exception):
             await dialog.accept()
+
+
+async def told(work: Coroutine[Any, Any, None]) -> None:
+    """Do something; what Playwright cannot do is told to the agent."""
+    from playwright.async_api import Error
+
+    try:
+        async with pool().works:
+            await work
+    except Error as error:
+        raise ToolError(str(error).splitlines()[0][:200]) from None
+
+
+@contextlib.asynccontextmanager
+async def failing(url: str) -> AsyncIterator[None]:
+    """While a page is looked at: what Playwright cannot do is a failure of the page."""
+    from playwright.async_api import Error
+
+    try:
+        yield
+    except Error as error:
+        raise EnvironmentFailedError(f"the page {url} cannot be looked at: {error}") from error
 
 
 def kind_of(file: Path) -> str:

@@ -51,7 +51,7 @@ class Loaded:
             UsageError: Playwright or Chromium is missing.
             EnvironmentFailedError: the page does not load.
         """
-        self._weed()
+        self.weed()
         found = next((pair for pair in self._waiting if pair[1].path == path), None)
         if found is not None:
             self._waiting.remove(found)
@@ -67,7 +67,7 @@ class Loaded:
             path: of a page in which an episode has begun.
         """
         pool().refill()
-        self._weed()
+        self.weed()
         paths = self.waiting + self._making
         if paths.count(path) >= EACH:
             return
@@ -89,10 +89,11 @@ class Loaded:
             with suppress(Exception):  # whoever needs the page will meet the same, and say so
                 await window.load()
                 self._waiting.append((time.monotonic(), window))
+                self.weed()  # its browser may have been retired meanwhile
         finally:
             self._making.remove(path)
 
-    def _weed(self) -> None:
+    def weed(self) -> None:
         """Let go of what died, and of what keeps a browser from ending."""
         for pair in [pair for pair in self._waiting if not pair[1].alive]:
             self._waiting.remove(pair)
@@ -107,7 +108,9 @@ class Loaded:
 @lru_cache(maxsize=1)
 def loaded() -> Loaded:
     """The windows of this process, which end with its Chromium."""
-    return Loaded()
+    one = Loaded()
+    pool().retiring.append(one.weed)  # also where only other episodes follow
+    return one
 
 
 async def begun(task: MiniwobTask, trace: Path | None) -> Window:

@@ -12,7 +12,8 @@ from ..browser import Browser, Button, Wanted
 from ..page import Node, Page
 from .film import Film
 from .loop import leave, through
-from .pool import Pool, Seat, pool
+from .pool import Pool, pool
+from .seat import Seat
 
 if TYPE_CHECKING:
     from pathlib import Path

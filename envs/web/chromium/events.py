@@ -11,14 +11,14 @@ from playwright.async_api import Error
 
 from ....errors import EnvironmentDiedError, EnvironmentFailedError, EnvironmentTimeoutError, ToolError
 from ..browser import MOST_TABS, way_out
-from .pool import watched
 from .saying import GONE, WAITED, reason
+from .seat import watched
 from .tab import Tab
 
 if TYPE_CHECKING:
     from playwright.async_api import Dialog, Download, FileChooser, Page
 
-    from .pool import Seat
+    from .seat import Seat
     from .server import Served
 
 

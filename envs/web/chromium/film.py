@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from .loop import through
-from .pool import Pool, Seat
+from .pool import Pool
+from .seat import Seat
 
 
 class Film:

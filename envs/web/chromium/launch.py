@@ -6,13 +6,12 @@ import asyncio
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....errors import EnvironmentDiedError, UsageError
+from .processes import Process, below, driver_of, process
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, CDPSession, Playwright
@@ -42,6 +41,10 @@ OPTIONS = (
 )
 STARTING = 60_000
 """Milliseconds that a start may take, on a machine that has much to do."""
+ANSWERING = 15.0
+"""Seconds in which a browser says what it is, however much it has to do."""
+ENDING = 10.0
+"""Seconds that a browser, and then its driver, may take to end in peace."""
 
 
 @dataclass(eq=False)
@@ -57,6 +60,9 @@ class Chromium:
         made: contexts there have been in it.
         open: contexts that there are now.
         retired: whether it gets no more contexts, and ends with its last one.
+        lost: whether it was found not to answer.
+        running: its first process, if it can be watched.
+        serving: its driver's, if that can be watched.
     """
 
     driver: Playwright
@@ -66,12 +72,27 @@ class Chromium:
     made: int = 0
     open: int = 0
     retired: bool = False
+    lost: bool = False
+    running: Process | None = None
+    serving: Process | None = None
     _ending: asyncio.Future[None] | None = field(default=None, repr=False)
 
     @property
     def alive(self) -> bool:
         """Whether it answers, as far as is known."""
-        return self._ending is None and self.browser.is_connected()
+        if self._ending is not None or self.lost or not self.browser.is_connected():
+            return False
+        return self.serving is None or self.serving.runs  # Playwright does not notice that its driver was killed
+
+    async def answers(self) -> bool:
+        """Ask it; one that does not answer now is lost."""
+        if self.alive:
+            try:
+                async with asyncio.timeout(ANSWERING):
+                    await self.control.send("Browser.getVersion")
+            except Exception:  # of whatever kind: there is no answer
+                self.lost = True
+        return self.alive
 
     async def close(self) -> None:
         """End it; may be called again, and waits for the end in any case."""
@@ -79,12 +100,21 @@ class Chromium:
             await asyncio.shield(self._ending)
             return
         self._ending = asyncio.get_running_loop().create_future()
+        family = self._family()
         try:
             for end in (self.browser.close, self.driver.stop):
                 with suppress(Exception):  # it may be dead, or dying
-                    await asyncio.wait_for(end(), 10)
+                    await asyncio.wait_for(end(), ENDING)
         finally:
+            for one in family:  # a driver that hangs ends nothing, and one that was killed nothing in order
+                one.kill()
             self._ending.set_result(None)
+
+    def _family(self) -> list[Process]:
+        """Its processes and its driver's, which nobody finds any more when those above them have ended."""
+        first = [one.pid for one in (self.serving, self.running) if one is not None and one.runs]
+        pids = {pid for one in first for pid in below(one)}
+        return [one for one in map(process, pids) if one is not None]
 
 
 def executable() -> str:
@@ -135,47 +165,5 @@ async def launch(port: int) -> Chromium:
         if isinstance(error, Error):
             raise EnvironmentDiedError(f"Chromium ({program}) did not start: {str(error)[:500]}") from error
         raise
-    return Chromium(driver, browser, control, next(int(one["id"]) for one in processes if one["type"] == "browser"))
-
-
-def memory(pid: int, kind: str = "resident") -> int:
-    """Bytes of a process and all below it; 0 where there is no ``/proc``.
-
-    Args:
-        pid: of the first.
-        kind: ``"resident"``, which counts what several share for each of them, or ``"shared"`` (PSS), which does not
-            and takes milliseconds for every process.
-    """
-    return sum(map(_shared if kind == "shared" else _resident, below(pid)))
-
-
-def below(pid: int) -> list[int]:
-    """A process and its descendants."""
-    children: dict[int, list[int]] = {}
-    for number, parent in _parents():
-        children.setdefault(parent, []).append(number)
-    found = [pid]
-    for one in found:
-        found.extend(children.get(one, ()))
-    return found
-
-
-def _parents() -> Iterator[tuple[int, int]]:
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError, IndexError):
-            yield int(folder.name), int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-
-
-def _resident(pid: int) -> int:
-    return _read(pid, "statm", lambda text: int(text.split()[1]) * os.sysconf("SC_PAGE_SIZE"))
-
-
-def _shared(pid: int) -> int:
-    return _read(pid, "smaps_rollup", lambda text: int(text.split("Pss:")[1].split()[0]) * 1024)
-
-
-def _read(pid: int, name: str, size: Callable[[str], int]) -> int:
-    try:
-        return size(Path(f"/proc/{pid}/{name}").read_text())
-    except (OSError, ValueError, IndexError):  # it has ended meanwhile
-        return 0
+    pid = next(int(one["id"]) for one in processes if one["type"] == "browser")
+    return Chromium(driver, browser, control, pid, running=process(pid), serving=driver_of(pid))

@@ -5,28 +5,35 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....errors import EnvironmentDiedError
-from .launch import Chromium, launch, memory
+from .launch import Chromium, launch
 from .loop import through, wait
-from .server import HEADER, Episode, Served, SiteServer
+from .processes import memory
+from .seat import Seat, context_of, seated
+from .server import Served, SiteServer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from playwright.async_api import BrowserContext, CDPSession, Page
+    from playwright.async_api import BrowserContext
 
     from .trace import Trace
+
+T = TypeVar("T")
 
 EACH_CORE = 2
 """Episodes that act, look or begin at a time, for each core: the others wait, so that what is waited for in a browser,
 which has its time limits, is the page and not the other episodes."""
 LOOKED_AT = 16
 """The memory of a browser is looked at whenever so many contexts were made."""
+MAKING = 60.0
+"""Seconds that a window may take to be made."""
 
 
 @dataclass(frozen=True)
@@ -48,36 +55,6 @@ class Settings:
     height: int = 800
 
 
-@dataclass(eq=False)
-class Seat:
-    """One episode's place in a browser.
-
-    Args:
-        chromium: which.
-        context: the episode's own cookies and tabs.
-        page: its first tab.
-        control: of the first tab, for what Playwright has no name for.
-        target: the first tab and its context, as Chromium calls them.
-        key: by which the server knows the episode.
-        episode: as the server knows it.
-        trace: of the episode, if one is made.
-    """
-
-    chromium: Chromium
-    context: BrowserContext
-    page: Page
-    control: CDPSession
-    target: dict[str, Any]
-    key: str
-    episode: Episode
-    trace: Trace | None = None
-
-    @property
-    def alive(self) -> bool:
-        """Whether its browser lives, and its first tab."""
-        return self.chromium.alive and not self.page.is_closed()
-
-
 class Pool:
     """Keeps one Chromium, started when it is first needed, and starts another when that one dies, grows or ages.
 
@@ -88,17 +65,20 @@ class Pool:
 
     Attributes:
         works: held by whoever has a browser do something.
+        retiring: called when a browser shall end: what is kept in it for later keeps it from that.
     """
 
     def __init__(self, settings: Settings = Settings()) -> None:
         self.settings, self.server = settings, SiteServer()
         self.launched = 0
+        self.retiring: list[Callable[[], None]] = []
         self._chromium: Chromium | None = None
         self._all: list[Chromium] = []
         self._ready: list[Seat] = []
         self._traces: set[Trace] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._making, self._closed = 0, False
+        self._launching: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
         self.works = asyncio.Semaphore(EACH_CORE * (os.cpu_count() or 1))
 
@@ -123,19 +103,25 @@ class Pool:
             else:
                 self._aside(self.leave(one))
         seat = seat or await self._made()
+        try:
+            await self._furnish(seat, sites, trace)
+        except BaseException as error:
+            self._aside(self.leave(seat))
+            if not isinstance(error, Exception):
+                raise
+            await seat.chromium.answers()  # one that does not is not asked again
+            raise EnvironmentDiedError(f"Chromium died before the episode began: {error}") from error
+        return seat
+
+    async def _furnish(self, seat: Seat, sites: Served, trace: Path | None) -> None:
         seat.episode.sites = sites
         jar: Any = [
             {"name": "session", "value": token, "url": f"http://{host}/"} for host, token in sites.cookies.items()
         ]
-        if jar or trace:
-            try:
-                await seat.context.add_cookies(jar)
-                if trace is not None:
-                    await self._trace(seat, trace)
-            except Exception as error:
-                self._aside(self.leave(seat))
-                raise EnvironmentDiedError(f"Chromium died before the episode began: {error}") from error
-        return seat
+        if jar:
+            await seat.context.add_cookies(jar)
+        if trace is not None:
+            await self._trace(seat, trace)
 
     async def _trace(self, seat: Seat, path: Path) -> None:
         from .trace import Trace  # needs Playwright, which is there if there is a seat
@@ -149,21 +135,28 @@ class Pool:
         if seat.key not in self.server.episodes:
             return
         self.server.leave(seat.key)
+        await asyncio.shield(self._aside(self._emptied(seat)))  # whoever waits for it may be cancelled
+
+    async def _emptied(self, seat: Seat) -> None:
         if seat.trace is not None:
             with suppress(Exception):  # whoever wanted to know has ended it before
                 await seat.trace.end()
             self._traces.discard(seat.trace)
         with suppress(Exception):  # it may be dead
             await asyncio.wait_for(seat.context.close(), 20)
-        chromium = seat.chromium
+        await self._fewer(seat.chromium)
+
+    async def _fewer(self, chromium: Chromium) -> None:
+        """A context is gone; and with the last one, a browser that gets no more."""
         chromium.open -= 1
         if not chromium.alive or (chromium.retired and chromium.open <= 0):
             await self._end(chromium)
 
-    def _aside(self, work: Any) -> None:
+    def _aside(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def leave_aside(self, seat: Seat) -> None:
         """Close what was an episode's, and wait for nothing."""
@@ -178,47 +171,51 @@ class Pool:
     async def _prepare(self) -> None:
         try:
             with suppress(Exception):  # whoever needs a seat will meet the same, and say so
-                self._ready.append(await self._made())
+                seat = await self._made()
+                if seat.chromium.retired:  # meanwhile: it would wait for nobody
+                    await self.leave(seat)
+                else:
+                    self._ready.append(seat)
         finally:
             self._making -= 1
 
     async def _made(self) -> Seat:
         for again in (True, False):
             chromium = await self._current()
-            key, episode = self.server.enter()
-            chromium.made, chromium.open = chromium.made + 1, chromium.open + 1
             try:
-                context = await asyncio.wait_for(self._context(chromium, key), 60)
-                page = await context.new_page()
-                control, target = await watched(page)
-                await page.aria_snapshot(mode="ai")  # so that Chromium has read Playwright's script when it matters
-                return Seat(chromium, context, page, control, target, key, episode)
-            except BaseException as error:
-                self.server.leave(key)
-                chromium.open -= 1
-                if not isinstance(error, Exception):
-                    raise
-                if not chromium.browser.is_connected():
+                return await self._seated(chromium)
+            except Exception as error:
+                if not await chromium.answers():
                     self._aside(self._end(chromium))
                 if not again:
                     raise EnvironmentDiedError(f"Chromium made no window: {error}") from error
         raise AssertionError("one of two tries returns or raises")
 
-    async def _context(self, chromium: Chromium, key: str) -> BrowserContext:
-        return await chromium.browser.new_context(
-            accept_downloads=False,
-            extra_http_headers={HEADER: key},
-            locale="en-US",
-            reduced_motion="reduce",
-            service_workers="block",
-            timezone_id="UTC",
-            viewport={"width": self.settings.width, "height": self.settings.height},
-        )
+    async def _seated(self, chromium: Chromium) -> Seat:
+        key, episode = self.server.enter()
+        chromium.made, chromium.open = chromium.made + 1, chromium.open + 1
+        coming = self._aside(context_of(chromium, key, self.settings.width, self.settings.height))
+        try:
+            async with asyncio.timeout(MAKING):
+                # Cancelled or not, Chromium makes it; and what nobody has any more, nobody would close.
+                context = await asyncio.shield(coming)
+                return await seated(chromium, context, key, episode)
+        except BaseException:
+            self.server.leave(key)
+            self._aside(self._unmade(chromium, coming))
+            raise
+
+    async def _unmade(self, chromium: Chromium, coming: asyncio.Task[BrowserContext]) -> None:
+        """Close a context that has become no seat, also one that comes only now."""
+        with suppress(Exception):  # it may never come
+            async with asyncio.timeout(MAKING):
+                await (await coming).close()
+        await self._fewer(chromium)
 
     # -- browsers ---------------------------------------------------------------------------------------------------
 
     async def _current(self) -> Chromium:
-        async with self._lock:
+        while True:
             if self._closed:
                 raise EnvironmentDiedError("this process is ending")
             now = self._chromium
@@ -226,21 +223,33 @@ class Pool:
                 return now
             if now is not None:
                 self._retire(now)
-            if self.server.port == 0:
-                await self.server.start()
-            self._chromium = await launch(self.server.port)
-            self._all.append(self._chromium)
-            self.launched += 1
-            return self._chromium
+            if self._launching is None:
+                self._launching = self._aside(self._launch())
+            await asyncio.shield(self._launching)  # whoever waits may be cancelled, and others wait for the same one
+
+    async def _launch(self) -> None:
+        try:
+            async with self._lock:
+                if self._closed:
+                    return
+                if self.server.port == 0:
+                    await self.server.start()
+                self._chromium = await launch(self.server.port)
+                self._all.append(self._chromium)
+                self.launched += 1
+        finally:
+            self._launching = None
 
     def _aged(self, chromium: Chromium) -> bool:
-        if chromium.made >= self.settings.contexts:
+        if chromium.made >= max(1, self.settings.contexts):
             return True
         return chromium.made % LOOKED_AT == LOOKED_AT - 1 and memory(chromium.pid) > self.settings.memory
 
     def _retire(self, chromium: Chromium) -> None:
         """Let it end with the last of its episodes."""
         chromium.retired = True
+        for tell in self.retiring:
+            tell()
         for seat in [one for one in self._ready if one.chromium is chromium]:
             self._ready.remove(seat)
             self._aside(self.leave(seat))
@@ -268,14 +277,6 @@ class Pool:
             await asyncio.gather(*(one.close() for one in list(self._all)))
             self._ready.clear()
             await self.server.stop()
-
-
-async def watched(page: Page) -> tuple[CDPSession, dict[str, Any]]:
-    """A session that is told of the windows that a page opens, and what Chromium calls the page and its context."""
-    control = await page.context.new_cdp_session(page)
-    info: Any = await control.send("Target.getTargetInfo")
-    await control.send("Page.enable")
-    return control, info["targetInfo"]
 
 
 @lru_cache(maxsize=1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -39,6 +40,15 @@ def opened(page: str, seed: int | None = 0, **kwargs: Any) -> Iterator[MiniwobEn
         yield env
     finally:
         env.close()
+
+
+def until(true: Callable[[], bool], why: str) -> None:
+    """Wait for something that happens in the background."""
+    for _ in range(600):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError(why)
 
 
 def node(env: MiniwobEnv, *roles: str, name: str | None = None) -> list[Node]:

@@ -13,8 +13,9 @@ import pytest
 
 from turnwise.envs.web.browser import Wanted
 from turnwise.envs.web.chromium.browser import ChromiumBrowser, open_browser
-from turnwise.envs.web.chromium.launch import NAMED, below, executable, memory
+from turnwise.envs.web.chromium.launch import NAMED, executable
 from turnwise.envs.web.chromium.pool import Pool
+from turnwise.envs.web.chromium.processes import below, memory
 from turnwise.errors import EnvironmentDiedError, ToolError, UsageError
 
 from .hostile import Hostile

@@ -1,0 +1,192 @@
+"""Drivers die and hang, and whoever waits for a window is cancelled: nothing is left, and the next episode begins."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from turnwise.envs.web.browser import Wanted
+from turnwise.envs.web.chromium import launch, pool
+from turnwise.envs.web.chromium.loop import through
+from turnwise.envs.web.chromium.pool import Pool
+from turnwise.envs.web.chromium.processes import Process, driver_of
+from turnwise.errors import EnvironmentDiedError
+
+from .hostile import Hostile
+from .test_pool import opened, until
+
+pytestmark = pytest.mark.slow
+
+
+class Known(Hostile):
+    """Sites to which a browser is known from the beginning, so that cookies are set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cookies = {"trap.test": "token"}
+
+
+def driver(chromium: launch.Chromium) -> Process:
+    """The driver of a browser."""
+    found = driver_of(chromium.pid)
+    assert found is not None
+    return found
+
+
+async def contexts(chromium: launch.Chromium) -> int:
+    """How many there are, as Chromium itself counts."""
+    listed: Any = await chromium.control.send("Target.getBrowserContexts")
+    return len(listed["browserContextIds"])
+
+
+async def empty(chromium: launch.Chromium) -> None:
+    """Wait until nothing is left in a browser."""
+    await until(lambda: chromium.open == 0, "a context is counted that nobody has")
+    assert await contexts(chromium) == 0
+
+
+# -- drivers --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_driver_that_was_killed_is_noticed_at_once(pools: Callable[..., Pool]) -> None:
+    pool = pools(ready=2)
+    first = await opened(pool)
+    await first.look(Wanted())
+    await until(lambda: len(pool._ready) == 2, "no context was prepared")
+    family = first.seat.chromium._family()
+    assert len(family) > 4
+    os.kill(driver(first.seat.chromium).pid, signal.SIGKILL)
+    await until(lambda: not first.seat.chromium.alive, "a browser whose driver was killed is said to live")
+    with pytest.raises(EnvironmentDiedError):
+        await first.look(Wanted())
+    seat = await through(pool.take(Known()))  # not one of those that wait in the dead one
+    assert seat.chromium is not first.seat.chromium
+    await until(lambda: not any(one.runs for one in family), "processes are left")
+    await until(lambda: len(pool.browsers) == 1, "the dead browser is kept")
+
+
+async def test_a_driver_that_cannot_be_watched_is_asked(
+    pools: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "driver_of", lambda pid: None)  # as where there is no /proc
+    pool = pools(ready=0)
+    first = await opened(pool)
+    os.kill(driver(first.seat.chromium).pid, signal.SIGKILL)
+    second = await opened(pool)
+    assert second.seat.chromium is not first.seat.chromium
+    assert pool.launched == 2
+
+
+async def test_a_driver_that_hangs_is_ended_with_its_browser(
+    pools: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "ENDING", 0.1)  # it would not answer in any time
+    chromium = (await opened(pools(ready=0))).seat.chromium
+    family = chromium._family()
+    os.kill(driver(chromium).pid, signal.SIGSTOP)
+    await through(chromium.close())
+    await until(lambda: not any(one.runs for one in family), "processes are left")
+
+
+# -- cancelled ------------------------------------------------------------------------------------------------------
+
+
+async def test_cancelled_while_its_cookies_are_set(pools: Callable[..., Pool]) -> None:
+    pool = pools(ready=1, contexts=1)
+
+    async def over_there() -> None:
+        pool.refill()
+        await until(lambda: len(pool._ready) == 1, "no context was prepared")
+        first = pool._ready[0].chromium
+        taking = asyncio.create_task(pool.take(Known()))
+        await asyncio.sleep(0)  # as far as it goes
+        assert not pool._ready
+        taking.cancel()
+        await asyncio.wait({taking})
+        assert taking.cancelled()
+        await empty(first)
+        second = (await pool.take(Known())).chromium
+        await until(lambda: pool.browsers == [second], "a retired browser without episodes goes on")
+
+    await through(over_there())
+
+
+@pytest.mark.parametrize("moment", ["context", "page"])
+async def test_cancelled_while_its_window_is_made(pools: Callable[..., Pool], moment: str) -> None:
+    pool = pools(ready=0, contexts=2)
+
+    async def over_there() -> None:
+        seat = await pool.take(Known())
+        await pool.leave(seat)
+        chromium, asked = seat.chromium, asyncio.Event()
+        new_context = chromium.browser.new_context
+
+        async def watched(**kwargs: Any) -> Any:
+            if moment == "context":
+                asked.set()
+                return await new_context(**kwargs)
+            context = await new_context(**kwargs)
+            new_page = context.new_page
+
+            async def paged() -> Any:
+                asked.set()
+                return await new_page()
+
+            context.new_page = paged  # type: ignore[method-assign]
+            return context
+
+        chromium.browser.new_context = watched  # type: ignore[method-assign]
+        taking = asyncio.create_task(pool.take(Known()))
+        await asked.wait()
+        taking.cancel()
+        await asyncio.wait({taking})
+        assert taking.cancelled()
+        await empty(chromium)
+        assert not pool.server.episodes
+        third = (await pool.take(Known())).chromium
+        await until(lambda: pool.browsers == [third], "a retired browser without episodes goes on")
+
+    await through(over_there())
+
+
+async def test_cancelled_while_a_browser_starts_it_starts_for_the_next(
+    pools: Callable[..., Pool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, real, starts = pools(ready=0), launch.launch, []
+
+    async def over_there() -> None:
+        starting = asyncio.Event()
+
+        async def counted(port: int) -> launch.Chromium:
+            starts.append(port)
+            starting.set()
+            return await real(port)
+
+        monkeypatch.setattr(pool, "launch", counted)
+        taking = asyncio.create_task(one.take(Known()))
+        await starting.wait()
+        taking.cancel()
+        await asyncio.wait({taking})
+        await one.take(Known())
+        assert len(starts) == one.launched == 1
+
+    await through(over_there())
+
+
+async def test_cancelled_while_it_leaves_it_leaves(pools: Callable[..., Pool]) -> None:
+    pool = pools(ready=0)
+
+    async def over_there() -> None:
+        seat = await pool.take(Known())
+        leaving = asyncio.create_task(pool.leave(seat))
+        await asyncio.sleep(0)  # as far as it goes
+        leaving.cancel()
+        await asyncio.wait({leaving})
+        await empty(seat.chromium)
+
+    await through(over_there())
