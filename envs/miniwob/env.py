@@ -18,7 +18,6 @@ from ...tasks.miniwob.suite import MiniwobFamily, MiniwobTask, family_of, instal
 from ...tasks.rng import Rng, stable_hash
 from ...tasks.score import Score
 from ...tasks.spec import TaskSpec
-from ..background import resolve
 from ..base import NearMiss
 from ..fork import Forks
 from ..messages import Action, ObservationLike, Part, TextPart
@@ -200,8 +199,3 @@ class MiniwobEnv(RecordedTools):
     def state_key(self) -> str:
         """What is seen, and whether it is over."""
         return str(stable_hash(self.page.text, self.over, self.raw).hex()[:32])
-
-    def close(self) -> None:
-        """Close the browser's window."""
-        resolve(self.leave())
-        super().close()

@@ -103,9 +103,8 @@ class RecordedTools(WebTools):
             await super().leave()
 
     def close(self) -> None:
-        """Whatever is being recorded is written."""
-        if self.recording is not None:
-            resolve(self.leave())
+        """Close the browser's window; whatever is being recorded is written."""
+        resolve(self.leave())
         super().close()
 
     # -- the inside -------------------------------------------------------------------------------------------------

@@ -6,15 +6,17 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+import turnwise as tw
 from turnwise.envs.web.browser import Wanted
 from turnwise.envs.web.chromium import launch, pool
 from turnwise.envs.web.chromium.loop import through
 from turnwise.envs.web.chromium.pool import Pool
 from turnwise.envs.web.chromium.processes import Process, driver_of
+from turnwise.envs.web.env import WebEnv
 from turnwise.errors import EnvironmentDiedError
 
 from .hostile import Hostile
@@ -190,3 +192,17 @@ async def test_cancelled_while_it_leaves_it_leaves(pools: Callable[..., Pool]) -
         await empty(seat.chromium)
 
     await through(over_there())
+
+
+# -- environments ---------------------------------------------------------------------------------------------------
+
+
+def test_an_environment_that_is_closed_closes_its_window() -> None:
+    env = tw.make("turnwise/Web-v0")
+    env.reset(seed=1)
+    browser: Any = cast(WebEnv, env.unwrapped).browser
+    key = browser.seat.key
+    assert key in pool.pool().server.episodes
+    env.close()
+    assert key not in pool.pool().server.episodes
+    env.close()
