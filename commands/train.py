@@ -167,5 +167,10 @@ def located(name: str) -> Path:
         return path
     if shipped.is_file():
         return shipped
-    known = ", ".join(sorted(file.stem for file in SHIPPED.glob("*.toml"))) or "none"
-    raise ConfigError(f"there is no configuration {name!r}: name a TOML file, or one that comes with Turnwise: {known}")
+    known = sorted(file.stem for file in SHIPPED.glob("*.toml"))
+    near = difflib.get_close_matches(path.stem, known, n=2)
+    hint = f"did you mean {' or '.join(map(repr, near))}? There are: " if near else ""
+    raise ConfigError(
+        f"there is no configuration {name!r}: name a TOML file, or one that comes with Turnwise; "
+        f"{hint}{', '.join(known) or 'none'}"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib.metadata
 import importlib.util
+import inspect
 import re
 import warnings
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import gymnasium
+from gymnasium.envs.registration import load_env_creator
 from gymnasium.envs.registration import registry as gymnasium_registry
 
 from ..errors import ContractError, EnvironmentFailedError, TurnwiseError, UnknownEnvironmentError, UsageError
@@ -21,6 +23,8 @@ GROUP = "turnwise.envs"
 """The entry-point group through which other packages register: the name is the id, the value a class."""
 MODULES = {"web": ("playwright",), "miniwob": ("miniwob", "playwright"), "bfcl": ("bfcl_eval",)}
 """What an extra installs, where that is called otherwise."""
+UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
+"""How Python says that a constructor does not know one."""
 ID = re.compile(r"^(?:[\w:.-]+/)?[\w:.-]+-v\d+$")
 
 
@@ -114,8 +118,8 @@ def make(id: str, *, wrappers: Sequence[Callable[[TurnEnv], Any]] = (), **kwargs
             raise EnvironmentFailedError(f"{id} cannot be made: {type(error).__name__}: {error}") from error
         raise UsageError(f"{id} needs {error.name!r}: pip install 'turnwise[{entry.extra}]'") from None
     except TypeError as error:
-        if kwargs and "unexpected keyword" in str(error):
-            raise UsageError(f"{id} does not take these arguments: {sorted(kwargs)} ({error})") from None
+        if kwargs and (wrong := UNEXPECTED.search(str(error))):
+            raise UsageError(f"{id} does not take the argument {wrong[1]!r}{_meant(entry, wrong[1])}") from None
         raise EnvironmentFailedError(f"{id} cannot be made: TypeError: {error}") from error
     except TurnwiseError:
         raise
@@ -172,6 +176,17 @@ def nearest(id: str, known: list[str]) -> list[str]:
     short = {name.rsplit("/", 1)[-1].lower(): name for name in known}
     hits = difflib.get_close_matches(id.rsplit("/", 1)[-1].lower(), list(short), n=3, cutoff=0.5)
     return [short[hit] for hit in hits]
+
+
+def _meant(entry: Entry, wrong: str) -> str:
+    """The arguments that somebody may have meant, or all."""
+    creator = entry.entry_point if callable(entry.entry_point) else load_env_creator(entry.entry_point)
+    signatures = [inspect.signature(kind.__init__) for kind in getattr(creator, "__mro__", ()) if kind is not object]
+    signatures = signatures or [inspect.signature(creator)]
+    given = (one for each in signatures for one in each.parameters.values() if one.name != "self")
+    known = {one.name for one in given if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)}
+    near = difflib.get_close_matches(wrong, sorted(known), n=2)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else f"; it takes {', '.join(sorted(known))}"
 
 
 def _same_class(one: Entry, other: Entry) -> bool:

@@ -34,6 +34,7 @@ Run = Callable[..., Any]
         (("compare", "runs/nowhere", "runs/nowhere"), ("no episodes at runs/nowhere",)),
         (("report", "runs/nowhere"), ("runs/nowhere",)),
         (("train", "loop", "--config", "nothing-like-it"), ("there is no configuration 'nothing-like-it'",)),
+        (("train", "loop", "--config", "loop-mase"), ("did you mean 'loop-maze'",)),
         (("train", "loop", "env=turnwise/Mazze-v0", "model=m"), ("Did you mean turnwise/Maze-v0",)),
         (("train", "loop", "env=turnwise/Maze-v0"), ("setting 'model' is missing",)),
         (("train", "loop", "env=turnwise/Maze-v0", "model=runs/nowhere"), ("runs/nowhere",)),

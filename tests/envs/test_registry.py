@@ -141,8 +141,19 @@ def test_a_class_defined_again_replaces_itself_as_in_a_notebook() -> None:
 
 def test_arguments_that_do_not_exist_are_named() -> None:
     tw.register("demo/Password-v0", Password)
-    with pytest.raises(UsageError, match=r"does not take these arguments: \['colour'\]"):
+    with pytest.raises(UsageError, match="does not take the argument 'colour'; it takes max_turns, render_mode"):
         tw.make("demo/Password-v0", colour="red")
+    with pytest.raises(UsageError, match="does not take the argument 'corpuss'; did you mean 'corpus'"):
+        tw.make("turnwise/Search-v0", corpuss="a", k=3)
+
+
+def test_arguments_of_a_factory_are_known_too() -> None:
+    def made(size: int = 3) -> tw.TurnEnv:
+        return Password()
+
+    tw.register("demo/Made-v0", made)
+    with pytest.raises(UsageError, match="does not take the argument 'sise'; did you mean 'size'"):
+        tw.make("demo/Made-v0", sise=4)
 
 
 def test_only_turn_environments_are_made() -> None:

@@ -532,7 +532,7 @@ async def test_wrong_input_is_told_before_anything_is_played() -> None:
         await played("turnwise/Mase-v0", answering(), tasks(1))
     with pytest.raises(UsageError, match="an id, a class or a factory"):
         await played(Count(), answering(), tasks(1))
-    with pytest.raises(UsageError, match="does not take these arguments"):
+    with pytest.raises(UsageError, match="does not take the argument 'colour'"):
         await played("turnwise/Maze-v0", answering(), tasks(1), env_kwargs={"colour": "red"})
     with pytest.raises(UsageError, match=r"run option concurrency: .*; got 0"):
         run_options(concurrency=0)
