@@ -51,16 +51,21 @@ def started_at(pid: int) -> int | None:
     return int(facts[19]) if facts and facts[0] not in ("Z", "X") else None
 
 
-def descendants(root: int) -> set[int]:
-    """Everything that descends from a process and lives, without itself."""
-    parents = {
+def parents() -> dict[int, int]:
+    """Of every process that lives, the one above it."""
+    return {
         int(folder.name): int(facts[1])
         for folder in PROC.iterdir()
         if folder.name.isdigit() and (facts := _facts(folder)) and facts[0] not in ("Z", "X")
     }
+
+
+def descendants(root: int) -> set[int]:
+    """Everything that descends from a process and lives, without itself."""
+    known = parents()
     members, grown = {root}, True
     while grown:
-        more = {pid for pid, parent in parents.items() if parent in members and pid not in members}
+        more = {pid for pid, parent in known.items() if parent in members and pid not in members}
         members |= more
         grown = bool(more)
     return members - {root}

@@ -26,6 +26,11 @@ class Document:
     text: str
     origin: str = field(default="", compare=False, repr=False)
 
+    @property
+    def characters(self) -> int:
+        """What it takes to remember it."""
+        return len(self.id) + len(self.title) + len(self.text)
+
     def told(self, complaint: str) -> str:
         """A complaint about this page, with where it was read."""
         return f"{self.origin}: {complaint}" if self.origin else complaint

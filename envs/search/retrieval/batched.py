@@ -166,4 +166,4 @@ class Batched:
 
 
 def _size(key: Key, hits: tuple[Hit, ...]) -> int:
-    return len(key[0]) + sum(len(one.document.id) + len(one.document.title) + len(one.document.text) for one in hits)
+    return len(key[0]) + sum(one.document.characters for one in hits)

@@ -127,12 +127,12 @@ class Remote:
     def _remember(self, page: Document) -> None:
         """The pages that were found last; the newest of all is kept however long it is, since it may be opened next."""
         if (before := self._seen.pop(page.id, None)) is not None:
-            self._held -= _size(before)
+            self._held -= before.characters
         self._seen[page.id] = page
-        self._held += _size(page)
+        self._held += page.characters
         while self._held > REMEMBERED and len(self._seen) > 1:
             _, gone = self._seen.popitem(last=False)
-            self._held -= _size(gone)
+            self._held -= gone.characters
 
     def _hit(self, said: Any, place: int) -> Hit:
         """A hit of ``{"document": …, "score": …}``, or of the page alone."""
@@ -181,10 +181,6 @@ class Remote:
 
 
 FIELDS = ("id", "title", "text")
-
-
-def _size(page: Document) -> int:
-    return len(page.id) + len(page.title) + len(page.text)
 
 
 def _score(said: Any, place: int) -> float:

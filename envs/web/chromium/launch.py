@@ -82,7 +82,7 @@ class Chromium:
         """Whether it answers, as far as is known."""
         if self._ending is not None or self.lost or not self.browser.is_connected():
             return False
-        return self.serving is None or self.serving.runs  # Playwright does not notice that its driver was killed
+        return self.serving is None or self.serving.alive  # Playwright does not notice that its driver was killed
 
     async def answers(self) -> bool:
         """Ask it; one that does not answer now is lost."""
@@ -112,7 +112,7 @@ class Chromium:
 
     def _family(self) -> list[Process]:
         """Its processes and its driver's, which nobody finds any more when those above them have ended."""
-        first = [one.pid for one in (self.serving, self.running) if one is not None and one.runs]
+        first = [one.pid for one in (self.serving, self.running) if one is not None and one.alive]
         pids = {pid for one in first for pid in below(one)}
         return [one for one in map(process, pids) if one is not None]
 

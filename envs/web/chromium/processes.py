@@ -7,41 +7,26 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+
+from ....sandboxes.runner.processes import PROC, Owner, descendants, parents, started_at
 
 
-@dataclass(frozen=True)
-class Process:
-    """One process, and no later one that has got its number.
-
-    Args:
-        pid: its number.
-        born: when it was started, as the kernel counts.
-    """
-
-    pid: int
-    born: str
-
-    @property
-    def runs(self) -> bool:
-        """Whether it has not ended."""
-        state, _, born = _stat(self.pid)
-        return born == self.born and state not in ("Z", "X")
+class Process(Owner):
+    """One process, and no later one that has got its number."""
 
     def kill(self) -> None:
         """End it at once, if it has not ended."""
-        if self.runs:
+        if self.alive:
             with suppress(OSError):  # it has ended meanwhile
                 os.kill(self.pid, signal.SIGKILL)
 
 
 def process(pid: int) -> Process | None:
     """A process by its number; nothing if it has ended, or nothing is known of it."""
-    born = _stat(pid)[2]
-    return Process(pid, born) if born else None
+    started = started_at(pid)
+    return None if started is None else Process(pid, started)
 
 
 def driver_of(pid: int) -> Process | None:
@@ -50,10 +35,10 @@ def driver_of(pid: int) -> Process | None:
     Args:
         pid: of the browser.
     """
-    parents = dict(_parents())
-    while pid in parents and parents[pid] != os.getpid():
-        pid = parents[pid]
-    return process(pid) if pid in parents else None
+    above = parents() if PROC.is_dir() else {}
+    while pid in above and above[pid] != os.getpid():
+        pid = above[pid]
+    return process(pid) if pid in above else None
 
 
 def memory(pid: int, kind: str = "resident") -> int:
@@ -69,28 +54,7 @@ def memory(pid: int, kind: str = "resident") -> int:
 
 def below(pid: int) -> list[int]:
     """A process and its descendants."""
-    children: dict[int, list[int]] = {}
-    for number, parent in _parents():
-        children.setdefault(parent, []).append(number)
-    found = [pid]
-    for one in found:
-        found.extend(children.get(one, ()))
-    return found
-
-
-def _parents() -> Iterator[tuple[int, int]]:
-    for folder in Path("/proc").glob("[0-9]*"):
-        if parent := _stat(int(folder.name))[1]:
-            yield int(folder.name), int(parent)
-
-
-def _stat(pid: int) -> tuple[str, str, str]:
-    """State, parent and time of birth; empty if it has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
-        return fields[0], fields[1], fields[19]
-    except (OSError, IndexError):
-        return "", "", ""
+    return [pid, *descendants(pid)] if PROC.is_dir() else [pid]
 
 
 def _resident(pid: int) -> int:
@@ -103,6 +67,6 @@ def _shared(pid: int) -> int:
 
 def _read(pid: int, name: str, size: Callable[[str], int]) -> int:
     try:
-        return size(Path(f"/proc/{pid}/{name}").read_text())
+        return size((PROC / str(pid) / name).read_text())
     except (OSError, ValueError, IndexError):  # it has ended meanwhile
         return 0

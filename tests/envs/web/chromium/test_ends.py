@@ -68,7 +68,7 @@ async def test_a_driver_that_was_killed_is_noticed_at_once(pools: Callable[..., 
         await first.look(Wanted())
     seat = await through(pool.take(Known()))  # not one of those that wait in the dead one
     assert seat.chromium is not first.seat.chromium
-    await until(lambda: not any(one.runs for one in family), "processes are left")
+    await until(lambda: not any(one.alive for one in family), "processes are left")
     await until(lambda: len(pool.browsers) == 1, "the dead browser is kept")
 
 
@@ -92,7 +92,7 @@ async def test_a_driver_that_hangs_is_ended_with_its_browser(
     family = chromium._family()
     os.kill(driver(chromium).pid, signal.SIGSTOP)
     await through(chromium.close())
-    await until(lambda: not any(one.runs for one in family), "processes are left")
+    await until(lambda: not any(one.alive for one in family), "processes are left")
 
 
 # -- cancelled ------------------------------------------------------------------------------------------------------
