@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 CHAT_API = "chat_api"
-"""The key of a turn's ``info`` under which a model behind a chat API records its reasoning, tokens, cost and latency.
+"""The key of a turn's ``info`` under which a model behind a chat API records its tokens, cost and latency.
 It marks a turn without token ids, which no trainer of tokens may take."""
 
 
@@ -128,6 +128,15 @@ class Holding(Protocol):
 
     async def close(self) -> None:
         """Let go of everything, however the episode ended: it may have failed or been cancelled."""
+        ...
+
+
+@runtime_checkable
+class Remarking(Protocol):
+    """An agent that tells readers of results how it acted."""
+
+    def remarks(self, tools: Sequence[Tool]) -> tuple[str, ...]:
+        """What to know of episodes in which these tools were offered; asked after they were played."""
         ...
 
 

@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
-from ..envs.messages import Action, Message, Observation
+from ..envs.messages import Action, Observation
 from ..envs.tools import Tool
 from ..errors import ModelError
 from ..tasks.rng import stable_hash
 from .agent import Decision, EpisodeContext
 from .context import ContextStrategy, Round, context_strategy
+from .own_text import with_system
 from .parsers import AUTO, ActionParser, action_parser, parser_for
 from .policy import Finish, Policy, Sampling
 from .settings import SWITCHES, AgentSettings
-from .template import ChatTemplate, OwnText
+from .template import ChatTemplate
 from .thoughts import CLOSE, thoughts_in
 from .tool_calls import CallParser, described
 from .transcript import Transcript, Utterance
@@ -99,7 +100,7 @@ class ChatAgent:
         return parser_for(self.parser, offered, dialect=self.template.dialect, source=self.template.source)
 
     def remarks(self, tools: Sequence[Tool]) -> tuple[str, ...]:
-        """What a reader of results should know about how this agent acts where these tools are offered."""
+        """Tell which settings differ from training's, and how actions are read; see ``Remarking``."""
         parser = self.parser_for(tools)
         if self.parser != AUTO or not isinstance(parser, CallParser):  # without tools there was nothing to choose
             return self.notes
@@ -176,7 +177,7 @@ class Conversation:
     def hear(self, observation: Observation) -> tuple[int, ...]:
         """Add the new messages; the ids to read before speaking."""
         if not self._rounds and self._system:
-            observation = _with_system(observation, self._system)
+            observation = with_system(observation, self._system)
         self._rounds.append(Round(observation))
         return self.transcript.prompt(self._context.view(self._rounds))
 
@@ -236,11 +237,3 @@ class ChatSession:
         """A function of the episode's key and the turn alone, so that a turn can be sampled again by itself."""
         self._turn += 1
         return int.from_bytes(stable_hash(*self._context.rng.key, "sampling", self._turn)[:7], "big")
-
-
-def _with_system(observation: Observation, system: str) -> Observation:
-    messages = observation.messages
-    if messages and messages[0].role == "system":
-        opening = replace(messages[0], parts=(*messages[0].parts, OwnText(f"\n\n{system}")))
-        return Observation((opening, *messages[1:]))
-    return Observation((Message("system", (OwnText(system),)), *messages))

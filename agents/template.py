@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from ..envs.messages import ImagePart, Message, TextPart, message
 from ..errors import ModelError
+from .own_text import OwnText
 from .thoughts import Delimiters
 from .tool_calls import nine_characters
 from .tool_dialects import dialect_of
@@ -25,11 +25,6 @@ TAIL = 16
 """How many of a prompt's last ids tell whether it ends inside a thought."""
 ALSO_ENDS = ("<|eom_id|>",)
 """Control tokens that end a message in a way that no template shows: Llama's, after a call of a built-in tool."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnText(TextPart):
-    """Text of ours in a message, whose control tokens count: how to write a tool call, say."""
 
 
 class Suffix(NamedTuple):
@@ -69,13 +64,14 @@ class ChatTemplate:
         own = tokenizer.chat_template
         self.source: str = "\n".join(own.values()) if isinstance(own, Mapping) else str(own)
         """The template itself."""
-        tokens = " ".join(map(str, tokenizer.added_tokens_decoder.values()))
+        added = tokenizer.added_tokens_decoder.values()
+        tokens = " ".join(map(str, added))
         self.dialect = dialect_of(self.source, tokens)
         """The name of the parser that reads the model's tool calls."""
         self.thoughts = Delimiters.of(f"{self.source} {tokens}")
         """How the model delimits its thoughts."""
-        added = {str(token) for token in tokenizer.added_tokens_decoder.values() if token.special}
-        self._special = sorted(added | set(tokenizer.all_special_tokens), key=len, reverse=True)
+        special = {str(token) for token in added if token.special}
+        self._special = sorted(special | set(tokenizer.all_special_tokens), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, self._special)) or r"(?!)")
         self._bindings: dict[str, Rendering] = {}
         self._encode = lru_cache(REMEMBERED)(self._encode_now)
@@ -88,13 +84,22 @@ class ChatTemplate:
     def _ends(self) -> tuple[int, ...]:
         """What ends a message: the control token that follows one, which in some templates opens the next."""
         plain = self.bind(())
-        answers = [PROBE, *([Message("tool", (TextPart("A"),), name="a")] if plain.shows_results else [])]
+        answers = [PROBE, *([Message("tool", (TextPart("A"),), name="a")] if self.shows_results else [])]
         found = [self._control.match(plain.suffix_text((one,)).lstrip()) for one in answers]
         texts = [*(end.group() for end in found if end), *(end for end in ALSO_ENDS if end in self._special)]
         ids = [*map(self.tokenizer.convert_tokens_to_ids, texts), self.tokenizer.eos_token_id]
         self.ends_by_role = len({end.group() for end in found if end}) > 1
         """Whether the token that ends a message is the one that opens the next, as in GLM's template."""
         return tuple(dict.fromkeys(i for i in ids if isinstance(i, int)))
+
+    @cached_property
+    def shows_results(self) -> bool:
+        """Whether the template has a place for results of tools; otherwise the user says them."""
+        probe = Message("tool", (TextPart(SAID),), name="a", tool_call_id="a")
+        try:
+            return SAID in self.bind(()).applied([PROBE, "B", probe], [])
+        except ModelError:
+            return False
 
     def bind(self, tools: Sequence[Mapping[str, Any]] = ()) -> Rendering:
         """The template with these tools, as JSON Schema, in every prompt."""
@@ -155,38 +160,19 @@ class Rendering:
     """A chat template with fixed tools; made by ``ChatTemplate.bind``."""
 
     def __init__(self, template: ChatTemplate, tools: list[dict[str, Any]]) -> None:
-        self.template = template
-        self.tools = tools
+        self.template, self.tools = template, tools
         self._suffix = lru_cache(REMEMBERED)(self._suffix_now)
         self._first = lru_cache(REMEMBERED)(self._first_now)
         self._faithful = lru_cache(REMEMBERED)(self._faithful_now)
         self._settled: dict[bool, bool] = {}
         self._frame: tuple[str, str] | None = None
-        self._results: bool | None = None
         # The tools' JSON is long and belongs at the front: leave it out of suffixes where that changes nothing.
-        self._suffix_tools = tools
-        if tools:
-            with_tools = self.suffix_text((PROBE,))
-            self._suffix_tools = []
-            if self.suffix_text((PROBE,)) != with_tools:
-                self._suffix_tools = tools
+        self._suffix_tools = tools if tools and self._after((PROBE,), tools) != self._after((PROBE,), []) else []
 
     @property
     def shows_tools(self) -> bool:
         """Whether the tools appear in the prompt at all."""
         return not self.tools or self.text([PROBE]) != self.template.bind(()).text([PROBE])
-
-    @property
-    def shows_results(self) -> bool:
-        """Whether the template has a place for results of tools; otherwise the user says them."""
-        if self._results is None:
-            self._results = True  # while it is tried
-            try:
-                probe = Message("tool", (TextPart(SAID),), name="a", tool_call_id="a")
-                self._results = SAID in self._render([PROBE, "B", probe], [])
-            except ModelError:
-                self._results = False
-        return self._results
 
     def text(self, messages: Sequence[Message | str]) -> str:
         """A whole conversation as the template writes it; strings are what the agent said."""
@@ -202,7 +188,10 @@ class Rendering:
 
     def suffix_text(self, messages: Sequence[Message]) -> str:
         """The text of ``suffix``: rendered after a stand-in conversation, so its cost does not grow with history."""
-        before, said, after = self._render([PROBE, SAID, *messages], self._suffix_tools).rpartition(SAID)
+        return self._after(messages, self._suffix_tools)
+
+    def _after(self, messages: Sequence[Message], tools: list[dict[str, Any]]) -> str:
+        before, said, after = self._render([PROBE, SAID, *messages], tools).rpartition(SAID)
         if not said or SAID in before:
             raise ModelError(f"the chat template of {_name(self.template.tokenizer)} changes what the agent said")
         return after
@@ -237,23 +226,28 @@ class Rendering:
         return Suffix(text, ids, self.template.encode(rest), ids[0] if rest != text else None)
 
     def _render(self, messages: Sequence[Message | str], tools: list[dict[str, Any]]) -> str:
-        if any(isinstance(m, Message) and m.role == "tool" for m in messages) and not self.shows_results:
+        if any(isinstance(m, Message) and m.role == "tool" for m in messages) and not self.template.shows_results:
             messages = _said_by_user(messages)
+        return self.applied(messages, tools)
+
+    def applied(self, messages: Sequence[Message | str], tools: list[dict[str, Any]]) -> str:
+        """What the template itself makes of a conversation.
+
+        Raises:
+            ModelError: the template refuses it, or it holds an image.
+        """
         conversation = [
             {"role": "assistant", "content": m} if isinstance(m, str) else self._as_json(m) for m in messages
         ]
-        template = self.template
+        tokenizer, options = self.template.tokenizer, {**self.template.kwargs, "tokenize": False}
         try:
             return str(
-                template.tokenizer.apply_chat_template(
-                    conversation, tools=tools or None, add_generation_prompt=True, tokenize=False, **template.kwargs
-                )
+                tokenizer.apply_chat_template(conversation, tools=tools or None, add_generation_prompt=True, **options)
             )
         except Exception as error:  # templates are programs; they raise whatever they like
             roles = ", ".join(str(entry["role"]) for entry in conversation) or "none"
             raise ModelError(
-                f"the chat template of {_name(self.template.tokenizer)} refuses a conversation of these messages "
-                f"({roles}): {error}"
+                f"the chat template of {_name(tokenizer)} refuses a conversation of these messages ({roles}): {error}"
             ) from error
 
     def _as_json(self, item: Message) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
@@ -17,7 +18,7 @@ class MalformedCallError(ValueError):
     """A completion holds a call that cannot be read; the message goes to the model."""
 
 
-class CallParser:
+class CallParser(ABC):
     """What the dialects share: text outside calls and thoughts is the action's text, a bad call is its problem.
 
     A message without calls is plain speech.
@@ -52,22 +53,22 @@ class CallParser:
             return Action(problem=f"{error}. {self.how}")
         return Action(said.strip(), tuple(calls))
 
+    @abstractmethod
     def split(self, text: str) -> tuple[str, Sequence[ToolCall]]:
         """Separate speech from calls.
 
         Raises:
             MalformedCallError: a call cannot be read.
         """
-        raise NotImplementedError
 
     def format(self, action: Action) -> str:
         """Write the text, then the calls."""
         calls = self.written(action.tool_calls) if action.tool_calls else ""
         return "\n".join(filter(None, (action.text, calls)))
 
+    @abstractmethod
     def written(self, calls: Sequence[ToolCall]) -> str:
         """Write at least one call."""
-        raise NotImplementedError
 
 
 class ToolCallParser(CallParser):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -84,9 +85,9 @@ class MistralParser(CallParser):
         return said, [self._one(piece, number) for number, piece in enumerate(pieces, 1)]
 
     def _one(self, piece: str, number: int) -> ToolCall:
-        head, between, arguments = piece.partition(self.ARGUMENTS)
+        head, mark, arguments = piece.partition(self.ARGUMENTS)
         name, _, id = head.partition(self.ID)
-        if not between:
+        if not mark:
             refuse(number, "the name is not followed by [ARGS]")
         return named_call(name.strip(), decoded(arguments, number), number, id.strip())
 
@@ -171,6 +172,19 @@ class PhiParser(CallParser):
 class XmlParser(CallParser):
     """What the two dialects with a tag per argument share: text arguments stand as they are, others as JSON."""
 
+    def split(self, text: str) -> tuple[str, Sequence[ToolCall]]:
+        """Read each pair of tags as one call."""
+        said, found = tagged(text, "<tool_call>", "</tool_call>")
+        return said, [self.one(piece, number) for number, piece in enumerate(found, 1)]
+
+    @abstractmethod
+    def one(self, piece: str, number: int) -> ToolCall:
+        """Read what stands in one pair of tags.
+
+        Raises:
+            MalformedCallError: it is not a call.
+        """
+
     def value(self, tool: str, argument: str, text: str) -> Any:
         """Read an argument by the tool's schema: text as it stands if text is wanted, else JSON if it is any."""
         schema = self.schemas.get(tool, {}).get("properties", {}).get(argument, {})
@@ -192,17 +206,11 @@ class GlmParser(XmlParser):
     NAME = "glm"
     HOW = "Write each call as <tool_call>tool<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>."
 
-    def split(self, text: str) -> tuple[str, Sequence[ToolCall]]:
+    def one(self, piece: str, number: int) -> ToolCall:
         """Read the name up to the first key, then keys and values in pairs."""
-        said, found = tagged(text, "<tool_call>", "</tool_call>")
-        return said, [self._one(piece, number) for number, piece in enumerate(found, 1)]
-
-    def _one(self, piece: str, number: int) -> ToolCall:
         name, *_ = (head.strip() for head in piece.split("<arg_key>", 1))
-        keys, values = (
-            between(piece, "<arg_key>", "</arg_key>")[1::2],
-            between(piece, "<arg_value>", "</arg_value>")[1::2],
-        )
+        keys = between(piece, "<arg_key>", "</arg_key>")[1::2]
+        values = between(piece, "<arg_value>", "</arg_value>")[1::2]
         if len(keys) != len(values):
             refuse(number, f"it has {len(keys)} keys and {len(values)} values")
         given = {key.strip(): self.value(name, key.strip(), one) for key, one in zip(keys, values, strict=True)}
@@ -225,12 +233,8 @@ class QwenCoderParser(XmlParser):
     HOW = "Write each call as <tool_call><function=tool><parameter=key>value</parameter></function></tool_call>."
     FUNCTION = re.compile(r"\s*<function=([^>\n]*)>(.*)", re.DOTALL)
 
-    def split(self, text: str) -> tuple[str, Sequence[ToolCall]]:
-        """Read the function of each call, then its parameters."""
-        said, found = tagged(text, "<tool_call>", "</tool_call>")
-        return said, [self._one(piece, number) for number, piece in enumerate(found, 1)]
-
-    def _one(self, piece: str, number: int) -> ToolCall:
+    def one(self, piece: str, number: int) -> ToolCall:
+        """Read the function, then its parameters."""
         function = self.FUNCTION.match(piece)
         if function is None:
             refuse(number, "it has no <function=…>")

@@ -15,7 +15,6 @@ from ..envs.registry import Entry, entries, make, nearest
 from ..errors import UnknownEnvironmentError, UsageError
 from .terminal import screen
 
-MANY = 5
 """More environments than these that need one missing package are one line."""
 
 

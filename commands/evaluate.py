@@ -116,8 +116,6 @@ def evaluate(
     options |= {"api.max_cost": max_cost, "api.price": price, "api.cache": cache}
     options |= {"splits": split, "levels": level, "env_kwargs.sandbox": sandbox}
     settings = read(words or [], options, config)
-    if resume and overwrite:
-        raise UsageError("--resume keeps what is there and --overwrite replaces it: choose one")
     if sandbox is not None:
         sees_to(settings.env, sandbox)
     folder = out or Path("runs") / f"eval-{slug(settings.env)}-{slug(settings.policy)}"

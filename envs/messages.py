@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +27,16 @@ class ImagePart:
 
     data: bytes
     mime: str = "image/png"
+
+    @property
+    def base64(self) -> str:
+        """The data as text, as protocols carry it."""
+        return base64.b64encode(self.data).decode()
+
+    @property
+    def data_url(self) -> str:
+        """The image as a URL that holds it."""
+        return f"data:{self.mime};base64,{self.base64}"
 
 
 Part = TextPart | ImagePart

@@ -11,9 +11,7 @@ from typing import Annotated, Any, Self, cast
 
 import pydantic
 
-from ..agents.agent import Agent
-from ..agents.chat import ChatAgent
-from ..agents.chat_apis.agent import ApiAgent
+from ..agents.agent import Agent, Remarking
 from ..agents.chat_apis.named import is_api, server_of
 from ..agents.chat_apis.settings import ApiSettings
 from ..agents.named import fingerprint
@@ -150,8 +148,8 @@ def evaluate(
         ``Summary.complete`` is false.
 
     Raises:
-        UsageError: the environment, a split or a level does not exist, no episode came to be scored, or an event loop
-            is running here already.
+        UsageError: the environment, a split or a level does not exist, no episode came to be scored, both ``resume``
+            and ``overwrite`` are set, or an event loop is running here already.
         StoreError: the store holds scored episodes and neither ``resume`` nor ``overwrite`` is set, or it belongs to
             another evaluation or another version of the environment's source.
         SpendingCapError: the cap was reached before any episode was scored.
@@ -159,7 +157,7 @@ def evaluate(
     """
     _no_loop()
     plan = _plan(config, env)
-    notes = _notes(plan, agent)
+    notes: list[str] = []
     try:
         asyncio.run(_play(config, agent, plan, Path(store), env, resume, overwrite, on_episode, progress))
     except (KeyboardInterrupt, SpendingCapError) as stop:
@@ -185,23 +183,19 @@ async def evaluate_async(
     """``evaluate``, with the same arguments, inside an event loop. Cancelling it leaves a store that can be resumed."""
     plan = _plan(config, env)
     await _play(config, agent, plan, Path(store), env, resume, overwrite, on_episode, progress)
-    return _summary(config, agent, plan, store, _notes(plan, agent))
+    return _summary(config, agent, plan, store)
 
 
-def _notes(plan: _Plan, agent: Agent) -> list[str]:
-    """What readers need to know about the tasks, and about how a model acted."""
-    return [*plan.notes, *(agent.remarks(plan.tools) if isinstance(agent, ChatAgent) else ())]
-
-
-def _summary(config: EvalConfig, agent: Agent, plan: _Plan, store: Path | str, notes: Sequence[str]) -> Summary:
+def _summary(config: EvalConfig, agent: Agent, plan: _Plan, store: Path | str, notes: Sequence[str] = ()) -> Summary:
     """Of all that is in the store."""
+    remarks = agent.remarks(plan.tools) if isinstance(agent, Remarking) else ()
     settings = {**config.model_dump(mode="json"), **_acting(config, agent), "env_source": plan.source}
     return summarise(
         load_episodes(store),
         policy=config.policy or type(agent).__name__,
         confidence=config.confidence,
         planned=plan.planned,
-        notes=[*notes, *(agent.notes if isinstance(agent, ApiAgent) else ())],
+        notes=[*plan.notes, *remarks, *notes],
         made=provenance(settings),
     )
 
@@ -236,6 +230,8 @@ async def _play(
     progress: bool,
 ) -> None:
     """Play what is not in the store yet; whatever ends this, the store is whole."""
+    if resume and overwrite:
+        raise UsageError("--resume keeps what is there and --overwrite replaces it: choose one")
     identity = config.identity | ({"env_source": plan.source} if plan.source else {})
     with EpisodeStore(path, run=identity, overwrite=overwrite or _replaceable(path, identity)) as store:
         store.discard_unscored()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -89,8 +88,8 @@ def pieces(message: Message) -> list[tuple[str, str]]:
         match part:
             case TextPart(text):
                 found.append(("text", shown(text)))
-            case ImagePart(data, mime) if mime in IMAGES:
-                found.append(("image", f"data:{mime};base64,{base64.b64encode(data).decode()}"))
+            case ImagePart(mime=mime) if mime in IMAGES:
+                found.append(("image", part.data_url))
             case ImagePart(data, mime):
                 found.append(("text", f"[{mime}, {len(data):,} bytes]"))
     return found + [("call", shown(call_text(call))) for call in message.tool_calls]

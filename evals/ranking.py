@@ -79,7 +79,7 @@ class Ranking:
     @property
     def note(self) -> str:
         """How the intervals of the pairs were adjusted."""
-        each = 1 - (1 - self.confidence) / len(self.pairs)
+        each = _each(self.confidence, len(self.pairs))
         return (
             f"Differences are paired by task where runs share tasks. All {len(self.pairs)} intervals of success hold "
             f"together with {100 * self.confidence:g} % confidence (Bonferroni: {100 * each:.4g} % each)."
@@ -110,7 +110,7 @@ def rank(runs: Mapping[str, Iterable[Episode]], *, confidence: float = 0.95) -> 
     summaries = {name: summarise(episodes, confidence=confidence) for name, episodes in played.items()}
     order = sorted(played, key=lambda name: (-summaries[name].success.value, -summaries[name].mean_return.value))
     couples = list(combinations(order, 2))
-    each = 1 - (1 - confidence) / len(couples)
+    each = _each(confidence, len(couples))
     pairs = tuple(
         compare(played[worse], played[better], names=(worse, better), confidence=each) for better, worse in couples
     )
@@ -127,3 +127,8 @@ def rank(runs: Mapping[str, Iterable[Episode]], *, confidence: float = 0.95) -> 
         for name in order
     )
     return Ranking(ranked, pairs, confidence)
+
+
+def _each(confidence: float, pairs: int) -> float:
+    """The confidence of one interval with which all hold together with ``confidence``, by Bonferroni's inequality."""
+    return 1 - (1 - confidence) / pairs

@@ -219,7 +219,4 @@ def _message_json(message: Message) -> dict[str, Any]:
 def _part_json(part: Part) -> dict[str, Any]:
     if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
-    return {
-        "type": "image_url",
-        "image_url": {"url": f"{DATA_URL}{part.mime};base64,{base64.b64encode(part.data).decode()}"},
-    }
+    return {"type": "image_url", "image_url": {"url": part.data_url}}

@@ -10,10 +10,11 @@ from ...envs.messages import Action, Observation, ToolCall, clip
 from ...envs.tools import Tool
 from ...errors import UsageError
 from ..agent import CHAT_API, Decision, EpisodeContext
-from ..thoughts import thoughts_in, without_thoughts
+from ..own_text import with_system
+from ..thoughts import OPEN, thoughts_in, without_thoughts
 from ..tool_calls import ToolCallParser
 from .client import Answer, ApiClient
-from .conversation import Call, Exchange, Reply, api_name, exchange, tools_in_text, with_system
+from .conversation import Call, Exchange, Reply, api_name, exchange, tools_in_text
 from .dialect import Request, loads
 from .settings import DEFAULT_MAX_TOKENS
 
@@ -51,9 +52,8 @@ class ApiAgent:
             raise UsageError(f"two tools of {context.env_id} have the same name for an API: {', '.join(names)}")
         return ApiSession(self, context, names)
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Remarks on this run, for its summary."""
+    def remarks(self, tools: Sequence[Tool]) -> tuple[str, ...]:
+        """Tell of failed requests and lost answers; see ``Remarking``."""
         notes = []
         if faults := self.client.faults:
             kinds = ", ".join(f"{count} × {kind}" for kind, count in faults.most_common())
@@ -130,7 +130,7 @@ class ApiSession:
     def _action(self, reply: Reply) -> tuple[Action, str]:
         """Split a reply into the action and the reasoning."""
         said, unfinished = without_thoughts(reply.text)
-        thought = said != reply.text
+        thought = said != reply.text or reply.text.lstrip().startswith(OPEN)  # elsewhere, a text may be about the tag
         reasoning = reply.reasoning or thoughts_in(reply.text)
         if self._in_text:
             return ToolCallParser().parse(reply.text), reasoning
@@ -142,7 +142,7 @@ class ApiSession:
             if isinstance(arguments, str):
                 return Action(said, problem=f"Tool call {number}, of {clip(call.name)}: {arguments}."), reasoning
             calls.append(ToolCall(self._names.get(call.name, call.name), arguments, call.id))
-        return Action(said.strip() if thought else said, tuple(calls)), reasoning
+        return Action(said, tuple(calls)), reasoning
 
 
 def _arguments(call: Call) -> dict[str, Any] | str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...envs.messages import ImagePart, Part
 from ..policy import Finish
+from ..tool_calls import dumped
 from .conversation import NOTHING, Call, Exchange, Reply, Usage, api_name
-from .dialect import BadAnswerError, Dialect, Request, count, dumped, mapping, text, unique_id, without_last
+from .dialect import BadAnswerError, Dialect, Request, count, mapping, text, unique_id, without_last
 
 VERSION = "2023-06-01"
 ENDS = {"max_tokens": Finish.LENGTH, "model_context_window_exceeded": Finish.LENGTH}
@@ -120,7 +120,7 @@ def _blocks(parts: Sequence[Part]) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, ImagePart):
-            source = {"type": "base64", "media_type": part.mime, "data": base64.b64encode(part.data).decode()}
+            source = {"type": "base64", "media_type": part.mime, "data": part.base64}
             blocks.append({"type": "image", "source": source})
         elif part.text.strip():
             blocks.append({"type": "text", "text": part.text})

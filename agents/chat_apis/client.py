@@ -112,18 +112,24 @@ class ApiClient:
             PolicyError: the conversation does not fit into the context, or the provider's filter refuses it.
         """
         key = AnswerCache.key(self.server.address, episode, encoded(self._first.body(request)))
-        kept = self._cache.get(key)
-        if kept is not None:
-            try:
-                reply = self._dialect.read(kept["answer"], request.used)
-                cost = None if kept["cost"] is None else Decimal(kept["cost"])
-                return Answer(reply, cost, float(kept["seconds"]), kept=True)
-            except (BadAnswerError, KeyError, ValueError, ArithmeticError):
-                pass  # a damaged file is asked for again
+        if kept := self._kept(key, request):
+            return kept
         answer, raw = await self._insist(request)
         cost_text = None if answer.cost is None else str(answer.cost)
         self._cache.put(key, {"answer": raw, "cost": cost_text, "seconds": answer.seconds})
         return answer
+
+    def _kept(self, key: str, request: Request) -> Answer | None:
+        """The answer in the cache; ``None`` where there is none or its file is damaged."""
+        kept = self._cache.get(key)
+        if kept is None:
+            return None
+        try:
+            reply = self._dialect.read(kept["answer"], request.used)
+            cost = None if kept["cost"] is None else Decimal(kept["cost"])
+            return Answer(reply, cost, float(kept["seconds"]), kept=True)
+        except (BadAnswerError, KeyError, ValueError, ArithmeticError):
+            return None
 
     async def _insist(self, request: Request) -> tuple[Answer, Any]:
         """Send until there is an answer or patience ends."""

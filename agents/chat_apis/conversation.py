@@ -140,14 +140,6 @@ def _plain(each: Message) -> Message:
     return each
 
 
-def with_system(observation: Observation, system: str) -> Observation:
-    """The same observation, its system message extended or a new one added."""
-    first, *rest = observation.messages or (None,)
-    if first is not None and first.role == "system":
-        return Observation((first.with_text(f"{first.text}\n\n{system}"), *rest))
-    return Observation((message("system", system), *observation.messages))
-
-
 def tools_in_text(tools: Sequence[Tool]) -> str:
     """Instructions for a model that calls tools by writing text."""
     described = "\n".join(json.dumps(tool.to_json()["function"], ensure_ascii=False) for tool in tools)

@@ -156,11 +156,6 @@ def unique_id(given: Any, used: Collection[str], calls: Sequence[Call]) -> str:
     return f"call_{number}"
 
 
-def dumped(arguments: Mapping[str, Any]) -> str:
-    """The arguments of a tool call that came as an object, as text."""
-    return json.dumps(arguments, ensure_ascii=False)
-
-
 def json_object(arguments: str) -> str:
     """Arguments to send back: servers parse them, so anything but an object becomes an empty one."""
     try:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import httpx
-
 from ...errors import UsageError
+from ..urls import http_url
 from .agent import ApiAgent
 from .anthropic_messages import Messages
 from .cache import AnswerCache
@@ -110,12 +109,7 @@ def _openai(address: str, settings: ApiSettings) -> Dialect:
 
 
 def _server(spec: str, address: str, model: str, variable: str, *, needed: bool = True) -> Server:
-    try:
-        url = httpx.URL(address)
-    except httpx.InvalidURL as error:
-        raise UsageError(f"policy {spec!r}: {address!r} is not a URL ({error})") from None
-    if url.scheme not in ("http", "https") or not url.host or not 0 < (url.port or 80) < 65536:
-        raise UsageError(f"policy {spec!r}: the server's URL must look like http://host:port/v1, not {address!r}")
+    url = http_url(address, what=f"policy {spec!r}: the server's URL {address!r}", example="http://host:port/v1")
     if url.userinfo:
         raise UsageError(f"policy {kind_of(spec)}: keep the key out of the URL; put it into {variable}")
     key = os.environ.get(variable, "").strip() or None

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ...envs.messages import ImagePart, Part
 from ..policy import Finish
+from ..tool_calls import dumped
 from .conversation import Call, Exchange, Reply, Result, Usage, api_name
-from .dialect import BadAnswerError, Dialect, Request, count, dumped, json_object, mapping, sequence, text, unique_id
+from .dialect import BadAnswerError, Dialect, Request, count, json_object, mapping, sequence, text, unique_id
 
 ENDS = {"length": Finish.LENGTH, "max_tokens": Finish.LENGTH}
 REASONING = ("reasoning_content", "reasoning")
@@ -113,13 +113,8 @@ def _written(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
 
 def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, ImagePart):
-        return {"type": "image_url", "image_url": {"url": data_url(part)}}
+        return {"type": "image_url", "image_url": {"url": part.data_url}}
     return {"type": "text", "text": part.text}
-
-
-def data_url(image: ImagePart) -> str:
-    """An image as a URL that holds it."""
-    return f"data:{image.mime};base64,{base64.b64encode(image.data).decode()}"
 
 
 def _tool(described: dict[str, Any]) -> dict[str, Any]:

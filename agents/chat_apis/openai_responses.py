@@ -21,7 +21,6 @@ from .dialect import (
     unique_id,
     without_last,
 )
-from .openai_chat import data_url
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def _items(exchange: Exchange) -> Iterator[Mapping[str, Any]]:
 
 def _part(part: Part) -> dict[str, Any]:
     if isinstance(part, ImagePart):
-        return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
+        return {"type": "input_image", "image_url": part.data_url, "detail": "auto"}
     return {"type": "input_text", "text": part.text}
 
 

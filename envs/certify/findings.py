@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ...tasks.spec import TaskSpec
+from ..author_line import at, author_line
 
 
 class Broken(Exception):
@@ -33,3 +36,24 @@ class NotApplicable(Exception):
 
 class OutOfTime(NotApplicable):
     """A law has used up its share of the time before it was tried to its end."""
+
+
+@contextmanager
+def blaming(called: str, spec: TaskSpec | None = None, *, cure: str = "") -> Iterator[None]:
+    """Run the author's code; what it raises breaks the law, with the author's line.
+
+    Args:
+        called: what is run, as a reader would write it: ``reset()``.
+        spec: the task on which it is run.
+        cure: what to do about it.
+
+    Raises:
+        Broken: it raised.
+    """
+    try:
+        yield
+    except (Broken, NotApplicable):
+        raise
+    except Exception as error:
+        text = f"{called} raised {type(error).__name__}: {error!s:.500}{at(author_line(error))}"
+        raise Broken("; ".join(filter(None, (text, cure))), spec) from error

@@ -14,10 +14,9 @@ from gymnasium.utils.env_checker import check_env
 
 from ...tasks.family import SeededFamily
 from ...tasks.spec import Split, TaskSpec
-from ..author_line import at, author_line
 from ..base import TurnEnv
 from ..messages import Observation
-from .findings import Broken, NotApplicable
+from .findings import Broken, NotApplicable, blaming
 from .lab import Lab
 from .law import Law
 from .trace import Trace, difference, plain
@@ -36,13 +35,8 @@ def begins(lab: Lab) -> None:
         raise Broken("its task family has no level or no split, so that there is nothing to play")
     for spec in lab.specs:
         env = lab.subject.make()
-        try:
-            with lab.waiting_for("reset()"):
-                observation, info = env.reset(options={"task": spec})
-        except (Broken, NotApplicable):
-            raise
-        except Exception as error:
-            raise Broken(f"reset() raised {type(error).__name__}: {error}{at(author_line(error))}", spec) from error
+        with blaming("reset()", spec), lab.waiting_for("reset()"):
+            observation, info = env.reset(options={"task": spec})
         if not isinstance(observation, Observation):
             raise Broken(f"reset() answered a {type(observation).__name__}, not an Observation", spec)
         if env.task != spec or info.get("task") != spec.to_json():

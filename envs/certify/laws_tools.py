@@ -8,12 +8,11 @@ from typing import Any
 from ...errors import ToolError
 from ...tasks.rng import Rng
 from ...tasks.spec import TaskSpec
-from ..author_line import at, author_line
 from ..base import TurnEnv
 from ..messages import Action, Observation, ToolCall
 from ..sampling import random_arguments
 from ..tools import Tool
-from .findings import Broken, NotApplicable
+from .findings import Broken, NotApplicable, blaming
 from .lab import Lab
 from .law import Law
 from .trace import plain
@@ -133,14 +132,9 @@ def _with(value: Any, nasty: str | int) -> Any:
 
 
 def _called(lab: Lab, env: TurnEnv, spec: TaskSpec, tool: Tool, arguments: Any) -> tuple[Observation, bool]:
-    try:
+    cure = "where the agent's arguments are wrong, raise tw.ToolError: its text becomes the observation"
+    with blaming(f"{tool.name}({arguments!r:.100})", spec, cure=cure):
         observation, _, terminated, truncated, _ = lab.answer(env, ("step", {"action": ToolCall(tool.name, arguments)}))
-    except (Broken, NotApplicable):
-        raise
-    except Exception as error:
-        text = f"{tool.name}({arguments!r:.100}) raised {type(error).__name__}: {error!s:.200}{at(author_line(error))}"
-        cure = "where the agent's arguments are wrong, raise tw.ToolError: its text becomes the observation"
-        raise Broken(f"{text}; {cure}", spec) from error
     return observation, terminated or truncated
 
 

@@ -9,7 +9,7 @@ from ...errors import ContractError
 from ..author_line import at, author_line
 from ..base import TurnEnv
 from ..messages import Action, Observation, ToolCall
-from .findings import Broken, NotApplicable
+from .findings import Broken, NotApplicable, blaming
 from .lab import Lab
 from .law import Law
 from .trace import plain, player
@@ -139,14 +139,9 @@ def any_action_is_answered(lab: Lab) -> None:
             env = lab.subject.make()
             env.reset(options={"task": spec})
             shown = f"{action!r:.120}"
-            try:
+            cure = "raise tw.UnparseableError where an action cannot be read: its text becomes the observation"
+            with blaming(f"step({shown})", spec, cure=cure):
                 observation = lab.answer(env, ("step", {"action": action}))[0]
-            except (Broken, NotApplicable):
-                raise
-            except Exception as error:
-                text = f"step({shown}) raised {type(error).__name__}: {error!s:.200}{at(author_line(error))}"
-                cure = "raise tw.UnparseableError where an action cannot be read: its text becomes the observation"
-                raise Broken(f"{text}; {cure}", spec) from error
             if not isinstance(observation, Observation):
                 raise Broken(f"step({shown}) answered a {type(observation).__name__}, not an Observation", spec)
 

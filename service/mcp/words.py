@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +53,7 @@ def blocks(message: Message) -> list[Any]:
     from mcp.types import ImageContent, TextContent
 
     return [
-        ImageContent(data=base64.b64encode(part.data).decode(), mime_type=part.mime)
+        ImageContent(data=part.base64, mime_type=part.mime)
         if isinstance(part, ImagePart)
         else TextContent(text=plain(part.text))
         for part in message.parts

@@ -154,7 +154,7 @@ def test_an_error_is_an_observation(call: tw.ToolCall, words: str) -> None:
     assert len(observation.messages[0].name or "") <= 60
 
 
-def test_what_a_tool_raises_by_mistake_is_no_observation() -> None:
+def test_what_a_tool_raises_by_mistake_is_not_an_observation() -> None:
     with pytest.raises(ZeroDivisionError, match="by zero"):
         begun().step(tw.ToolCall("crash"))
 
@@ -171,7 +171,7 @@ def test_a_judge_may_answer_with_a_truth_value(judged: Any) -> None:
 
 
 @pytest.mark.parametrize("judged", [None, "yes", 0.5, {"success": True}])
-def test_what_is_no_judgment_names_the_judges_line(judged: Any) -> None:
+def test_what_is_not_a_judgment_names_the_judges_line(judged: Any) -> None:
     class Odd(Till):
         def judge(self) -> Any:
             return judged
@@ -180,7 +180,7 @@ def test_what_is_no_judgment_names_the_judges_line(judged: Any) -> None:
         begun(Odd).step(CLOSE)
 
 
-def test_a_reward_that_is_no_number_names_its_line() -> None:
+def test_a_reward_that_is_not_a_number_names_its_line() -> None:
     class Rich(Till):
         def reward(self, score: tw.Score) -> Any:
             return None
@@ -285,7 +285,7 @@ def test_a_tool_may_not_replace_a_part_of_the_environment() -> None:
 
 
 @pytest.mark.parametrize("error", [ConnectionError("gone"), MemoryError()])
-def test_what_no_agent_can_mend_is_no_observation(error: Exception) -> None:
+def test_what_no_agent_can_mend_is_not_an_observation(error: Exception) -> None:
     class Broken(tw.ToolEnv):
         """A tool whose machinery fails."""
 

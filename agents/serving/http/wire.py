@@ -11,7 +11,8 @@ from typing import Any
 
 import httpx
 
-from ....errors import InfrastructureError, TurnwiseError, UsageError
+from ....errors import InfrastructureError, TurnwiseError
+from ...urls import http_url
 from ..answers import Answer, refusal, shortened
 from .connections import Connections
 from .routes import Call
@@ -34,16 +35,11 @@ class Wire:
         timeout: the longest silence of a request, in seconds.
 
     Raises:
-        UsageError: the URL is none.
+        UsageError: it is not the URL of a server.
     """
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 600.0) -> None:
-        try:
-            parsed = httpx.URL(url)
-        except httpx.InvalidURL as error:
-            raise UsageError(f"server {url!r} must look like http://host:port ({error})") from None
-        if parsed.scheme not in ("http", "https") or not parsed.host or not 0 < (parsed.port or 80) < 65536:
-            raise UsageError(f"server {url!r} must look like http://host:port")
+        parsed = http_url(url, what=f"server {url!r}", example="http://host:port")
         self.address = str(parsed).rstrip("/").removesuffix("/v1")
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         self._silence = timeout

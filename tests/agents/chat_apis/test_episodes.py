@@ -89,6 +89,14 @@ def test_a_conversation_in_text_is_sent_whole(numbers: str, tmp_path: Path) -> N
         assert record["cost"] > 0
 
 
+def test_a_thought_that_was_cut_off_is_not_an_action(numbers: str, tmp_path: Path) -> None:
+    play(FakeApi(lambda conversation, tools: ("<think>between 40 and", None), validate=strict), numbers, tmp_path, 1)
+    (episode,) = load_episodes(tmp_path / "episodes")
+    assert {turn.action.problem for turn in episode.turns} == {
+        "Your <think> was never closed. Write </think>, then your answer."
+    }
+
+
 def test_tools_in_text(shops: str, tmp_path: Path) -> None:
     def writes(conversation: list[tuple[str, str]], tools: bool) -> tuple[str, None]:
         assert not tools, "no tools are sent beside the text"

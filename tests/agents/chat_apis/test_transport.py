@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -55,10 +56,9 @@ async def asked(manner: Manner, *, timeout: float = 30.0) -> Response:
         assert task is not None
         serving.append(task)
         try:
-            await reader.readuntil(b"\r\n\r\n")
-            await manner(writer)
-        except ConnectionError:
-            pass
+            with contextlib.suppress(ConnectionError):
+                await reader.readuntil(b"\r\n\r\n")
+                await manner(writer)
         finally:
             writer.transport.abort()
 

@@ -26,7 +26,7 @@ class Watched:
 
     def __init__(self, held: bool = False, broken: bool = False) -> None:
         self.broken = broken
-        self.go, self.begun = threading.Event(), threading.Semaphore(0)
+        self.go, self.started = threading.Event(), threading.Semaphore(0)
         if not held:
             self.go.set()
         self.batches: list[list[str]] = []
@@ -38,7 +38,7 @@ class Watched:
             self.batches.append(list(queries))
             self.now += 1
             self.most = max(self.most, self.now)
-        self.begun.release()
+        self.started.release()
         assert self.go.wait(60), "nothing released this search"
         with self._lock:
             self.now -= 1
@@ -47,9 +47,9 @@ class Watched:
         return [[Hit(Document(query, "", ""), float(k))] for query in queries]
 
     async def searching(self, count: int = 1) -> None:
-        """Wait until so many more searches have begun."""
+        """Wait until so many more searches have started."""
         for _ in range(count):
-            assert await asyncio.to_thread(self.begun.acquire, timeout=60), "no search began"
+            assert await asyncio.to_thread(self.started.acquire, timeout=60), "no search started"
 
     def get(self, id: str) -> Document | None:
         return Document(id, "", "")
