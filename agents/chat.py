@@ -105,7 +105,11 @@ class ChatAgent:
         if self.parser != AUTO or not isinstance(parser, CallParser):  # without tools there was nothing to choose
             return self.notes
         shown = self.template.bind([tool.to_json() for tool in tools]).shows_tools or not self.show_tools
-        where = "the chat template" if shown else "the system message, since the chat template shows no tools"
+        where = "the chat template"
+        if not shown:
+            where = "the system message, since the chat template shows no tools"
+        elif not self.template.tells_dialect:
+            where = "the system message, since the chat template's own are in a dialect that is not known here"
         return (*self.notes, f"actions are read by parser {parser.NAME!r} (auto: the tool calls of {where})")
 
     def start(self, context: EpisodeContext) -> ChatSession:
@@ -154,6 +158,8 @@ class ChatAgent:
                 )
             rendering = self.template.bind(())
             system.append(described(shown, parser.how))
+        elif shown and not self.template.tells_dialect and isinstance(parser := self.parser_for(tools), CallParser):
+            system.append(parser.how)
         transcript = Transcript(rendering, follow_template=self.follow_template)
         return Conversation(self.template, transcript, self.context, "\n\n".join(system))
 

@@ -28,7 +28,7 @@ class AgentSettings(Config):
     parser: str = AUTO
     """How text becomes an action: ``auto`` (the tool calls of the model's chat template if the environment offers
     tools, otherwise text), ``text``, ``tagged``, ``search``, or one kind of tool call: ``tools`` (Qwen, Hermes),
-    ``llama``, ``mistral``, ``deepseek``, ``glm``, ``phi`` or ``qwen-coder``."""
+    ``llama``, ``mistral``, ``deepseek``, ``glm``, ``phi``, ``qwen-coder`` or ``seed``."""
     system: str | None = None
     """Text added to the system message."""
     show_tools: bool = True

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from ..envs.messages import ImagePart, Message, TextPart, message
 from ..errors import ModelError
 from .own_text import OwnText
+from .roles import results_by_user, system_by_user
 from .thoughts import Delimiters
-from .tool_calls import nine_characters
+from .tool_calls import ToolCallParser, nine_characters
 from .tool_dialects import dialect_of
 
 REMEMBERED = 2048
@@ -63,11 +64,14 @@ class ChatTemplate:
         self.tokenizer, self.kwargs = tokenizer, dict(kwargs or {})
         own = tokenizer.chat_template
         self.source: str = "\n".join(own.values()) if isinstance(own, Mapping) else str(own)
-        """The template itself."""
+        if "<|channel|>" in self.source and "<|call|>" in self.source:
+            why = "writes in channels, as gpt-oss does, and Turnwise cannot read them from tokens"
+            raise ModelError(f"{_name(tokenizer)} {why}; serve it, and evaluate it as chat:http://host:port/v1#MODEL")
         added = tokenizer.added_tokens_decoder.values()
         tokens = " ".join(map(str, added))
-        self.dialect = dialect_of(self.source, tokens)
-        """The name of the parser that reads the model's tool calls."""
+        told = dialect_of(self.source, tokens)
+        self.dialect, self.tells_dialect = told or ToolCallParser.NAME, told is not None
+        """The name of the parser that reads the model's tool calls, and whether template or vocabulary tell of it."""
         self.thoughts = Delimiters.of(f"{self.source} {tokens}")
         """How the model delimits its thoughts."""
         special = {str(token) for token in added if token.special}
@@ -85,19 +89,26 @@ class ChatTemplate:
         """What ends a message: the control token that follows one, which in some templates opens the next."""
         plain = self.bind(())
         answers = [PROBE, *([Message("tool", (TextPart("A"),), name="a")] if self.shows_results else [])]
-        found = [self._control.match(plain.suffix_text((one,)).lstrip()) for one in answers]
-        texts = [*(end.group() for end in found if end), *(end for end in ALSO_ENDS if end in self._special)]
+        found = [end.group() for one in answers if (end := self._control.match(plain.suffix_text((one,)).lstrip()))]
+        texts = [*found, *(end for end in ALSO_ENDS if end in self._special)]
         ids = [*map(self.tokenizer.convert_tokens_to_ids, texts), self.tokenizer.eos_token_id]
-        self.ends_by_role = len({end.group() for end in found if end}) > 1
+        self.ends_by_role = len(set(found)) > 1
         """Whether the token that ends a message is the one that opens the next, as in GLM's template."""
         return tuple(dict.fromkeys(i for i in ids if isinstance(i, int)))
 
     @cached_property
     def shows_results(self) -> bool:
         """Whether the template has a place for results of tools; otherwise the user says them."""
-        probe = Message("tool", (TextPart(SAID),), name="a", tool_call_id="a")
+        return self._shows([PROBE, "B", Message("tool", (TextPart(SAID),), name="a", tool_call_id="a")])
+
+    @cached_property
+    def shows_system(self) -> bool:
+        """Whether the template has a place for a system message; otherwise the user says it."""
+        return self._shows([message("system", SAID), PROBE])
+
+    def _shows(self, messages: Sequence[Message | str]) -> bool:
         try:
-            return SAID in self.bind(()).applied([PROBE, "B", probe], [])
+            return SAID in self.bind(()).applied(messages, [])
         except ModelError:
             return False
 
@@ -226,8 +237,11 @@ class Rendering:
         return Suffix(text, ids, self.template.encode(rest), ids[0] if rest != text else None)
 
     def _render(self, messages: Sequence[Message | str], tools: list[dict[str, Any]]) -> str:
-        if any(isinstance(m, Message) and m.role == "tool" for m in messages) and not self.template.shows_results:
-            messages = _said_by_user(messages)
+        roles = {m.role for m in messages if isinstance(m, Message)}
+        if "system" in roles and not self.template.shows_system:
+            messages = system_by_user(messages)
+        if "tool" in roles and not self.template.shows_results:
+            messages = results_by_user(messages)
         return self.applied(messages, tools)
 
     def applied(self, messages: Sequence[Message | str], tools: list[dict[str, Any]]) -> str:
@@ -246,9 +260,8 @@ class Rendering:
             )
         except Exception as error:  # templates are programs; they raise whatever they like
             roles = ", ".join(str(entry["role"]) for entry in conversation) or "none"
-            raise ModelError(
-                f"the chat template of {_name(tokenizer)} refuses a conversation of these messages ({roles}): {error}"
-            ) from error
+            text = f"the chat template of {_name(tokenizer)} refuses messages of these roles ({roles}): {error}"
+            raise ModelError(text) from error
 
     def _as_json(self, item: Message) -> dict[str, Any]:
         if any(isinstance(part, ImagePart) for part in item.parts):
@@ -270,19 +283,6 @@ class Rendering:
     def _id(self, id: str) -> str:
         """A call's id as the template takes it: Mistral's refuses any but nine letters and digits."""
         return nine_characters(id) if "[TOOL_CALLS]" in self.template.source else id
-
-
-def _said_by_user(messages: Sequence[Message | str]) -> list[Message | str]:
-    """The conversation with results of tools in the user's mouth; roles alternate, as such templates want it."""
-    found: list[Message | str] = []
-    for one in messages:
-        if isinstance(one, Message) and one.role == "tool":
-            one = message("user", f"<tool_response>\n{one.text}\n</tool_response>")
-            last = found[-1] if found else ""
-            if isinstance(last, Message) and last.role == "user":
-                one = found.pop() and last.with_text(f"{last.text}\n{one.text}")
-        found.append(one)
-    return found
 
 
 def same_text(one: str, other: str) -> bool:

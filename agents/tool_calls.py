@@ -13,6 +13,9 @@ from ..envs.messages import Action, ToolCall, clip
 from .tags import between
 from .thoughts import NEVER_CLOSED, without_thoughts
 
+OWN_LINE = re.compile(r"<tool_call>(\\n|\n)")
+"""A template that breaks the line after the tag; inside its strings, the break is an escape."""
+
 
 class MalformedCallError(ValueError):
     """A completion holds a call that cannot be read; the message goes to the model."""
@@ -83,8 +86,9 @@ class ToolCallParser(CallParser):
         return said, [call_from(decoded(piece, number), number) for number, piece in enumerate(found, 1)]
 
     def written(self, calls: Sequence[ToolCall]) -> str:
-        """Write one line of JSON in tags per call."""
-        return "\n".join(f"<tool_call>{call_json(call)}</tool_call>" for call in calls)
+        """Write JSON in tags, on lines of its own where the template does."""
+        line = "\n" if OWN_LINE.search(self.source) else ""
+        return "\n".join(f"<tool_call>{line}{call_json(call)}{line}</tool_call>" for call in calls)
 
 
 def nine_characters(id: str) -> str:

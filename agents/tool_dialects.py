@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,13 +17,13 @@ from .tool_calls import (
     call_from,
     call_json,
     decoded,
-    dumped,
     named_call,
     nine_characters,
     no_constant,
     refuse,
     tagged,
 )
+from .xml_calls import GlmParser, QwenCoderParser, SeedParser
 
 
 class LlamaParser(CallParser):
@@ -94,8 +93,13 @@ class MistralParser(CallParser):
     def written(self, calls: Sequence[ToolCall]) -> str:
         """Write in the version that the template speaks."""
         if self._named:
-            return "".join(f"{self.BEGIN}{call.name}{self.ARGUMENTS}{arguments_json(call)}" for call in calls)
+            return "".join(
+                f"{self.BEGIN}{call.name}{self._id(call)}{self.ARGUMENTS}{arguments_json(call)}" for call in calls
+            )
         return f"{self.BEGIN}[{', '.join(call_json(call, id=nine_characters(call.id)) for call in calls)}]"
+
+    def _id(self, call: ToolCall) -> str:
+        return f"{self.ID}{nine_characters(call.id)}" if self.ID in self.source else ""
 
 
 class DeepSeekParser(CallParser):
@@ -152,106 +156,26 @@ class DeepSeekParser(CallParser):
 
 
 class PhiParser(CallParser):
-    """Phi-4-mini: ``<|tool_call|>`` around a JSON list of calls."""
+    """Phi-4-mini: ``<|tool_call|>`` around a JSON list of calls. Granite's list ends with the message."""
 
     NAME = "phi"
     HOW = 'Write calls as <|tool_call|>[{"name": "tool", "arguments": {"key": "value"}}]<|/tool_call|>.'
 
     def split(self, text: str) -> tuple[str, Sequence[ToolCall]]:
         """Read each list."""
+        said, begin, rest = text.partition("<|tool_call|>")
+        if begin and "<|/tool_call|>" not in rest:
+            text = f"{said}{begin}{rest}<|/tool_call|>"
         said, found = tagged(text, "<|tool_call|>", "<|/tool_call|>")
         data = [decoded(piece, number) for number, piece in enumerate(found, 1)]
         flat = [one for each in data for one in (each if isinstance(each, list) else [each])]
+        if found and not flat:
+            raise MalformedCallError("The list of calls is empty")
         return said, [call_from(one, number) for number, one in enumerate(flat, 1)]
 
     def written(self, calls: Sequence[ToolCall]) -> str:
         """Write one list."""
         return f"<|tool_call|>[{', '.join(map(call_json, calls))}]<|/tool_call|>"
-
-
-class XmlParser(CallParser):
-    """What the two dialects with a tag per argument share: text arguments stand as they are, others as JSON."""
-
-    def split(self, text: str) -> tuple[str, Sequence[ToolCall]]:
-        """Read each pair of tags as one call."""
-        said, found = tagged(text, "<tool_call>", "</tool_call>")
-        return said, [self.one(piece, number) for number, piece in enumerate(found, 1)]
-
-    @abstractmethod
-    def one(self, piece: str, number: int) -> ToolCall:
-        """Read what stands in one pair of tags.
-
-        Raises:
-            MalformedCallError: it is not a call.
-        """
-
-    def value(self, tool: str, argument: str, text: str) -> Any:
-        """Read an argument by the tool's schema: text as it stands if text is wanted, else JSON if it is any."""
-        schema = self.schemas.get(tool, {}).get("properties", {}).get(argument, {})
-        if "string" in [schema.get("type"), *(each.get("type") for each in schema.get("anyOf", ()))]:
-            return text
-        try:
-            return decoded(text, 1)
-        except MalformedCallError:
-            return text
-
-    def arguments(self, call: ToolCall) -> Iterable[tuple[str, str]]:
-        """Names and texts of a call's arguments."""
-        return ((key, one if isinstance(one, str) else dumped(one)) for key, one in call.arguments.items())
-
-
-class GlmParser(XmlParser):
-    """GLM since 4.5: ``<tool_call>name`` with ``<arg_key>`` and ``<arg_value>`` for each argument."""
-
-    NAME = "glm"
-    HOW = "Write each call as <tool_call>tool<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>."
-
-    def one(self, piece: str, number: int) -> ToolCall:
-        """Read the name up to the first key, then keys and values in pairs."""
-        name, *_ = (head.strip() for head in piece.split("<arg_key>", 1))
-        keys = between(piece, "<arg_key>", "</arg_key>")[1::2]
-        values = between(piece, "<arg_value>", "</arg_value>")[1::2]
-        if len(keys) != len(values):
-            refuse(number, f"it has {len(keys)} keys and {len(values)} values")
-        given = {key.strip(): self.value(name, key.strip(), one) for key, one in zip(keys, values, strict=True)}
-        return named_call(name, given, number)
-
-    def written(self, calls: Sequence[ToolCall]) -> str:
-        """Write each key and value on a line."""
-        return "\n".join(
-            f"<tool_call>{call.name}\n"
-            + "".join(f"<arg_key>{key}</arg_key>\n<arg_value>{one}</arg_value>\n" for key, one in self.arguments(call))
-            + "</tool_call>"
-            for call in calls
-        )
-
-
-class QwenCoderParser(XmlParser):
-    """Qwen3-Coder: ``<function=name>`` with a ``<parameter=key>`` for each argument, in ``<tool_call>``."""
-
-    NAME = "qwen-coder"
-    HOW = "Write each call as <tool_call><function=tool><parameter=key>value</parameter></function></tool_call>."
-    FUNCTION = re.compile(r"\s*<function=([^>\n]*)>(.*)", re.DOTALL)
-
-    def one(self, piece: str, number: int) -> ToolCall:
-        """Read the function, then its parameters."""
-        function = self.FUNCTION.match(piece)
-        if function is None:
-            refuse(number, "it has no <function=…>")
-        name, given = function[1].strip(), {}
-        for inside in between(function[2], "<parameter=", "</parameter>")[1::2]:
-            key, _, text = inside.partition(">")
-            given[key.strip()] = self.value(name, key.strip(), text.removeprefix("\n").removesuffix("\n"))
-        return named_call(name, given, number)
-
-    def written(self, calls: Sequence[ToolCall]) -> str:
-        """Write each value on lines of its own."""
-        return "\n".join(
-            f"<tool_call>\n<function={call.name}>\n"
-            + "".join(f"<parameter={key}>\n{one}\n</parameter>\n" for key, one in self.arguments(call))
-            + "</function>\n</tool_call>"
-            for call in calls
-        )
 
 
 def _objects(text: str) -> Iterable[Any]:
@@ -278,6 +202,7 @@ CALL_PARSERS: Mapping[str, type[CallParser]] = {
         GlmParser,
         PhiParser,
         QwenCoderParser,
+        SeedParser,
     )
 }
 """The dialects by the names that settings have for them."""
@@ -285,6 +210,7 @@ MARKS = (
     ("deepseek", "<｜tool▁call"),
     ("mistral", "[TOOL_CALLS]"),
     ("glm", "<arg_key>"),
+    ("seed", "<seed:tool_call>"),
     ("qwen-coder", "<function="),
     ("phi", "<|tool_call|>"),
     ("llama", "<|python_tag|>"),
@@ -294,11 +220,11 @@ MARKS = (
 """What betrays a dialect, the most telling first."""
 
 
-def dialect_of(*sources: str) -> str:
-    """Name the dialect of a model, which is ``tools`` where nothing betrays another one.
+def dialect_of(*sources: str) -> str | None:
+    """Name the dialect of a model; ``None`` where nothing tells.
 
     Args:
         sources: its chat template, then its control tokens: a vocabulary may have those of several dialects.
     """
     found = (name for source in sources for name, mark in MARKS if mark in source)
-    return next(found, ToolCallParser.NAME)
+    return next(found, None)

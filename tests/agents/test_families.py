@@ -260,6 +260,18 @@ async def test_a_demonstration_reads_back_as_it_was_played(name: str) -> None:
     assert lived[1].action == Action("done")
 
 
+@pytest.mark.parametrize("name", ["qwen2.5", "qwen3", "llama3.1", "mistral-v3-tekken", "magistral"])
+def test_a_call_is_written_as_the_template_itself_would_write_it(name: str) -> None:
+    template = TEMPLATES[name]
+    call = ToolCall("look", {"at": "5"}, "a1B2c3D4e")
+    result = Message("tool", (TextPart("a door"),), name="look", tool_call_id=call.id)
+    turns = [(Observation.of("Where?"), Action(tool_calls=(call,))), (Observation((result,)), Action("done"))]
+    _, last = ChatAgent(Parrot([]), template).encode_demonstration(turns, tools=[LOOK])
+    asked = Message("assistant", (), tool_calls=(call,))
+    own = template.bind([LOOK.to_json()]).text([message("user", "Where?"), asked, result])
+    assert template.decode(last.prompt_ids) == own
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_auto_says_which_dialect_it_picked(name: str) -> None:
     agent, family = ChatAgent(Parrot([]), TEMPLATES[name]), FAMILIES[name]
@@ -309,3 +321,20 @@ async def test_a_stop_token_that_opens_another_role_is_followed_by_the_right_one
     two = await session.act(Observation.of("Call a tool."))
     assert template.decode(two.prompt_ids).endswith("<|user|>\nCall a tool.<|assistant|>"), two
     assert one.action == Action("Hm.")
+
+
+async def test_calls_that_nothing_tells_how_to_write_are_explained_in_the_system_message() -> None:
+    shows = TEMPLATES["olmo2"].source.replace("{%- for", "{% if tools %}{{ tools | tojson }}{% endif %}{%- for", 1)
+    agent = ChatAgent(Parrot([]), tokenizer(chat_template=shows, eos_token="<|endoftext|>", special=["<|endoftext|>"]))
+    (first,) = agent.encode_demonstration([(Observation.of("Where?"), Action("done"))], tools=[LOOK])
+    assert f"{ToolCallParser.HOW}\n<|user|>" in agent.template.decode(first.prompt_ids)
+    assert "You can call these tools" not in agent.template.decode(first.prompt_ids), "the template shows them"
+    assert "a dialect that is not known here" in agent.remarks([LOOK])[0]
+
+
+def test_a_model_that_writes_in_channels_is_refused() -> None:
+    harmony = (
+        "{% for m in messages %}<|start|>{{ m.role }}<|channel|>final<|message|>{{ m.content }}<|call|>{% endfor %}"
+    )
+    with pytest.raises(ModelError, match=r"writes in channels, as gpt-oss does.*chat:http://host:port/v1#MODEL"):
+        ChatTemplate(tokenizer(chat_template=harmony, eos_token="<|call|>", special=["<|call|>"]))

@@ -48,6 +48,13 @@ SPOKEN = [
     ("glm", "<tool_call>look\n<arg_key>n</arg_key>\n<arg_value>5</arg_value>\n</tool_call>", "", [("look", {"n": 5})]),
     ("glm", "<tool_call>look</tool_call>", "", [("look", {})]),
     ("phi", 'Well. <|tool_call|>[{"name": "look", "arguments": {"at": "door"}}]<|/tool_call|>', "Well.", [LOOK]),
+    ("phi", 'Well. <|tool_call|>[{"name": "look", "arguments": {"at": "door"}}]', "Well.", [LOOK]),
+    (
+        "seed",
+        "<seed:tool_call>\n<function=look>\n<parameter=at>a\nb</parameter>\n</function>\n</seed:tool_call>",
+        "",
+        [("look", {"at": "a\nb"})],
+    ),
     (
         "qwen-coder",
         "<tool_call>\n<function=look>\n<parameter=at>\na\nb\n</parameter>\n<parameter=n>\n5\n</parameter>\n</function>\n"
@@ -113,7 +120,7 @@ def test_the_template_counts_before_the_vocabulary() -> None:
     distilled = "{{ '<｜tool▁calls▁begin｜>' }}"
     assert dialect_of(distilled, "<tool_call> </tool_call> <|python_tag|>") == "deepseek"
     assert dialect_of("{{ messages }}", "<|tool_call|> <|end|>") == "phi"
-    assert dialect_of("{{ messages }}", "<|im_end|>") == "tools"
+    assert dialect_of("{{ messages }}", "<|im_end|>") is None
 
 
 def test_thoughts_of_other_families_are_read_where_the_model_has_them() -> None:

@@ -262,12 +262,19 @@ def test_a_tokenizer_without_a_chat_template_says_what_to_do(chat_template: str 
 
 
 def test_a_template_that_refuses_says_which_roles_it_was_shown() -> None:
-    with pytest.raises(ModelError, match=r"refuses.*\(system, user\).*only user and assistant"):
-        Transcript(CHAT["moving"].bind()).prompt([message("system", "s"), message("user", "u")])
+    picky = CHAT["chatml"].source + "{{ raise_exception('no questions') if messages[0].content == '?' }}"
+    with pytest.raises(ModelError, match=r"refuses.*\(user, user\).*no questions"):
+        Transcript(ChatTemplate(tokenizer(chat_template=picky)).bind()).prompt([message("user", "?")] * 2)
     with pytest.raises(ModelError, match="no token that ends a message"):
         ChatTemplate(tokenizer("plain", eos_token=None))
     with pytest.raises(ModelError, match="changes what the agent said"):
         ChatTemplate(tokenizer(chat_template="{% for m in messages %}{{ m.role }}{% endfor %}"))
+
+
+def test_what_the_system_says_is_said_by_the_user_where_a_template_has_no_system_message() -> None:
+    conversation = [message("system", "s"), message("system", "t"), message("user", "u")]
+    assert CHAT["moving"].bind().text(conversation) == "<s>[INST] s\n\nt\n\nu [/INST]"
+    assert CHAT["moving"].bind().text(conversation[:1]) == "<s>[INST] s [/INST]"
 
 
 def test_an_image_is_refused_where_only_text_is_read() -> None:
