@@ -75,6 +75,8 @@ def histogram(values: Sequence[float], solved: Sequence[bool], name: str, *, of:
     whole = all(float(v).is_integer() for v in values) and high - low <= 30
     edges = [low - 0.5 + i for i in range(int(high - low) + 2)] if whole else 20
     axes.hist(groups, bins=edges, stacked=True, color=[STRONG, WEAK], rwidth=0.92, label=["solved", "failed"])
+    if low == high:  # one bar would fill the page
+        axes.set_xlim(low - 5, high + 5)
     axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=whole))
     axes.set_xlabel(name, color=QUIET)

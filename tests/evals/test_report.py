@@ -20,6 +20,7 @@ from turnwise.evals.exhibits import choose, pieces, shown
 from turnwise.evals.gather import gather
 from turnwise.evals.html import render_html
 from turnwise.evals.markdown import render_markdown
+from turnwise.evals.plots import histogram
 from turnwise.evals.report import report
 from turnwise.evals.summary import Summary, summarise
 from turnwise.rollouts.store import EpisodeStore
@@ -266,6 +267,11 @@ def test_a_training_run_and_its_evaluations_make_one_report(make_episode: Make, 
     assert len(found.trainings) == 1
     assert [each.name for each in found.evaluations] == ["eval"]
     assert "One seed" in Page(render_html(found)).text
+
+
+def test_a_histogram_of_one_value_is_a_bar_and_not_a_wall() -> None:
+    labels = re.findall(r">([−0-9]+)</text>", histogram([2.0] * 5, [True] * 5, "turns"))
+    assert {"−2", "6"} <= set(labels), "there is room on both sides"
 
 
 def test_pictures_on_one_page_do_not_share_ids(make_episode: Make, tmp_path: Path) -> None:

@@ -177,8 +177,9 @@ class _DamagedError(CheckpointError):
 def _save(tensors: Mapping[str, Any], path: Path) -> None:
     try:
         torch.save(dict(tensors), path)
-    except RuntimeError as error:  # what torch makes of a full disk
-        raise OSError(_line(error)) from error
+    except RuntimeError as error:  # what torch makes of a full disk names no disk
+        free = shutil.disk_usage(path.parent).free / 2**20
+        raise OSError(f"{path.name} does not fit: {free:,.0f} MiB of its disk are free ({_line(error)})") from error
 
 
 def _seal(folder: Path, run: str) -> None:

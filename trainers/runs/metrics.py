@@ -61,7 +61,7 @@ class MetricsLog:
         if self._board is not None:
             for name, value in finite.items():
                 if value is not None:
-                    self._board.add_scalar(name, value, step)
+                    self._board.add_scalar(name if "/" in name else f"train/{name}", value, step)
 
     def has(self, step: int, name: str) -> bool:
         """Whether a number was logged at a step."""

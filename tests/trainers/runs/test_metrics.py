@@ -45,8 +45,8 @@ def test_tensorboard_gets_the_same_numbers_and_forgets_what_was_lost(tmp_path: P
     with MetricsLog(tmp_path, resume_at=1) as log:
         log.write(2, {"loss": 20.0, "broken": float("nan")})
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
-    assert [(e.step, e.value) for e in events.Scalars("loss")] == [(0, 0.0), (1, 1.0), (2, 20.0)]
-    assert events.Tags()["scalars"] == ["loss"]
+    assert [(e.step, e.value) for e in events.Scalars("train/loss")] == [(0, 0.0), (1, 1.0), (2, 20.0)]
+    assert events.Tags()["scalars"] == ["train/loss"]
 
 
 def test_the_stopwatch_splits_a_step() -> None:
