@@ -72,6 +72,10 @@ def test_failures_and_unreadable_actions_are_left_out(run: Run) -> None:
             '"arguments": "[1]"}}]}]}',
             "line 2: the arguments of f are not a JSON object",
         ),
+        (
+            '{"messages": [{"role": "user"}, {"role": "assistant", "content": "b"}], "env": "other/Env-v0"}',
+            "line 2: it is of the environment other/Env-v0, not demo/GuessNumber-v0; import each with its own --env",
+        ),
     ],
 )
 def test_a_line_that_is_no_conversation_is_named(run: Run, text: str, said: str) -> None:
