@@ -163,11 +163,7 @@ def evaluate(
     try:
         asyncio.run(_play(config, agent, plan, Path(store), env, resume, overwrite, on_episode, progress))
     except (KeyboardInterrupt, SpendingCapError) as stop:
-        there = load_episodes(store)
-        if not any(episode.scored for episode in there):
-            raise
-        why = f": {stop}" if isinstance(stop, SpendingCapError) else ""
-        notes.append(f"interrupted: {len(there)} of {plan.planned} episodes; resume to play the rest{why}")
+        notes.append(_interrupted(stop, plan, store))
     return _summary(config, agent, plan, store, notes)
 
 
@@ -182,10 +178,23 @@ async def evaluate_async(
     on_episode: OnEpisode | None = None,
     progress: bool = False,
 ) -> Summary:
-    """``evaluate``, with the same arguments, inside an event loop. Cancelling it leaves a store that can be resumed."""
+    """``evaluate``, with the same arguments and results, inside an event loop; cancelled, it leaves a whole store."""
     plan = _plan(config, env)
-    await _play(config, agent, plan, Path(store), env, resume, overwrite, on_episode, progress)
-    return _summary(config, agent, plan, store, _notes(plan, agent))
+    notes = _notes(plan, agent)
+    try:
+        await _play(config, agent, plan, Path(store), env, resume, overwrite, on_episode, progress)
+    except SpendingCapError as stop:
+        notes.append(_interrupted(stop, plan, store))
+    return _summary(config, agent, plan, store, notes)
+
+
+def _interrupted(stop: BaseException, plan: _Plan, store: Path | str) -> str:
+    """Return the note on an evaluation that stopped early; raise ``stop`` if it has no scored episode."""
+    there = load_episodes(store)
+    if not any(episode.scored for episode in there):
+        raise stop
+    why = f": {stop}" if isinstance(stop, SpendingCapError) else ""
+    return f"interrupted: {len(there)} of {plan.planned} episodes; resume to play the rest{why}"
 
 
 def _notes(plan: _Plan, agent: Agent) -> list[str]:
