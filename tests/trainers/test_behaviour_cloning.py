@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,11 +14,14 @@ from turnwise import Episode, Outcome, Split, TaskSpec
 from turnwise.agents.models import load_model, load_tokenizer
 from turnwise.errors import StoreError, UsageError
 from turnwise.rollouts.store import MANIFEST, EpisodeStore, load_episodes
+from turnwise.trainers.archer import ArcherConfig
+from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.learning.rows import pack
 from turnwise.trainers.runs.demonstrations import DemonstrationConfig, encoded, filtered
 from turnwise.trainers.runs.metrics import read_metrics
 from turnwise.trainers.runs.offline import minibatch
-from turnwise.trainers.runs.setup import AgentConfig
+from turnwise.trainers.runs.setup import AgentConfig, TrainConfig
+from turnwise.trainers.value_based import ValueBasedConfig
 
 from . import small
 from .fakes import Said, conversation, episode, returning, turn
@@ -44,6 +48,16 @@ def test_cloning_starts_from_a_given_model(tmp_path: Path, cloned: Path) -> None
     result = small.clone(small.cloning(tmp_path / "more", steps=1, model=str(cloned / "model")))
     first = read_metrics(result.folder / "metrics.jsonl")[1]["loss"]
     assert first < read_metrics(cloned / "metrics.jsonl")[1]["loss"], "it goes on from what was learnt"
+
+
+@pytest.mark.parametrize(
+    ("script", "settings"), [(CloningConfig, {}), (ValueBasedConfig, {}), (ArcherConfig, {"mode": "offline"})]
+)
+def test_keeping_episodes_is_refused_where_none_are_played(script: type[TrainConfig], settings: dict[str, str]) -> None:
+    whole = {"env": small.ENV, "model": "somewhere", **settings}
+    script.model_validate(whole)
+    with pytest.raises(pydantic.ValidationError, match=r"keep_episodes = 'all': .* plays no training episodes"):
+        script.model_validate({**whole, "keep_episodes": "all"})
 
 
 def test_a_store_of_another_environment_is_refused(tmp_path: Path) -> None:
