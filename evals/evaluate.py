@@ -292,11 +292,11 @@ def _plan(config: EvalConfig, env: EnvSource | None) -> _Plan:
     try:
         inner = cast(TurnEnv, probe.unwrapped)
         sample, remarks = config.sample(inner.tasks()), _remarks(inner, config.policy)
-        tools = tuple(inner.tools)
+        tools, source = tuple(inner.tools), source_digest(probe)
     finally:
         probe.close()
     planned, notes = len(sample.tasks) * config.group_size, (*remarks, *sample.notes)
-    return _Plan(sample, planned, notes, tools, source_digest(type(inner)))
+    return _Plan(sample, planned, notes, tools, source)
 
 
 def _remarks(env: TurnEnv, policy: str) -> Iterator[str]:
