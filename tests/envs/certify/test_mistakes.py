@@ -238,6 +238,16 @@ def test_a_truth_value_of_any_kind_is_a_judgment(judged: str, load: Load) -> Non
     assert certificate.passed, certificate
 
 
+def test_a_tool_that_raises_is_one_finding_whatever_law_calls_it(load: Load) -> None:
+    bug = "if n < 1:\n            raise ValueError('internal bug')\n        self.at = n"
+    laws = ["tools_never_raise", "random_at_floor", "leaks_nothing"]
+    certificate = certify(load(TOOL.replace("self.at = n", bug)).E, quick=True, laws=laws)
+    assert certificate.broken == ("tools_never_raise",), certificate
+    assert "raise tw.ToolError" in certificate.verdicts[0].reason, "the finding with the cure comes first"
+    skipped = [verdict.reason for verdict in certificate.verdicts if verdict.status is Status.SKIP]
+    assert skipped == ["it met the error that tools_never_raise reports; try it without that"] * 2
+
+
 def test_what_could_not_be_tried_is_one_line(load: Load) -> None:
     certificate = certify(load(spoiled(MISTAKES[0])).E, quick=True)
     lines = [line for line in str(certificate).splitlines() if line.startswith("SKIP")]
