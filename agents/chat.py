@@ -13,7 +13,7 @@ from ..errors import ModelError
 from ..tasks.rng import stable_hash
 from .agent import Decision, EpisodeContext
 from .context import ContextStrategy, Round, context_strategy
-from .parsers import AUTO, ActionParser, action_parser, parser_for
+from .parsers import AUTO, ActionParser, action_parser, parser_for, text_of
 from .policy import Finish, Policy, Sampling
 from .settings import SWITCHES, AgentSettings
 from .template import ChatTemplate, OwnText
@@ -137,7 +137,7 @@ class ChatAgent:
             prompt = conversation.hear(observation)
             opened = self.template.opens_thought(prompt)
             unthinking = f"{CLOSE}\n\n" if opened else ""
-            ids = self.template.written(unthinking + parser.format(action), calls=bool(action.tool_calls))
+            ids = self.template.written(unthinking + text_of(action, parser), calls=bool(action.tool_calls))
             conversation.say(ids, closed=True, opened=opened)
             decisions.append(Decision(action, prompt, ids, (0.0,) * len(ids), (-1,) * len(ids), Finish.STOP))
         return decisions
