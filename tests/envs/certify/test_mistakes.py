@@ -131,6 +131,17 @@ MISTAKES = [
          {"self.at = n": "raise ValueError('internal bug')"}),
     text("act trusts its input", "any_action_is_answered", "raised ValueError.*; raise tw.UnparseableError", "int(",
          {"action.word() == self.word": "int(action.text) if action.text[:1] == '9' else action.word() == self.word"}),
+    # What is put in the place of the environment's own.
+    text("self.task", "begins", r"E.task is a read-only property of the environment, and self.task = … .a str. would "
+         "replace it; give your attribute another name", "self.task =",
+         {"self.word = rng": "self.task = 'spell'\n        self.word = rng"}),
+    text("self._turn", "episodes_play", "E._turn is a state of the environment", "self._turn",
+         {"        if action": "        self._turn = 1\n        if action"}),
+    tool("self.said", "begins", "E.said is a method of the environment, and self.said = … .a str.", "self.said",
+         {"self.goal, self.at": "self.said = ''\n        self.goal, self.at"}),
+    tool("self.tools in the constructor", "is_complete", "E.tools is a read-only property of the env", "self.tools",
+         {"    max_turns = 5\n": "    def __init__(self, **k):\n        self.tools = []\n"
+                                "        super().__init__(**k)\n"}),
     # How tools are written.
     tool("a tool without self", "is_complete",
          r"'go' has no self; write def go\(self", "@tw.tool", {"self, n: int": "n: int"}),
