@@ -14,7 +14,7 @@ from ..tasks.rng import stable_hash
 from .agent import Decision, EpisodeContext
 from .context import ContextStrategy, Round, context_strategy
 from .own_text import with_system
-from .parsers import AUTO, ActionParser, action_parser, parser_for
+from .parsers import AUTO, ActionParser, action_parser, parser_for, text_of
 from .policy import Finish, Policy, Sampling
 from .settings import SWITCHES, AgentSettings
 from .template import ChatTemplate
@@ -140,9 +140,10 @@ class ChatAgent:
         decisions = []
         for observation, action in turns:
             prompt = conversation.hear(observation)
-            unthinking = f"{CLOSE}\n\n" if self.template.opens_thought(prompt) else ""
-            ids = self.template.written(unthinking + parser.format(action), calls=bool(action.tool_calls))
-            conversation.say(ids, closed=True)
+            opened = self.template.opens_thought(prompt)
+            unthinking = f"{CLOSE}\n\n" if opened else ""
+            ids = self.template.written(unthinking + text_of(action, parser), calls=bool(action.tool_calls))
+            conversation.say(ids, closed=True, opened=opened)
             decisions.append(Decision(action, prompt, ids, (0.0,) * len(ids), (-1,) * len(ids), Finish.STOP))
         return decisions
 
@@ -187,10 +188,11 @@ class Conversation:
         self._rounds.append(Round(observation))
         return self.transcript.prompt(self._context.view(self._rounds))
 
-    def say(self, ids: tuple[int, ...], *, closed: bool) -> str:
-        """Add what was sampled; the text of it, without the stop token."""
+    def say(self, ids: tuple[int, ...], *, closed: bool, opened: bool) -> str:
+        """Add what was sampled and return its text without the stop token; ``opened``: the prompt opened a thought."""
         text = self._template.decode(ids[:-1] if closed else ids)
-        self._rounds[-1] = replace(self._rounds[-1], said=Utterance(ids, text, closed))
+        unified = self._template.thoughts.unified(text, opened=opened)
+        self._rounds[-1] = replace(self._rounds[-1], said=Utterance(ids, text, closed, unified))
         return text
 
 
@@ -229,8 +231,9 @@ class ChatSession:
         asked = time.perf_counter()
         completion = await agent.policy.generate(prompt, sampling, session=self._context.policy_session)
         seconds = time.perf_counter() - asked
-        text = self._conversation.say(completion.token_ids, closed=completion.finish is Finish.STOP)
-        said = agent.template.thoughts.unified(agent.context.spoken(text), opened=agent.template.opens_thought(prompt))
+        opened = agent.template.opens_thought(prompt)
+        text = self._conversation.say(completion.token_ids, closed=completion.finish is Finish.STOP, opened=opened)
+        said = agent.template.thoughts.unified(agent.context.spoken(text), opened=opened)
         action = self._parser.parse(said)
         ids, logprobs, versions = completion.token_ids, completion.logprobs, completion.versions
         return Decision(action, prompt, ids, logprobs, versions, completion.finish, seconds, thoughts_in(said))

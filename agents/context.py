@@ -10,6 +10,7 @@ from typing import Protocol
 from ..envs.messages import Message, Observation, TextPart, message
 from ..errors import UsageError
 from .tags import inside, without
+from .thoughts import OPEN, without_thoughts
 from .transcript import Entry, Utterance
 
 
@@ -156,7 +157,7 @@ class MarkovianSummary:
         summary = next((s for r in reversed(rounds[:-1]) if r.said and (s := _summary(r.said.text)) is not None), None)
         slot = f"<summary>{self._kept(summary)}</summary>" if summary is not None else ""
         last = rounds[-2].said
-        said = self._kept(without(self.spoken(last.text), "think").strip()) if last else ""
+        said = self._kept(_without_thoughts(self.spoken(last.unified or last.text))) if last else ""
         task = _extended(opening, "\n".join(filter(None, (self.instruction, slot))))
         return [*task, Message("assistant", (TextPart(said),)), *rounds[-1].observation.messages]
 
@@ -213,6 +214,12 @@ def _extended(opening: tuple[Message, ...], text: str) -> tuple[Message, ...]:
     if not opening:
         return (message("user", text),)
     return (*opening[:-1], opening[-1].with_text(f"{opening[-1].text}\n{text}"))
+
+
+def _without_thoughts(text: str) -> str:
+    """The text without its thoughts; one that was never closed reaches to the end."""
+    rest, unfinished = without_thoughts(text)
+    return (rest.partition(OPEN)[0] if unfinished else rest).strip()
 
 
 def _summary(text: str) -> str | None:

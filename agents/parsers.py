@@ -177,6 +177,15 @@ def parser_for(
     return action_parser(name)
 
 
+def text_of(action: Action, parser: ActionParser) -> str:
+    """Return the text of an action as ``parser`` writes it; of one that could not be read, what is known of its text.
+
+    Raises:
+        ModelError: the parser has no way of writing such an action.
+    """
+    return action.text if action.problem is not None else parser.format(action)
+
+
 def _refuse_calls(action: Action, name: str) -> None:
     if action.tool_calls:
         called = ", ".join(call.name for call in action.tool_calls)

@@ -19,11 +19,14 @@ class Utterance:
         ids: what was sampled, including a stop id.
         text: for parsers, people and templates.
         closed: a stop token was sampled; otherwise the template's closer belongs to the next prompt.
+        unified: the text with ``<think>`` and ``</think>`` as delimiters of thoughts, whatever the model's own are and
+            also where the prompt opened the thought; empty if that is not known.
     """
 
     ids: tuple[int, ...]
     text: str
     closed: bool
+    unified: str = ""
 
 
 Entry = Message | Utterance

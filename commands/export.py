@@ -17,7 +17,7 @@ from ..errors import TurnwiseError, UsageError
 from ..rollouts.chat_jsonl import exportable, to_chat
 from ..rollouts.episode import Episode
 from ..rollouts.store import read_episodes
-from .stores import store_in
+from .stores import naming_env_option, store_in
 from .terminal import remark
 
 
@@ -75,7 +75,8 @@ class _Offers:
 
     def _asked(self, env_id: str, kwargs: str) -> Sequence[Tool]:
         try:
-            env = make(env_id, **json.loads(kwargs))
+            with naming_env_option():
+                env = make(env_id, **json.loads(kwargs))
         except (TurnwiseError, ValueError) as error:
             self.missing.append(str(error))
             return ()

@@ -23,8 +23,8 @@ def import_chats(
 ) -> None:
     """Read demonstrations from chat messages into an episode store: what ``demonstrations.store`` takes.
 
-    A line holds "messages" as OpenAI's chat API has them, and may hold "success", "reward" and "task". What `turnwise
-    export` wrote comes back with its tasks.
+    A line holds "messages" as OpenAI's chat API has them, and may hold "success", "reward", "task" and "env", which
+    must be the one given. What `turnwise export` wrote comes back with its tasks.
 
     Examples:
 

@@ -10,7 +10,7 @@ import typer
 
 from ..evals.leaderboard import standings
 from ..evals.terminal import print_standing
-from .terminal import screen
+from .terminal import remark, screen
 
 
 def leaderboard(
@@ -19,16 +19,19 @@ def leaderboard(
 ) -> None:
     """List all evaluations in a folder: one table for each environment and choice of tasks, best first.
 
-    Intervals in the table are each run's own. `turnwise compare A B C` says which differences are shown.
+    Intervals in the table are each run's own. `turnwise compare A B C` says which differences are shown. Unscored
+    episodes, such as those of a failed server, are in no average; where there are many, look at the run.
 
     Examples:
 
         turnwise leaderboard runs
     """
-    tables = standings(folder)
+    found = standings(folder)
+    for why in found.skipped:
+        remark().print(f"skipped: {why}", markup=False)
     if as_json:
-        rows = [{"title": each.title, "entries": [entry.to_json() for entry in each.entries]} for each in tables]
+        rows = [{"title": each.title, "entries": [entry.to_json() for entry in each.entries]} for each in found.tables]
         typer.echo(json.dumps(rows, indent=2))
         return
-    for each in tables:
+    for each in found.tables:
         print_standing(each, screen())

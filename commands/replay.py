@@ -20,7 +20,7 @@ from ..rollouts.options import ENV_TIMEOUT
 from ..rollouts.replay import Difference, ReplayResult
 from ..rollouts.replay import replay as replay_episode
 from ..rollouts.store import contradicted, load_episodes
-from .stores import EPISODES, store_in
+from .stores import EPISODES, naming_env_option, store_in
 from .terminal import complain, remark, screen, stdout_for_protocol
 
 SHOWN = 20
@@ -65,7 +65,7 @@ def replay(
     source, console = environment(env) if env else None, remark()
     watched = track(chosen, "replaying", console=console, transient=True, disable=not console.is_terminal)
     columns = {id: (name, told, is_so) for id, name, told, is_so in contradicted(folder)}
-    with stdout_for_protocol() if as_json else nullcontext():
+    with stdout_for_protocol() if as_json else nullcontext(), naming_env_option():
         results = [
             _also(
                 replay_episode(e, source, env_timeout=env_timeout), e, columns.get(e.episode_id), records[e.episode_id]

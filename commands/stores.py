@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import StoreError
+from ..errors import StoreError, UnknownEnvironmentError
 from ..rollouts.store import MANIFEST
 
 EPISODES = "episodes"
@@ -30,3 +32,16 @@ def store_in(path: Path) -> Path:
     raise StoreError(
         f"there are no episodes at {path} ({there}); name a folder that `turnwise eval` or `turnwise data` wrote"
     )
+
+
+@contextmanager
+def naming_env_option() -> Iterator[None]:
+    """Add to the error on an unknown environment the option that takes its file.
+
+    Raises:
+        UnknownEnvironmentError: it was raised inside the block.
+    """
+    try:
+        yield
+    except UnknownEnvironmentError as error:
+        raise UnknownEnvironmentError(f"{error} Name the file here with --env my_env.py.") from None

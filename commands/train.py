@@ -112,6 +112,9 @@ def train(
     """
     chosen = named(algorithm)
     file, words = located(config) if config else None, list(overrides or [])
+    words += [f"out={out}"] if out else []
+    if resume and file is None and (folder := overridden(words, "out")) is not None:
+        file = of_run(Path(folder))
     if (wanted_env := named_environment(file, words)) is not None:
         environment(wanted_env)  # before torch is imported, which takes seconds
     config_type, run = chosen.load()
@@ -120,10 +123,8 @@ def train(
 
         typer.echo("\n".join(describe(config_type, config_type.filled(chosen.presets))))
         return
-    words += [f"out={out}"] if out else []
     words += ["resume=true"] if resume else []
-    ran = out / CONFIG if resume and out is not None and config is None and (out / CONFIG).is_file() else None
-    wanted = configured(algorithm, file or ran, words)
+    wanted = configured(algorithm, file, words)
     wanted = wanted.model_copy(update={"env": environment(wanted.env)})
     from ..trainers.runs.interrupts import at_once
 
@@ -154,14 +155,33 @@ def named(word: str) -> Trained:
 
 def named_environment(path: Path | None, overrides: Sequence[str]) -> str | None:
     """Return the environment that a file or override names, or None if neither does or the file cannot be read."""
-    given = [text.strip() for key, _, text in (word.partition("=") for word in overrides) if key.strip() == "env"]
-    if given:
-        return given[-1].strip("\"'")
+    if (given := overridden(overrides, "env")) is not None:
+        return given
     try:
         env = tomllib.loads(path.read_text(encoding="utf-8")).get("env") if path is not None else None
     except (OSError, ValueError):
         return None  # load_config reports it
     return env if isinstance(env, str) else None
+
+
+def overridden(overrides: Sequence[str], key: str) -> str | None:
+    """Return the last value that overrides give a setting, or None."""
+    given = [text.strip() for name, _, text in (word.partition("=") for word in overrides) if name.strip() == key]
+    return given[-1].strip("\"'") if given else None
+
+
+def of_run(folder: Path) -> Path:
+    """Return the settings of the run in a folder.
+
+    Raises:
+        ConfigError: there is no run.
+    """
+    if not (folder / CONFIG).is_file():
+        raise ConfigError(
+            f"there is no run in {folder} to resume (no {CONFIG}); start one without --resume, or name a run's folder "
+            "with --out"
+        )
+    return folder / CONFIG
 
 
 def configured(word: str, path: Path | None = None, overrides: list[str] | None = None) -> TrainConfig:

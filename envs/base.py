@@ -19,6 +19,7 @@ from .author_line import at, defined_at, method_at
 from .background import resolve
 from .fork import Forks, fork_env, forked
 from .messages import Action, ActionLike, Observation, ObservationLike
+from .reserved import refuse_assigned, refuse_replaced
 from .spaces import ActionSpace, ObservationSpace
 from .step import Step, running
 from .tools import Tool
@@ -72,8 +73,16 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         env = super().__new__(cls)
-        env._init = (args, kwargs)
+        vars(env)["_init"] = (args, kwargs)
         return env
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        refuse_replaced(cls)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        refuse_assigned(self, name, value)
+        super().__setattr__(name, value)
 
     def __init__(self, *, max_turns: int | None = None, render_mode: str | None = None) -> None:
         for name, cure in WRITTEN.items():
@@ -244,7 +253,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
             raise TaskError(f"reset seed {seed!r} is not a non-negative integer")
         super().reset(seed=seed)
         task = self._choose(seed, dict(options or {}))
-        self._task, self._turn, self._over, self._actions = task, 0, True, ()  # over, until start() has come through
+        vars(self).update(_task=task, _turn=0, _over=True, _actions=())  # over, until start() has come through
         return task, Rng("env", task.digest)
 
     def _choose(self, seed: int | None, options: dict[str, Any]) -> TaskSpec:
@@ -267,15 +276,14 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
             observation = Observation.of(content)
         except TypeError:
             raise self._wrong("start", content, "the first observation: text, a tw.Message or a list of them") from None
-        self._over = False
+        vars(self)["_over"] = False
         return observation, {"task": self.task.to_json(), "obs_key": self.state_key()}
 
     def _enter(self, action: ActionLike) -> Action | Step:
         if self._over:
             raise ContractError("step() was called on an episode that is over or not begun; call reset() first")
         read = Action.of(action)
-        self._actions = (*self._actions, read)
-        self._turn += 1
+        vars(self).update(_actions=(*self._actions, read), _turn=self._turn + 1)
         return self._unparsed(UnparseableError(read.problem)) if read.problem else read
 
     def _unparsed(self, error: UnparseableError) -> Step:
@@ -289,7 +297,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
             raise self._wrong("act", result, cure) from None
         if not step.done and self._turn >= self.max_turns:
             step = replace(step, truncated=True)
-        self._over = step.done
+        vars(self)["_over"] = step.done
         return step
 
     async def _score(self) -> Score:

@@ -77,7 +77,7 @@ def fork_env(env: E) -> E:
         return forked(env, {})
     clone = _fresh(env)
     if env.forks is Forks.SNAPSHOT:
-        clone._task, clone._turn, clone._over, clone._actions = env._task, env._turn, env._over, env._actions
+        vars(clone).update(_task=env._task, _turn=env._turn, _over=env._over, _actions=env._actions)
         clone._np_random = copy.deepcopy(env._np_random)
         clone.restore(env.snapshot())
         return clone
@@ -105,7 +105,7 @@ def forked(env: E, memo: dict[int, Any]) -> E:
                 f"{type(env).__name__} forks by copy, but its {name!r} cannot be copied ({error}); declare "
                 "forks = Forks.REPLAY, or Forks.SNAPSHOT with snapshot() and restore()"
             ) from error
-        setattr(clone, name, copied)
+        vars(clone)[name] = copied
     return clone
 
 

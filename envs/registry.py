@@ -103,7 +103,7 @@ def make(id: str, *, wrappers: Sequence[Callable[[TurnEnv], Any]] = (), **kwargs
     Raises:
         UnknownEnvironmentError: no such id; the message names the nearest.
         UsageError: the environment needs an optional extra that is not installed, or refuses ``kwargs``.
-        ContractError: what is registered is not a ``TurnEnv``.
+        ContractError: what is registered is not a ``TurnEnv``, or lacks something; the message has the author's line.
         EnvironmentFailedError: its constructor raised.
     """
     entry = find(id)
@@ -122,6 +122,11 @@ def make(id: str, *, wrappers: Sequence[Callable[[TurnEnv], Any]] = (), **kwargs
         if kwargs and (wrong := UNEXPECTED.search(str(error))):
             raise UsageError(f"{id} does not take the argument {wrong[1]!r}{_meant(entry, wrong[1])}") from None
         raise _failed(id, error) from error
+    except ContractError as error:
+        where = author_line(error)
+        if not where or "(at " in str(error):
+            raise
+        raise ContractError(f"{error}{at(where)}") from error
     except TurnwiseError:
         raise
     except Exception as error:

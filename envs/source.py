@@ -1,34 +1,58 @@
-"""Which version of an environment's source is loaded: a digest of the files that define it."""
+"""Which version of an environment's source is loaded: a digest of the files that define it and its wrappers."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import gymnasium
 
 VERSIONED = frozenset({"turnwise", "gymnasium"}) | sys.stdlib_module_names
 """Packages whose behavior the id of an environment fixes: a change there means a new version of the id."""
 
 
-def source_digest(kind: type) -> str | None:
-    """Digest the source of an environment's class, as sixteen hex digits.
+def source_digest(env: gymnasium.Env[Any, Any]) -> str | None:
+    """Digest the source of an environment and of its wrappers, as sixteen hex digits.
 
-    Covers the file of every class that it derives from, or all Python files of that class's package, but not Turnwise,
-    Gymnasium or the standard library.
+    Covers the file of every class that they derive from, or all Python files of that class's package, but not Turnwise,
+    Gymnasium or the standard library; the file of the function that is registered to make the environment; and which
+    wrappers there are, with their constructor arguments as far as they are plain values.
 
     Args:
-        kind: the class.
+        env: the environment, wrapped or not.
 
     Returns:
-        ``None`` for a built-in environment, and for a class that is in no file, such as one of a notebook.
+        ``None`` for a built-in environment without wrappers, and for a class that is in no file, such as one of a
+        notebook.
     """
-    packages = dict.fromkeys(each.__module__.partition(".")[0] for each in kind.__mro__)
-    found = hashlib.sha256()
+    layers = list(_layers(env))
+    modules = [kind.__module__ for layer in layers for kind in type(layer).__mro__]
+    if layers[-1].spec is not None:
+        made_by = layers[-1].spec.entry_point
+        modules.append(made_by if isinstance(made_by, str) else getattr(made_by, "__module__", ""))
+    packages = dict.fromkeys(module.partition(":")[0].partition(".")[0] for module in modules)
     files = [entry for package in packages if package not in VERSIONED for entry in _files(package)]
-    for name, path in files:
-        found.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    return found.hexdigest()[:16] if files else None
+    lines = [f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n" for name, path in files]
+    lines += [_described(wrapper) for wrapper in layers[:-1]]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()[:16] if lines else None
+
+
+def _layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
+    """Yield the wrappers, the outermost first, and the environment inside."""
+    while isinstance(env, gymnasium.Wrapper):
+        yield env
+        env = env.env
+    yield env
+
+
+def _described(wrapper: gymnasium.Env[Any, Any]) -> str:
+    kind, arguments = type(wrapper), getattr(wrapper, "_saved_kwargs", {})
+    plain = json.dumps(arguments, skipkeys=True, default=lambda value: type(value).__qualname__)
+    return f"{kind.__module__}.{kind.__qualname__} {plain}\n"
 
 
 def _files(package: str) -> Iterator[tuple[str, Path]]:

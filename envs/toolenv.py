@@ -38,7 +38,7 @@ class ToolEnv(TurnEnv):
             if getattr(value, MARK, None) and hasattr(ToolEnv, attribute):
                 raise ContractError(
                     f"tool {cls.__name__}.{attribute} would replace the environment's own {attribute!r}; "
-                    f"call the method otherwise and write @tool(name={attribute!r})"
+                    f"call the method otherwise and write @tool(name={attribute!r}){at(defined_at(value))}"
                 )
 
     @property

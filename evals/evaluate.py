@@ -161,11 +161,7 @@ def evaluate(
     try:
         asyncio.run(_play(config, agent, plan, Path(store), env, resume, overwrite, on_episode, progress))
     except (KeyboardInterrupt, SpendingCapError) as stop:
-        there = load_episodes(store)
-        if not any(episode.scored for episode in there):
-            raise
-        why = f": {stop}" if isinstance(stop, SpendingCapError) else ""
-        notes.append(f"interrupted: {len(there)} of {plan.planned} episodes; resume to play the rest{why}")
+        notes.append(_interrupted(stop, plan, store))
     return _summary(config, agent, plan, store, notes)
 
 
@@ -180,10 +176,23 @@ async def evaluate_async(
     on_episode: OnEpisode | None = None,
     progress: bool = False,
 ) -> Summary:
-    """``evaluate``, with the same arguments, inside an event loop. Cancelling it leaves a store that can be resumed."""
+    """``evaluate``, with the same arguments and results, inside an event loop; cancelled, it leaves a whole store."""
     plan = _plan(config, env)
-    await _play(config, agent, plan, Path(store), env, resume, overwrite, on_episode, progress)
-    return _summary(config, agent, plan, store)
+    notes: list[str] = []
+    try:
+        await _play(config, agent, plan, Path(store), env, resume, overwrite, on_episode, progress)
+    except SpendingCapError as stop:
+        notes.append(_interrupted(stop, plan, store))
+    return _summary(config, agent, plan, store, notes)
+
+
+def _interrupted(stop: BaseException, plan: _Plan, store: Path | str) -> str:
+    """Return the note on an evaluation that stopped early; raise ``stop`` if it has no scored episode."""
+    there = load_episodes(store)
+    if not any(episode.scored for episode in there):
+        raise stop
+    why = f": {stop}" if isinstance(stop, SpendingCapError) else ""
+    return f"interrupted: {len(there)} of {plan.planned} episodes; resume to play the rest{why}"
 
 
 def _summary(config: EvalConfig, agent: Agent, plan: _Plan, store: Path | str, notes: Sequence[str] = ()) -> Summary:
@@ -279,11 +288,11 @@ def _plan(config: EvalConfig, env: EnvSource | None) -> _Plan:
     try:
         inner = cast(TurnEnv, probe.unwrapped)
         sample, remarks = config.sample(inner.tasks()), _remarks(inner, config.policy)
-        tools = tuple(inner.tools)
+        tools, source = tuple(inner.tools), source_digest(probe)
     finally:
         probe.close()
     planned, notes = len(sample.tasks) * config.group_size, (*remarks, *sample.notes)
-    return _Plan(sample, planned, notes, tools, source_digest(type(inner)))
+    return _Plan(sample, planned, notes, tools, source)
 
 
 def _remarks(env: TurnEnv, policy: str) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,24 +53,40 @@ class Standing:
     entries: tuple[Entry, ...]
 
 
-def standings(folder: Path) -> list[Standing]:
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """All evaluations in a folder.
+
+    Args:
+        tables: one for each environment and choice of tasks.
+        skipped: why files of that name are not evaluations, one sentence each.
+    """
+
+    tables: tuple[Standing, ...]
+    skipped: tuple[str, ...] = ()
+
+
+def standings(folder: Path) -> Leaderboard:
     """Find every ``summary.json`` below a folder and sort the evaluations into tables.
 
     Raises:
-        StoreError: there is none.
+        StoreError: there is no evaluation.
     """
     tables: dict[str, list[Entry]] = {}
-    for entry in _entries(folder):
-        tables.setdefault(_title(entry.summary), []).append(entry)
-    if not tables:
-        raise StoreError(f"there is no {SUMMARY} in {folder}; name a folder of evaluations (turnwise eval)")
-    by_success = lambda e: (-e.summary.success.value, -e.summary.mean_return.value, str(e.folder))  # noqa: E731
-    return [Standing(title, tuple(sorted(entries, key=by_success))) for title, entries in sorted(tables.items())]
-
-
-def _entries(folder: Path) -> Iterator[Entry]:
+    skipped: list[str] = []
     for path in sorted(folder.rglob(SUMMARY)):
-        yield Entry(path.parent, Summary.load(path))
+        try:
+            entry = Entry(path.parent, Summary.load(path))
+        except StoreError as error:  # another program's file, or a damaged one
+            skipped.append(str(error))
+        else:
+            tables.setdefault(_title(entry.summary), []).append(entry)
+    if not tables:
+        found = f" of an evaluation ({skipped[0]})" if skipped else ""
+        raise StoreError(f"there is no {SUMMARY}{found} in {folder}; name a folder of evaluations (turnwise eval)")
+    by_success = lambda e: (-e.summary.success.value, -e.summary.mean_return.value, str(e.folder))  # noqa: E731
+    ordered = (Standing(title, tuple(sorted(entries, key=by_success))) for title, entries in sorted(tables.items()))
+    return Leaderboard(tuple(ordered), tuple(skipped))
 
 
 def _title(summary: Summary) -> str:

@@ -74,7 +74,7 @@ def print_standing(standing: Standing, console: Console | None = None) -> None:
     console = console or Console(highlight=False)
     console.print(Text(f"  {standing.title}", "bold"), soft_wrap=True)
     table = Table(box=None, padding=(0, 2), header_style="dim")
-    headings = ("", "policy", "success", "interval", "return", "episodes", "date", "folder")
+    headings = ("", "policy", "success", "interval", "return", "episodes", "unscored", "date", "folder")
     for heading in headings:
         table.add_column(heading, justify="left" if heading in ("policy", "date", "folder") else "right")
     for number, entry in enumerate(standing.entries, 1):
@@ -84,6 +84,7 @@ def print_standing(standing: Standing, console: Console | None = None) -> None:
             interval(s.success, rate=True),
             plain(s.mean_return.value),
             f"{s.scored:,}",
+            f"{s.episodes - s.scored:,}",
         )
         row = (str(number), entry.policy, *numbers, s.made.date[:10] if s.made else "", str(entry.folder))
         table.add_row(*map(Text, row))

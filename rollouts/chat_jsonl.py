@@ -70,7 +70,8 @@ def from_chat(path: Path, env_id: str, split: Split = Split.TRAIN) -> Iterator[E
         split: of tasks that a line does not name.
 
     Raises:
-        UsageError: the file cannot be read, or a line is no conversation; the message has its number.
+        UsageError: the file cannot be read, or a line is no conversation or of another environment; the message has
+            its number.
     """
     try:
         with path.open(encoding="utf-8-sig") as file:
@@ -101,6 +102,7 @@ class _Said(pydantic.BaseModel):
 
 class _Line(pydantic.BaseModel):
     messages: list[_Said] = pydantic.Field(min_length=1)
+    env: str | None = None
     task: TaskSpec | None = None
     success: bool = True
     reward: float | None = None
@@ -110,6 +112,8 @@ class _Line(pydantic.BaseModel):
 def _episode(text: str, where: str, env_id: str, split: Split) -> Episode:
     try:
         line = _Line.model_validate_json(text)
+        if line.env not in (None, env_id):
+            raise ValueError(f"it is of the environment {line.env}, not {env_id}; import each with its own --env")
         turns, rest = _turns([_message(said) for said in line.messages])
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]

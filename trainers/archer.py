@@ -36,6 +36,7 @@ from .runs.collect import Collected
 from .runs.demonstrations import DemonstrationConfig
 from .runs.fresh import Fresh, fresh_utterances
 from .runs.interrupts import interruptible
+from .runs.kept_episodes import refuse_keeping
 from .runs.metrics import Stopwatch
 from .runs.offline import as_said, demonstrations
 from .runs.penalised import reference_of
@@ -102,6 +103,8 @@ class ArcherConfig(TrainConfig):
     @pydantic.model_validator(mode="after")
     def _heard(self) -> Self:
         """No setting is passed over in silence."""
+        if self.mode == "offline":
+            refuse_keeping(self.keep_episodes, "offline ArCHer")
         if self.mode == "online" or self.actor != "awr" or self.critic == "td":
             refuse_greedy(self.agent)  # of whatever samples: episodes, or fresh utterances
         if self.loss.smoothing is not None or self.loss.kl.where == "reward":

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .learning.rows import pack
+from .runs.demonstrations import readable
 from .runs.interrupts import interruptible
 from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, learn_rows, scheduled
 from .runs.script import script
@@ -42,9 +44,14 @@ async def _train(config: CloningConfig, run: TrainingRun) -> RunResult:
     episodes = await demonstrations(config.demonstrations, run)
     model, tokenizer = run.load(checkpoint.model) if checkpoint else first_model(config, run, episodes)
     async with run.open(model, tokenizer, checkpoint, optimizer=scheduled(config)):
-        episodes = as_said(episodes, config.demonstrations, run)
+        episodes, left_out = readable(as_said(episodes, config.demonstrations, run))
         rows = fitting(pack(episodes), model.config.max_position_embeddings)
-        return await learn_rows(config, run, rows, run.learner.clone)
+        result = await learn_rows(config, run, rows, run.learner.clone)
+    if not left_out:
+        return result
+    turns = sum(len(episode.turns) for episode in episodes)
+    note = f"{left_out} of {turns} demonstrated actions could not be read, and were left out"
+    return replace(result, note="; ".join(filter(None, (note, result.note))))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

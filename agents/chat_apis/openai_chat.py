@@ -141,7 +141,8 @@ def _content(content: Any) -> tuple[str, str]:
         return text(content, "the content"), ""
     parts = [mapping(part, "a part of the content") for part in content]
     said = "".join(text(part.get("text"), "a part's text") for part in parts if part.get("type") == "text")
-    return said, "".join(str(part.get("thinking") or "") for part in parts if part.get("type") == "thinking")
+    # A thought is text or, from Mistral, a list of parts of its own.
+    return said, "".join(_content(part.get("thinking"))[0] for part in parts if part.get("type") == "thinking")
 
 
 def _said(spoken: str, calls: Sequence[Call], message: Mapping[str, Any], field: str | None) -> dict[str, Any]:

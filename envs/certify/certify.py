@@ -36,8 +36,8 @@ Target = str | Callable[..., TurnEnv]
 """What can be certified: an id, a class, or a function without arguments that makes an environment."""
 
 GROUPS: tuple[tuple[Law, ...], ...] = (
-    *(AUTHOR_LAWS, RESET_LAWS[:1], TURN_LAWS[:1], CAUSE_LAWS, RESET_LAWS[1:], TURN_LAWS[1:], REWARD_LAWS),
-    *(FORK_LAWS, ISOLATION_LAWS, TOOL_LAWS, RESOURCE_LAWS),
+    *(AUTHOR_LAWS, RESET_LAWS[:1], TURN_LAWS[:1], CAUSE_LAWS, TOOL_LAWS, RESET_LAWS[1:], TURN_LAWS[1:], REWARD_LAWS),
+    *(FORK_LAWS, ISOLATION_LAWS, RESOURCE_LAWS),
 )
 LAWS = tuple(sorted((law for group in GROUPS for law in group), key=lambda law: not law.gate))
 """Every law, in the order in which they are tried: causes come first, and what follows from them after."""
@@ -101,9 +101,20 @@ def laboratory(target: Target, *, samples: int | None = None, quick: bool = Fals
 
 
 def tried(law: Law, lab: Lab) -> Verdict:
-    """The verdict on one law. It is tried in a thread of its own, which is left behind if the environment hangs."""
+    """The verdict on one law. It is tried in a thread of its own, which is left behind if the environment hangs.
+
+    One cause is one finding: a law that meets an error which an earlier law has reported, of the same line, is skipped.
+    """
     began = lab.clock()
     status, reason, reproduce, error = _outcome(law, lab)
+    if error is not None and (where := author_line(error)):
+        reported = lab.raised.setdefault(f"{type(error).__name__} at {where}", law.name)
+        if reported != law.name:
+            status, reason, reproduce = (
+                Status.SKIP,
+                f"it met the error that {reported} reports; try it without that",
+                "",
+            )
     shown = author_traceback(error) if error is not None else ""
     return Verdict(law.name, law.about, status, reason, reproduce, lab.clock() - began, shown)
 

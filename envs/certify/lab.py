@@ -75,6 +75,7 @@ class Lab:
         until: when the present law must end, on that clock.
         first: the first episodes played, before anything could leave traces.
         untouched: what all instances share, as it was before these.
+        raised: the law that reported an error first, by the error's type and the author's line.
     """
 
     subject: Subject
@@ -86,6 +87,7 @@ class Lab:
     since: float = 0.0
     first: dict[tuple[TaskSpec, str], Trace] = field(default_factory=dict)
     untouched: dict[str, str] | None = None
+    raised: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def sample(self) -> TurnEnv:

@@ -176,6 +176,23 @@ class TestContext:
         assert "<summary>one, two and three are dead</summary>" in shown(decisions[3])
         assert "two: no" not in shown(decisions[3])
 
+    @pytest.mark.parametrize(
+        ("opens", "said"),
+        [
+            ("", "<think>secret</think>go"),
+            ("<think>\n", "secret</think>go"),  # DeepSeek-R1's prompt ends inside a thought
+            ("", "[THINK]secret[/THINK]go"),
+            ("", "go<think>secret"),  # cut before it was closed
+        ],
+    )
+    async def test_a_summary_shows_no_thought_of_the_round_before(self, opens: str, said: str) -> None:
+        manner = TEMPLATES["chatml"].replace("assistant\n{% endif %}", f"assistant\n{opens}{{% endif %}}")
+        template = ChatTemplate(tokenizer("chatml", chat_template=f"{{# [THINK] #}}{manner}"))
+        agent = ChatAgent(Parrot([line(said), line("end")]), template, context="summary")
+        *_, last = await play(agent, ["find it", "no"])
+        assert "<|im_start|>assistant\ngo<|im_end|>" in shown(last), "the action stays"
+        assert "secret" not in shown(last), "what was thought is of its round"
+
     async def test_a_short_past_keeps_the_task_all_that_was_said_and_the_last_page(self) -> None:
         agent = ChatAgent(
             Parrot([line(word) for word in "abc"]), CHAT["chatml"], context="short:1:8", system="rules are long"

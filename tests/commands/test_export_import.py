@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from turnwise.envs import registry
 from turnwise.rollouts.chat_jsonl import to_chat
 from turnwise.rollouts.store import load_episodes
 
@@ -47,6 +49,24 @@ def test_what_is_exported_comes_back_with_calls_and_tasks(run: Run, tmp_path: Pa
     run("import", "chats.jsonl", "--env", "tool_env.py", "--out", "runs/back").refused("holds 3 episodes")
 
 
+def test_an_environment_of_a_file_is_asked_for_by_its_option(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(EXAMPLES / "tool_env.py", tmp_path / "tool_env.py")
+    assert run("eval", "tool_env.py", "-p", "oracle", "-n", "1", "--out", "runs/one", "--no-report").code == 0
+    (id,) = {episode.env_id for episode in load_episodes("runs/one/episodes")}
+    monkeypatch.delitem(sys.modules, "tool_env")  # as in another shell
+    monkeypatch.delitem(registry._entries, id)
+    cure = "Name the file here with --env my_env.py."
+    run("replay", "runs/one").refused(f"there is no environment '{id}'", cure)
+    ran = run("export", "runs/one", "bare.jsonl")
+    assert cure in ran.err, ran.err
+    assert "tools" not in lines("bare.jsonl")[0]
+    assert run("replay", "runs/one", "--env", "tool_env.py").code == 0
+    assert run("export", "runs/one", "chats.jsonl", "--env", "tool_env.py").code == 0
+    assert lines("chats.jsonl")[0]["tools"]
+
+
 def test_failures_and_unreadable_actions_are_left_out(run: Run) -> None:
     assert run("eval", "guess.py", "-p", "null", "-n", "3", "--out", "runs/none", "--no-report").code == 0
     ran = run("export", "runs/none", "none.jsonl", "--success")
@@ -71,6 +91,10 @@ def test_failures_and_unreadable_actions_are_left_out(run: Run) -> None:
             '{"messages": [{"role": "user"}, {"role": "assistant", "tool_calls": [{"function": {"name": "f", '
             '"arguments": "[1]"}}]}]}',
             "line 2: the arguments of f are not a JSON object",
+        ),
+        (
+            '{"messages": [{"role": "user"}, {"role": "assistant", "content": "b"}], "env": "other/Env-v0"}',
+            "line 2: it is of the environment other/Env-v0, not demo/GuessNumber-v0; import each with its own --env",
         ),
     ],
 )

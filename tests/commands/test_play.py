@@ -241,6 +241,14 @@ def test_three_runs_are_ranked_with_intervals_that_hold_together(run: Run) -> No
     assert table["title"].startswith("demo/GuessNumber-v0")
     run("leaderboard", "runs/a/episodes").refused("there is no summary.json in runs/a/episodes")
 
+    foreign = Path("runs/other/summary.json")
+    foreign.parent.mkdir()
+    foreign.write_text('{"accuracy": 0.5}')
+    ran = run("leaderboard", "--json")
+    assert json.loads(ran.out) == [table], "a file of another program changes nothing"
+    assert "skipped: runs/other/summary.json is not a summary" in ran.err
+    run("leaderboard", "runs/other").refused("there is no summary.json of an evaluation (runs/other/summary.json is")
+
 
 def test_data_makes_demonstrations(run: Run) -> None:
     ran = run("data", "guess.py", "-n", "10", "--skills", "0,1", "--out", "runs/data")

@@ -41,6 +41,13 @@ def test_a_word_lists_its_own_settings_and_nobody_elses(run: Run, word: str) -> 
     assert (f"algorithm.name [{ALGORITHMS[word].algorithm}]" in ran.out) is (ALGORITHMS[word].algorithm is not None)
 
 
+@pytest.mark.parametrize("words", [("--out", "runs/new"), ("out=runs/new",), ("env=guess.py", "--out", "runs/new")])
+def test_a_folder_without_a_run_is_not_resumed(run: Run, words: tuple[str, ...]) -> None:
+    run("train", "bc", *words, "--resume").refused(
+        "there is no run in runs/new to resume (no config.json); start one without --resume, or name a run's folder"
+    )
+
+
 def test_defaults_that_a_paper_settles_are_listed_as_such(run: Run) -> None:
     assert "normaliser [turn_mean]" in run("train", "m-grpo", "--settings").out
     assert "loss.level [trajectory]" in run("train", "rloo", "--settings").out

@@ -9,7 +9,9 @@ import subprocess
 import sys
 import textwrap
 from collections import Counter
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -31,6 +33,7 @@ from turnwise import (
 )
 from turnwise.agents.scripted import FunctionAgent, MixedAgent, NullAgent, OracleAgent, RandomAgent
 from turnwise.config import load_config
+from turnwise.envs.wrappers.turn_limit import TurnLimit
 from turnwise.errors import ConfigError, StoreError, UnknownEnvironmentError, UsageError
 from turnwise.evals.evaluate import EvalConfig, evaluate, evaluate_async
 from turnwise.evals.summary import Summary
@@ -207,6 +210,18 @@ def test_another_model_in_the_same_folder_is_another_evaluation(tmp_path: Path) 
     (model / "model.safetensors").write_bytes(b"second")  # training went on
     with pytest.raises(StoreError, match="belongs to another run: model is"):
         evaluate(longer, OracleAgent(), store=tmp_path / "store", env=OneDoor, resume=True)
+
+
+def limited(turns: int) -> Any:
+    return TurnLimit(OneDoor(), turns)
+
+
+def test_a_resumed_run_has_the_same_wrappers(tmp_path: Path) -> None:
+    play = partial(evaluate, agent=OracleAgent(), store=tmp_path / "store")
+    play(config(n=4), env=partial(limited, 2))
+    play(config(n=6), env=partial(limited, 2), resume=True)
+    with pytest.raises(StoreError, match="another version of"):
+        play(config(n=8), env=partial(limited, 1), resume=True)
 
 
 async def test_inside_an_event_loop(tmp_path: Path) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from turnwise import Episode, Outcome
 from turnwise.evals.compare import compare
+from turnwise.evals.leaderboard import standings
 from turnwise.evals.statistics import Estimate
 from turnwise.evals.summary import summarise
-from turnwise.evals.terminal import print_comparison, print_summary
+from turnwise.evals.terminal import print_comparison, print_standing, print_summary
 from turnwise.evals.words import interval, plain, seconds, whole_percent
 
 Make = Callable[..., Episode]
@@ -40,6 +42,14 @@ def test_the_two_lines_of_the_design(make_episode: Make) -> None:
     assert second == (
         "  failures: 38 wrong answer · 10 turn limit · 5 infrastructure (retried, not scored)   report: x/report.html"
     )
+
+
+def test_a_leaderboard_counts_the_episodes_that_no_average_has(make_episode: Make, tmp_path: Path) -> None:
+    summarise(episodes(make_episode)).save(tmp_path / "summary.json")
+    (table,) = standings(tmp_path).tables
+    _, heading, row, *_ = shown(lambda console: print_standing(table, console)).splitlines()
+    assert heading.split()[4:6] == ["episodes", "unscored"]
+    assert row.split(" 0.76 ")[1].split()[:2] == ["200", "5"], row
 
 
 def test_piped_output_has_no_escape_codes_and_a_terminal_has(make_episode: Make) -> None:

@@ -5,19 +5,24 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise import Episode, Outcome, Split, TaskSpec
+from turnwise import Action, Episode, Outcome, Split, TaskSpec
+from turnwise.agents.agent import CHAT_API
 from turnwise.agents.models import load_model, load_tokenizer
 from turnwise.errors import StoreError, UsageError
 from turnwise.rollouts.store import MANIFEST, EpisodeStore, load_episodes
+from turnwise.trainers.archer import ArcherConfig
+from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.learning.rows import pack
-from turnwise.trainers.runs.demonstrations import DemonstrationConfig, encoded, filtered
+from turnwise.trainers.runs.demonstrations import DemonstrationConfig, encoded, filtered, readable
 from turnwise.trainers.runs.metrics import read_metrics
 from turnwise.trainers.runs.offline import minibatch
-from turnwise.trainers.runs.setup import AgentConfig
+from turnwise.trainers.runs.setup import AgentConfig, TrainConfig
+from turnwise.trainers.value_based import ValueBasedConfig
 
 from . import small
 from .fakes import Said, conversation, episode, returning, turn
@@ -44,6 +49,16 @@ def test_cloning_starts_from_a_given_model(tmp_path: Path, cloned: Path) -> None
     result = small.clone(small.cloning(tmp_path / "more", steps=1, model=str(cloned / "model")))
     first = read_metrics(result.folder / "metrics.jsonl")[1]["loss"]
     assert first < read_metrics(cloned / "metrics.jsonl")[1]["loss"], "it goes on from what was learnt"
+
+
+@pytest.mark.parametrize(
+    ("script", "settings"), [(CloningConfig, {}), (ValueBasedConfig, {}), (ArcherConfig, {"mode": "offline"})]
+)
+def test_keeping_episodes_is_refused_where_none_are_played(script: type[TrainConfig], settings: dict[str, str]) -> None:
+    whole = {"env": small.ENV, "model": "somewhere", **settings}
+    script.model_validate(whole)
+    with pytest.raises(pydantic.ValidationError, match=r"keep_episodes = 'all': .* plays no training episodes"):
+        script.model_validate({**whole, "keep_episodes": "all"})
 
 
 def test_a_store_of_another_environment_is_refused(tmp_path: Path) -> None:
@@ -139,6 +154,38 @@ def test_demonstrations_are_encoded_as_the_agent_would_have_said_them(cloned: Pa
     rows = pack([coded])
     assert int(rows.row.max()) == 0, "a full context is one row"
     assert rows.tokens == sum(len(t.action_ids) for t in coded.turns)
+
+
+def unreadable(shown: Episode, words: str = "Let me call") -> Episode:
+    """The episode as a chat API's, whose first action could not be read."""
+    first, *rest = (replace(turn, info={CHAT_API: {"model": "m"}}) for turn in shown.turns)
+    bad = Action(words, problem="Tool call 1, of move: its arguments are not JSON.")
+    return replace(shown, turns=(replace(first, action=bad), *rest))
+
+
+def test_an_action_that_could_not_be_read_is_context_and_not_learned(cloned: Path) -> None:
+    model, tokenizer = load_model(cloned / "model")
+    agent = AgentConfig(context="full", show_tools=False).agent(model, tokenizer)
+    shown = next(e for e in load_episodes(cloned / "demonstrations") if len(e.turns) > 2)
+    words = shown.turns[0].action.text  # the nano model has no others
+    (coded,) = encoded([unreadable(shown, words)], agent, ())
+    (kept,), left_out = readable([coded])
+    assert left_out == 1
+    rows = pack([kept])
+    assert rows.tokens == sum(len(turn.action_ids) for turn in coded.turns[1:])
+    whole = pack(encoded([shown], agent, ()))
+    assert rows.ids.tolist() == whole.ids.tolist(), "what was said is still read before the next action"
+    with pytest.raises(UsageError, match=r"none of the 1 actions in the demonstrations could be read .*not JSON"):
+        readable([replace(coded, turns=coded.turns[:1])])
+
+
+def test_a_run_says_how_many_actions_it_left_out(tmp_path: Path, cloned: Path) -> None:
+    with EpisodeStore(tmp_path / "store") as store:
+        for shown in load_episodes(cloned / "demonstrations"):
+            store.append(unreadable(shown))
+    result = small.clone(small.cloning(tmp_path / "run", steps=1, demonstrations={"store": str(tmp_path / "store")}))
+    assert result.note.startswith("12 of "), result.note
+    assert "demonstrated actions could not be read, and were left out" in result.note
 
 
 @given(st.integers(1, 20), st.integers(1, 8), st.integers(0, 3))

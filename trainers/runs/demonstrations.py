@@ -11,13 +11,14 @@ from typing import Any
 
 import pydantic
 
+from ...agents.agent import CHAT_API
 from ...agents.chat import ChatAgent
-from ...agents.parsers import parser_for
+from ...agents.parsers import parser_for, text_of
 from ...agents.scripted import MixedAgent
 from ...config import Config
 from ...envs.tools import Tool
 from ...errors import StoreError, UsageError
-from ...rollouts.episode import Episode
+from ...rollouts.episode import Episode, Turn
 from ...rollouts.options import RunOptions
 from ...rollouts.pool import EnvPool
 from ...rollouts.recording import record_episodes
@@ -148,6 +149,38 @@ def _encoded(episode: Episode, agent: ChatAgent, tools: Sequence[Tool]) -> Episo
     return replace(episode, turns=tuple(turns), final_prompt_ids=final_prompt)
 
 
+def readable(episodes: Iterable[Episode]) -> tuple[list[Episode], int]:
+    """Leave out the turns whose action could not be read, so that nobody learns to write such actions.
+
+    They lose their token ids; where later prompts show what was said, it remains there as context.
+
+    Args:
+        episodes: with token ids.
+
+    Returns:
+        The episodes, and how many turns were left out.
+
+    Raises:
+        UsageError: no action could be read.
+    """
+    episodes = list(episodes)
+    turns = [turn for episode in episodes for turn in episode.turns]
+    unreadable = [turn for turn in turns if turn.action.problem is not None]
+    if turns and len(unreadable) == len(turns):
+        raise UsageError(
+            f"none of the {len(turns)} actions in the demonstrations could be read (the first: "
+            f"{unreadable[0].action.problem}); name demonstrations with readable actions"
+        )
+    return [replace(each, turns=tuple(map(_left_out_if_unreadable, each.turns))) for each in episodes], len(unreadable)
+
+
+def _left_out_if_unreadable(turn: Turn) -> Turn:
+    if turn.action.problem is None:
+        return turn
+    info = {name: value for name, value in turn.info.items() if name != CHAT_API}  # which asks for ids
+    return replace(turn, prompt_ids=(), action_ids=(), logprobs=(), versions=(), info=info)
+
+
 def texts(episodes: Iterable[Episode], agent: AgentConfig, tools: Sequence[Tool]) -> Iterator[str]:
     """Every text that a model of these episodes reads or writes: what a vocabulary is made of."""
     parser = parser_for(agent.parser, [tool.to_json() for tool in tools])
@@ -158,6 +191,6 @@ def texts(episodes: Iterable[Episode], agent: AgentConfig, tools: Sequence[Tool]
     for episode in episodes:
         for turn in episode.turns:
             yield from (message.text for message in turn.observation.messages)
-            yield parser.format(turn.action)
+            yield text_of(turn.action, parser)
         if episode.final_observation is not None:
             yield episode.final_observation.text

@@ -19,6 +19,23 @@ STEP = "step"
 """The fingerprint of a kept episode that holds the step which it was played for."""
 
 
+def refuse_keeping(keep: Keep, script: str) -> None:
+    """Refuse to keep training episodes where none are played.
+
+    Args:
+        keep: the setting.
+        script: what plays none, for the message.
+
+    Raises:
+        ValueError: episodes are to be kept.
+    """
+    if keep != "none":
+        raise ValueError(
+            f"keep_episodes = {keep!r}: {script} plays no training episodes and learns from demonstrations, which are "
+            "in demonstrations.store or in demonstrations/ in the run's folder; leave the setting out"
+        )
+
+
 class KeptEpisodes:
     """Writes training episodes into a store in the run's folder, each with its step among the fingerprints.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import pydantic
 import torch
@@ -19,6 +19,7 @@ from ..learning.learner import OptimizerConfig, Update
 from ..learning.normalisers import normaliser
 from ..learning.rows import Rows
 from .demonstrations import DemonstrationConfig, encoded, filtered, play, stored, texts
+from .kept_episodes import refuse_keeping
 from .metrics import Stopwatch
 from .sampler import TaskSampler
 from .session import TrainingRun
@@ -41,6 +42,11 @@ class OfflineConfig(TrainConfig):
     """Steps between checkpoints."""
     batch: int = pydantic.Field(default=128, ge=1)
     """Rows per step. A row is a whole episode under the context ``full`` and one turn under ``last:1``."""
+
+    @pydantic.model_validator(mode="after")
+    def _keeps_none(self) -> Self:
+        refuse_keeping(self.keep_episodes, "this algorithm")
+        return self
 
     @classmethod
     def filled(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:

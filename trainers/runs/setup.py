@@ -176,7 +176,7 @@ class TrainConfig(Config):
     """How many of the newest checkpoints to keep."""
     keep_episodes: Keep = "none"
     """Which training episodes to keep in ``training_episodes/``: ``none``, ``sample`` (the attempts at the first task
-    of each step) or ``all``."""
+    of each step) or ``all``. Refused where none are played, as in behavior cloning."""
     device: str = "auto"
     """Where the model lives: ``auto`` is the GPU if torch sees one, otherwise the CPU."""
     dtype: Literal["float32", "bfloat16"] = "float32"

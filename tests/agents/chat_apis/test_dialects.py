@@ -167,9 +167,13 @@ def test_variants_of_chat_completions_are_learned_from_refusals() -> None:
 
 def test_other_shapes_that_servers_use() -> None:
     chat = ChatCompletions()
-    parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "left"}]
+    parts: list[dict[str, Any]] = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "left"}]
     reply = chat.read({"choices": [{"message": {"content": parts}, "finish_reason": "length"}]}, ())
     assert (reply.text, reply.finish, reply.usage) == ("left", Finish.LENGTH, None)
+    thought = [{"type": "text", "text": "Left is "}, {"type": "reference", "reference_ids": [1]}]
+    parts[0] = {"type": "thinking", "thinking": [*thought, {"type": "text", "text": "open."}], "closed": True}
+    reply = chat.read({"choices": [{"message": {"content": parts}}]}, ())
+    assert (reply.reasoning, reply.text) == ("Left is open.", "left"), "Mistral's thought is a list of parts"
     call = {"id": "", "function": {"name": "look", "arguments": {"place": "x"}}}
     reply = chat.read({"choices": [{"message": {"tool_calls": [call, call]}}]}, ())
     assert [(c.id, c.arguments) for c in reply.calls] == [("call_1", '{"place": "x"}'), ("call_2", '{"place": "x"}')]

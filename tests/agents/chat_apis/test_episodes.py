@@ -115,16 +115,21 @@ def test_tools_in_text(shops: str, tmp_path: Path) -> None:
 def test_the_cap_holds_and_a_resumed_run_goes_on_from_it(cap: float, shops: str, tmp_path: Path) -> None:
     api = FakeApi(faults={"500": 0.05, "cut JSON": 0.01})
     bound = {"max_cost": cap, "price": api.price}
-    with pytest.raises(SpendingCapError, match="raise --max-cost and --resume"):
-        play(api, shops, tmp_path, 100, settings=bound, max_tokens=500)
+    first = play(api, shops, tmp_path, 100, settings=bound, max_tokens=500)
+    assert not first.complete, "what was played by then is summarized, as evaluate() does it"
+    assert any("raise --max-cost and --resume" in note for note in first.notes)
     assert 0 < api.billed <= Decimal(str(cap)), "not a cent more is billed, lost answers included"
     before = api.billed
-    with pytest.raises(SpendingCapError):
-        play(api, shops, tmp_path, 100, settings=bound, max_tokens=500, resume=True)
+    assert not play(api, shops, tmp_path, 100, settings=bound, max_tokens=500, resume=True).complete
     assert api.billed <= Decimal(str(cap)), "a resumed run has no new cap"
     assert api.billed - before < before / 2
     summary = play(api, shops, tmp_path, 100, settings=bound | {"max_cost": 50}, max_tokens=500, resume=True)
     assert summary.outcomes == {"completed": 100}
+
+
+def test_a_cap_below_the_first_episode_leaves_nothing_to_summarize(shops: str, tmp_path: Path) -> None:
+    with pytest.raises(SpendingCapError, match="raise --max-cost and --resume"):
+        play(FakeApi(), shops, tmp_path, 2, settings={"max_cost": 0.001}, max_tokens=500)
 
 
 def test_a_resumed_run_asks_nothing_twice(shops: str, tmp_path: Path) -> None:

@@ -131,6 +131,17 @@ MISTAKES = [
          {"self.at = n": "raise ValueError('internal bug')"}),
     text("act trusts its input", "any_action_is_answered", "raised ValueError.*; raise tw.UnparseableError", "int(",
          {"action.word() == self.word": "int(action.text) if action.text[:1] == '9' else action.word() == self.word"}),
+    # What is put in the place of the environment's own.
+    text("self.task", "begins", r"E.task is a read-only property of the environment, and self.task = … .a str. would "
+         "replace it; give your attribute another name", "self.task =",
+         {"self.word = rng": "self.task = 'spell'\n        self.word = rng"}),
+    text("self._turn", "episodes_play", "E._turn is a state of the environment", "self._turn",
+         {"        if action": "        self._turn = 1\n        if action"}),
+    tool("self.said", "begins", "E.said is a method of the environment, and self.said = … .a str.", "self.said",
+         {"self.goal, self.at": "self.said = ''\n        self.goal, self.at"}),
+    tool("self.tools in the constructor", "is_complete", "E.tools is a read-only property of the env", "self.tools",
+         {"    max_turns = 5\n": "    def __init__(self, **k):\n        self.tools = []\n"
+                                "        super().__init__(**k)\n"}),
     # How tools are written.
     tool("a tool without self", "is_complete",
          r"'go' has no self; write def go\(self", "@tw.tool", {"self, n: int": "n: int"}),
@@ -236,6 +247,16 @@ def test_a_truth_value_of_any_kind_is_a_judgment(judged: str, load: Load) -> Non
     source = TOOL.replace("tw.Score(success=self.at == self.goal)", judged)
     certificate = certify(load(source).E, quick=True, laws=QUICK_LAWS)
     assert certificate.passed, certificate
+
+
+def test_a_tool_that_raises_is_one_finding_whatever_law_calls_it(load: Load) -> None:
+    bug = "if n < 1:\n            raise ValueError('internal bug')\n        self.at = n"
+    laws = ["tools_never_raise", "random_at_floor", "leaks_nothing"]
+    certificate = certify(load(TOOL.replace("self.at = n", bug)).E, quick=True, laws=laws)
+    assert certificate.broken == ("tools_never_raise",), certificate
+    assert "raise tw.ToolError" in certificate.verdicts[0].reason, "the finding with the cure comes first"
+    skipped = [verdict.reason for verdict in certificate.verdicts if verdict.status is Status.SKIP]
+    assert skipped == ["it met the error that tools_never_raise reports; try it without that"] * 2
 
 
 def test_what_could_not_be_tried_is_one_line(load: Load) -> None:

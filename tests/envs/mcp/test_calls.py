@@ -79,7 +79,7 @@ def test_arguments_nested_without_end_are_refused(odd: Around) -> None:
 @settings(max_examples=40)
 @given(st.dictionaries(st.text(max_size=5), st.recursive(st.none() | st.floats() | st.text(), st.lists, max_leaves=5)))
 def test_no_arguments_raise(odd: Around, arguments: dict[str, Any]) -> None:
-    odd._turn = 0
+    vars(odd)["_turn"] = 0
     odd.step(tw.ToolCall("nested", arguments))
     odd.step(tw.ToolCall("self", arguments))
 
