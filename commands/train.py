@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..agents.train_extra import train_extra
 from ..config import load_config
 from ..envs.named import environment
 from ..errors import ConfigError
@@ -48,8 +49,13 @@ class Trained:
         return {"algorithm": {"name": self.algorithm}} if self.algorithm else {}
 
     def load(self) -> tuple[type[TrainConfig], Callable[[Any], RunResult]]:
-        """The configuration and the function; imports torch."""
-        module = importlib.import_module(f"..trainers.{self.script}", __package__)
+        """Import the configuration and the function, and with them torch.
+
+        Raises:
+            UsageError: The packages of ``turnwise[train]`` are not installed.
+        """
+        with train_extra("training"):
+            module = importlib.import_module(f"..trainers.{self.script}", __package__)
         return getattr(module, self.config), module.train
 
 
