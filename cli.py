@@ -57,7 +57,6 @@ def build_app(command: str | None = None) -> typer.Typer:
         name="turnwise",
         epilog="Exit codes: 0 done, 1 failed, 2 the input is wrong, 130 interrupted.",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
     )
@@ -118,7 +117,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         words = [word for word in words if word != "--debug"]
         with _tracebacks(debug):
-            build_app(next((word for word in words if not word.startswith("-")), ""))(words, prog_name="turnwise")
+            named = (word for word in _completed() or words if not word.startswith("-"))
+            build_app(next(named, ""))(words, prog_name="turnwise")
     except TurnwiseError as error:
         if debug:
             raise
@@ -136,6 +136,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if end.code == INTERRUPTED:  # all is said: pressed once more, Python would tell of its own ending
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         raise
+
+
+def _completed() -> list[str]:
+    """Return what stands after ``turnwise`` on the line that a shell wants completed; empty in an ordinary call."""
+    if "_TURNWISE_COMPLETE" not in os.environ:
+        return []
+    return (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or "").split()[1:]
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from .chat_apis.named import api_agent, is_api, meant
 from .chat_apis.settings import ApiSettings
 from .scripted import FunctionAgent, MixedAgent, NullAgent, OracleAgent, RandomAgent
 from .settings import AgentSettings
+from .train_extra import train_extra
 
 if TYPE_CHECKING:
     from .policy import Policy
@@ -119,8 +120,9 @@ def fingerprint(spec: str) -> str | None:
 
 
 def _model(spec: str, given: AgentSettings, device: str, max_batch: int, threaded: bool, seed: int) -> Agent:
-    from .models import chosen_device, load_model
-    from .transformers_policy import TransformersPolicy
+    with train_extra(f"a model in this process ({spec})"):
+        from .models import chosen_device, load_model
+        from .transformers_policy import TransformersPolicy
 
     path = Path(spec).expanduser()
     settings = AgentSettings.beside(path)
@@ -131,7 +133,8 @@ def _model(spec: str, given: AgentSettings, device: str, max_batch: int, threade
 
 def _served(spec: str, given: AgentSettings, tokenizer_folder: str | None, seed: int) -> Agent:
     """The agent of one or several servers, which are asked now: what is wrong is said before anything is played."""
-    from .models import load_tokenizer
+    with train_extra(f"the tokenizer of a vLLM server ({spec})"):
+        from .models import load_tokenizer
     from .serving.http.client import ServerClient
     from .serving.http.vocabulary import check_tokenizer
     from .serving.served import ServedPolicy

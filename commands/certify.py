@@ -18,18 +18,26 @@ from ..envs.named import environment
 from ..envs.registry import entries, find
 from ..errors import EnvironmentDiedError, UsageError
 from .apart import apart
+from .completion import environment_ids
 from .terminal import complain, remark, screen
 
 LOG = logging.getLogger(__name__)
 FEW, SLOW = 3, 5.0
 """With more environments than a few, progress lists only the laws that took at least so many seconds."""
 
+Ids = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[ID]...",
+        help="Ids, or Python files that register one.",
+        show_default=False,
+        autocompletion=environment_ids,
+    ),
+]
+
 
 def certify(
-    ids: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ID]...", help="Ids, or Python files that register one.", show_default=False),
-    ] = None,
+    ids: Ids = None,
     everything: Annotated[bool, typer.Option("--all", help="Every registered environment.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer tasks and shorter episodes.")] = False,
     law: Annotated[list[str] | None, typer.Option(help="Only this law; may be repeated.")] = None,

@@ -13,12 +13,18 @@ from ..envs.named import environment
 from ..errors import UsageError
 from ..evals.evaluate import EvalConfig, evaluate
 from ..evals.terminal import print_summary
+from .completion import environment_ids
 from .evaluate import ONCE_MORE, Cache, MaxCost, Prices, Who, slug, stopped_early
 from .terminal import resumable, screen
 
 
 def data(
-    env: Annotated[str, typer.Argument(help="An environment's id, or a Python file that registers one.")],
+    env: Annotated[
+        str,
+        typer.Argument(
+            help="An environment's id, or a Python file that registers one.", autocompletion=environment_ids
+        ),
+    ],
     n: Annotated[int, typer.Option("-n", help="How many episodes, each of another task.")] = 1000,
     skills: Annotated[
         str | None,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +16,8 @@ from ..envs.registry import Entry, entries, make, nearest
 from ..errors import UnknownEnvironmentError, UsageError
 from .terminal import screen
 
-"""More environments than these that need one missing package are one line."""
+MANY = 10
+"""Environments of one class, if there are more of them, share one line in the short list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ def envs(
 ) -> None:
     """List the environments that are registered: Turnwise's own and those of installed packages.
 
+    Without a pattern, each is one line. With a pattern, the list has levels, splits and turn limits too.
+
     Examples:
 
         turnwise envs
@@ -57,19 +61,54 @@ def envs(
 
         turnwise envs 'demo/*' --json
     """
-    rows = [describe(entry) for entry in entries() if matches(entry.id, pattern)]
-    if not rows:
+    found = [entry for entry in entries() if matches(entry.id, pattern)]
+    if not found:
         near = nearest(pattern, [entry.id for entry in entries()])
         hint = f" Did you mean {', '.join(near)}?" if near else ""
         raise UnknownEnvironmentError(f"no environment matches {pattern!r}.{hint}")
     if as_json:
-        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
-        return
-    shown, lines = (rows, []) if pattern else folded(rows)
-    if shown:
-        screen().print(listed(shown))
+        typer.echo(json.dumps([asdict(describe(entry)) for entry in found], indent=2))
+    elif pattern:
+        screen().print(listed([describe(entry) for entry in found]))
+    else:
+        _print_short(found)
+
+
+def _print_short(found: list[Entry]) -> None:
+    """Print a line per environment, per large family and per reason why several cannot be made."""
+    rows, lines = folded([row for family in families(found) for row in briefly(family)])
+    table = Table(box=None, header_style="bold")
+    for name in ("id", "what it is"):
+        table.add_column(name, no_wrap=True)
+    for row in sorted(rows, key=lambda row: row.id):
+        table.add_row(row.id, Text(row.problem, "yellow") if row.problem else row.summary)
+    screen().print(table)
     for line in lines:
         screen().print(Text(line, "yellow"), soft_wrap=True)
+    screen().print("`turnwise envs maze` shows levels, splits and turn limits.", markup=False)
+
+
+def families(found: list[Entry]) -> list[list[Entry]]:
+    """Group the entries by class, package and extra."""
+    groups: dict[object, list[Entry]] = {}
+    for entry in found:
+        groups.setdefault((entry.entry_point, entry.source, entry.extra), []).append(entry)
+    return list(groups.values())
+
+
+def briefly(family: list[Entry]) -> list[Row]:
+    """Return a row for each environment of a class, or a single one if there are many.
+
+    What lacks an extra is not made. Of the others each is made, but no episode begins.
+    """
+    if any(entry.lacks for entry in family):
+        return [Row(entry.id, entry.source, problem=entry.lacks) for entry in family]
+    if len(family) <= MANY:
+        return [_made(entry, _brief) for entry in family]
+    first = _made(family[0], _brief)
+    if first.problem:
+        return [replace(first, id=entry.id) for entry in family]
+    return [replace(first, id=f"{first.id} and {len(family) - 1} more")]
 
 
 def folded(rows: list[Row]) -> tuple[list[Row], list[str]]:
@@ -108,16 +147,25 @@ def matches(id: str, pattern: str) -> bool:
 
 def describe(entry: Entry) -> Row:
     """The row of one environment; what cannot be made or begun is listed too, with the reason."""
+    return _made(entry, _described)
+
+
+def _made(entry: Entry, row_of: Callable[[Entry, Any], Row]) -> Row:
+    """Make an environment for its row. If that fails, the row has the reason."""
     try:
         env = make(entry.id)
         try:
-            return _described(entry, env.unwrapped)
+            return row_of(entry, env.unwrapped)
         finally:
             env.close()
     except UsageError as error:
         return Row(entry.id, entry.source, problem=str(error))
     except Exception as error:
         return Row(entry.id, entry.source, problem=f"{type(error).__name__}: {error}")
+
+
+def _brief(entry: Entry, env: Any) -> Row:
+    return Row(entry.id, entry.source, summary=summary(env))
 
 
 def _described(entry: Entry, env: Any) -> Row:
@@ -129,9 +177,14 @@ def _described(entry: Entry, env: Any) -> Row:
         levels=tuple(family.levels),
         splits=tuple(str(split) for split in family.splits),
         turns=tuple(limit(env, level) for level in (family.levels[0], family.levels[-1])),
-        summary=(type(env).__doc__ or "").strip().split("\n")[0].replace("``", ""),
+        summary=summary(env),
         problem=entry.lacks,
     )
+
+
+def summary(env: Any) -> str:
+    """Return the first line of the docstring of an environment's class."""
+    return (type(env).__doc__ or "").strip().split("\n")[0].replace("``", "")
 
 
 def limit(env: Any, level: int) -> int:

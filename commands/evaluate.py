@@ -23,6 +23,7 @@ from ..evals.terminal import print_summary
 from ..rollouts.episode import Outcome
 from ..rollouts.store import read_episodes
 from ..sandboxes.named import backend_names
+from .completion import environment_ids
 from .stores import EPISODES
 from .terminal import INTERRUPTED, complain, resumable, screen, stdout_for_protocol
 
@@ -35,6 +36,7 @@ Words = Annotated[
         metavar="ENV|KEY=VALUE",
         help="An environment's id, or a Python file that registers one; then settings.",
         show_default=False,
+        autocompletion=environment_ids,
     ),
 ]
 Who = Annotated[

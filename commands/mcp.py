@@ -15,13 +15,19 @@ from ..envs.named import environment
 from ..rollouts.episode import Episode
 from ..rollouts.store import EpisodeStore
 from ..service.mcp.server import McpConfig, McpService
+from .completion import environment_ids
 from .stores import EPISODES
 from .terminal import STOPS, remark, stdout_for_protocol
 
 
 def mcp(
     context: typer.Context,
-    env: Annotated[str, typer.Argument(help="An environment's id, or a Python file that registers one.")],
+    env: Annotated[
+        str,
+        typer.Argument(
+            help="An environment's id, or a Python file that registers one.", autocompletion=environment_ids
+        ),
+    ],
     seed: Annotated[int, typer.Option(min=0, help="Of the first session's task; each further one gets the next.")] = 0,
     split: Annotated[str, typer.Option(help="Which split the tasks are from.")] = "train",
     level: Annotated[int | None, typer.Option(help="Their level (the lowest if not said).")] = None,

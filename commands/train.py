@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..agents.train_extra import train_extra
 from ..config import load_config
 from ..envs.named import environment
 from ..errors import ConfigError
+from .completion import environment_ids
 from .terminal import remark, resumable
 
 if TYPE_CHECKING:
@@ -48,8 +50,13 @@ class Trained:
         return {"algorithm": {"name": self.algorithm}} if self.algorithm else {}
 
     def load(self) -> tuple[type[TrainConfig], Callable[[Any], RunResult]]:
-        """The configuration and the function; imports torch."""
-        module = importlib.import_module(f"..trainers.{self.script}", __package__)
+        """Import the configuration and the function, and with them torch.
+
+        Raises:
+            UsageError: The packages of ``turnwise[train]`` are not installed.
+        """
+        with train_extra("training"):
+            module = importlib.import_module(f"..trainers.{self.script}", __package__)
         return getattr(module, self.config), module.train
 
 
@@ -81,11 +88,30 @@ ALGORITHMS: Mapping[str, Trained] = {
 """Everything that can be trained with, by the word for it."""
 
 
+def _algorithms(incomplete: str) -> list[str]:
+    return [word for word in ALGORITHMS if word.startswith(incomplete)]
+
+
+Word = Annotated[
+    str,
+    typer.Argument(
+        help=f"What to train with: {', '.join(ALGORITHMS)}.", show_default=False, autocompletion=_algorithms
+    ),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY=VALUE]...",
+        help="Settings, e.g. steps=50.",
+        show_default=False,
+        autocompletion=environment_ids,
+    ),
+]
+
+
 def train(
-    algorithm: Annotated[str, typer.Argument(help=f"What to train with: {', '.join(ALGORITHMS)}.", show_default=False)],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Settings, e.g. steps=50.", show_default=False)
-    ] = None,
+    algorithm: Word,
+    overrides: Overrides = None,
     config: Annotated[
         str | None,
         typer.Option(help="A TOML file of settings, the name of one that comes with Turnwise, or a run's config.json."),

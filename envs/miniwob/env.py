@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ...errors import ToolError, UsageError
 from ...tasks.family import TaskFamily
@@ -26,7 +26,9 @@ from ..tools import Tool, tool, tools_of
 from ..web.acting import Point
 from ..web.browser import Wanted
 from ..web.recording.recorded import RecordedTools
-from .browser import MiniwobBrowser
+
+if TYPE_CHECKING:
+    from .browser import MiniwobBrowser
 
 Paid = Literal["success", "raw"]
 ELSEWHERE = frozenset({"goto", "go_back", "go_forward", "new_tab", "tab_focus", "tab_close"})
@@ -93,6 +95,8 @@ class MiniwobEnv(RecordedTools):
         return self._start(task)
 
     async def _start(self, task: TaskSpec) -> ObservationLike:
+        from .browser import MiniwobBrowser  # imports FastAPI, which takes longer than listing 128 environments
+
         self.raw, self.reason, self.over = 0.0, "", False
         await self.leave()
         family = self.tasks()

@@ -40,6 +40,14 @@ def test_help_is_light() -> None:
     assert done.returncode == 0, f"help must answer at once: {done.stderr}"
 
 
+def test_the_list_of_environments_is_light() -> None:
+    code = "import sys\nfrom turnwise.cli import main\ntry:\n    main(['envs'])\nexcept SystemExit:\n    pass\n"
+    code += "heavy = {'torch', 'transformers', 'matplotlib', 'scipy', 'pyarrow', 'fastapi', 'playwright'}\n"
+    code += "found = heavy & set(sys.modules)\nassert not found, found"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"no environment needs these before an episode begins: {done.stderr}"
+
+
 def test_a_near_miss_of_a_command_is_told(run: Run) -> None:
     ran = run("evla")
     assert ran.code == 2

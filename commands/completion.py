@@ -1,0 +1,11 @@
+"""What a shell offers after Tab: environment ids, and words of ``turnwise train``."""
+
+from __future__ import annotations
+
+from ..envs.registry import entries
+
+
+def environment_ids(incomplete: str) -> list[str]:
+    """Return the ids that begin as typed, also behind ``env=``."""
+    prefix = "env=" if incomplete.startswith("env=") else ""
+    return [f"{prefix}{entry.id}" for entry in entries() if f"{prefix}{entry.id}".startswith(incomplete)]
