@@ -122,7 +122,11 @@ def train(
         return
     words += [f"out={out}"] if out else []
     words += ["resume=true"] if resume else []
-    ran = out / CONFIG if resume and out is not None and config is None and (out / CONFIG).is_file() else None
+    ran = out / CONFIG if resume and out is not None and config is None else None
+    if ran is not None and not ran.is_file():
+        if wanted_env is None:
+            raise ConfigError(f"there is no run in {out} to resume; start one without --resume")
+        ran = None
     wanted = configured(algorithm, file or ran, words)
     wanted = wanted.model_copy(update={"env": environment(wanted.env)})
     from ..trainers.runs.interrupts import at_once
