@@ -14,6 +14,9 @@ import typer
 
 from turnwise.cli import COMMANDS, build_app
 
+from .docs.walk import NOTEBOOK
+from .docs.walk import pages as followed
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
     path
@@ -71,7 +74,12 @@ def test_links_resolve(page: Path) -> None:
             assert anchor in anchors(target), f"{name(page)} links to {link}, but there is no such heading"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(b[0] == "python" for b in blocks(page))], ids=name)
+ELSEWHERE = {NOTEBOOK, *followed()}
+PROGRAMS = [page for page in PAGES if page not in ELSEWHERE and any(each[0] == "python" for each in blocks(page))]
+"""Pages whose Python runs by itself. What needs the page's commands before it is run in tests/docs."""
+
+
+@pytest.mark.parametrize("page", PROGRAMS, ids=name)
 def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page run in order, in one namespace, in an empty directory."""
     extra = NEEDS.get(name(page))

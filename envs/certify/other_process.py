@@ -27,6 +27,8 @@ def address_of(target: Callable[..., TurnEnv], kwargs: dict[str, Any]) -> tuple[
     module = sys.modules.get(getattr(target, "__module__", ""))
     if not name or "<" in name or module is None:
         return None, f"{name or target!r} is defined inside a function, where another process cannot find it"
+    if module.__name__ == "__main__" and getattr(module, "__file__", None) is None:
+        return None, f"{name} is defined in a notebook or a console, where another process cannot find it"
     try:
         json.dumps(kwargs)
     except (TypeError, ValueError) as error:

@@ -90,6 +90,7 @@ def test_a_run_is_continued_and_repeated_from_its_own_folder(run: Run, monkeypat
     assert one == other, "the run that was continued is the run that was not"
     run("train", "bc", "--config", "runs/bc/config.json").refused("holds a run already", "--resume")
     run("train", "loop", "--resume", "--out", "runs/bc").refused("a run of 'bc': use `turnwise train bc`")
+    run("train", "loop", "--resume", "--out", "runs/none").refused("there is no run in runs/none to resume")
 
 
 def test_a_corrupt_checkpoint_is_named(run: Run) -> None:
