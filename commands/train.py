@@ -16,7 +16,7 @@ import typer
 from ..agents.train_extra import train_extra
 from ..config import load_config
 from ..envs.named import environment
-from ..errors import ConfigError
+from ..errors import ConfigError, UsageError
 from .completion import environment_ids
 from .terminal import remark, resumable
 
@@ -101,8 +101,8 @@ Word = Annotated[
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[KEY=VALUE]...",
-        help="Settings, e.g. steps=50.",
+        metavar="[ENV] [KEY=VALUE]...",
+        help="An environment's id, or a Python file that registers one; then settings, e.g. steps=50.",
         show_default=False,
         autocompletion=environment_ids,
     ),
@@ -137,7 +137,7 @@ def train(
         turnwise train loop --config runs/first/config.json seed=1 --out runs/second
     """
     chosen = named(algorithm)
-    file, words = located(config) if config else None, list(overrides or [])
+    file, words = located(config) if config else None, settled(overrides or [])
     words += [f"out={out}"] if out else []
     if resume and file is None and (folder := overridden(words, "out")) is not None:
         file = of_run(Path(folder))
@@ -188,6 +188,18 @@ def named_environment(path: Path | None, overrides: Sequence[str]) -> str | None
     except (OSError, ValueError):
         return None  # load_config reports it
     return env if isinstance(env, str) else None
+
+
+def settled(words: Sequence[str]) -> list[str]:
+    """Return the words as overrides: one without ``=`` names the environment.
+
+    Raises:
+        UsageError: there are several of these.
+    """
+    names = [word for word in words if "=" not in word]
+    if len(names) > 1:
+        raise UsageError(f"one environment at a time; got {' and '.join(names)}")
+    return [word if "=" in word else f"env={word}" for word in words]
 
 
 def overridden(overrides: Sequence[str], key: str) -> str | None:

@@ -41,6 +41,11 @@ def test_a_word_lists_its_own_settings_and_nobody_elses(run: Run, word: str) -> 
     assert (f"algorithm.name [{ALGORITHMS[word].algorithm}]" in ran.out) is (ALGORITHMS[word].algorithm is not None)
 
 
+def test_a_word_alone_is_the_environment(run: Run) -> None:
+    run("train", "bc", "turnwise/Mase-v0").refused("there is no environment 'turnwise/Mase-v0'", "turnwise/Maze-v0")
+    run("train", "bc", "a.py", "steps=1", "b.py").refused("one environment at a time; got a.py and b.py")
+
+
 @pytest.mark.parametrize("words", [("--out", "runs/new"), ("out=runs/new",), ("env=guess.py", "--out", "runs/new")])
 def test_a_folder_without_a_run_is_not_resumed(run: Run, words: tuple[str, ...]) -> None:
     run("train", "bc", *words, "--resume").refused(
