@@ -60,10 +60,11 @@ class Collected:
         return tuple(episode for group in self.groups for episode in group.members)
 
     def held_out_metrics(self) -> dict[str, float]:
-        """The numbers of an evaluation while training."""
+        """The numbers of an evaluation while training; episodes that the policy failed count, as in any other."""
         numbers = self.metrics()
-        wanted = ("return", "success", "turns", "episodes", "unscored")
-        return {f"eval/{name}": numbers[name] for name in wanted if name in numbers}
+        wanted = ("return", "success", "turns", "unscored", "policy_failed")
+        found = {f"eval/{name}": numbers[name] for name in wanted if name in numbers}
+        return found | {"eval/episodes": numbers["episodes"] + numbers["policy_failed"]}
 
     def metrics(self) -> dict[str, float]:
         """Numbers worth a curve; failures of the machinery are counted and never averaged in."""
@@ -78,11 +79,12 @@ class Collected:
             "groups_without_variance": float(sum(len(set(g.returns)) == 1 for g in self.groups if g.comparable)),
             "retries": float(self.stats.retries),
         }
+        if episodes or policy_failed:
+            numbers["success"] = sum(episode.success for episode in episodes) / (len(episodes) + policy_failed)
         if episodes:
             turns = sum(len(episode.turns) for episode in episodes)
             numbers |= {
                 "return": sum(episode.total_reward for episode in episodes) / len(episodes),
-                "success": sum(episode.success for episode in episodes) / (len(episodes) + policy_failed),
                 "turns": turns / len(episodes),
                 "action_tokens": float(sum(len(turn.action_ids) for episode in episodes for turn in episode.own_turns)),
                 "cut_actions": sum(t.finish == "length" for e in episodes for t in e.turns) / max(turns, 1),

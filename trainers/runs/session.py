@@ -248,7 +248,7 @@ class TrainingRun:
         """Evaluate on the held-out tasks, if it is time to and was not done yet; always the same episodes."""
         every = self.config.eval.every
         due = self.step in (0, self.config.steps) or (every and self.step % every == 0)
-        done = self.world.told(self.world.leads and self.log.has(self.step, "eval/return"))
+        done = self.world.told(self.world.leads and self.log.has(self.step, "eval/episodes"))
         if done or not due or not self._held_out:
             return
         await self.weights.send(self.step)

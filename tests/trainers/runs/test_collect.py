@@ -10,7 +10,7 @@ import turnwise as tw
 from turnwise import Action, Episode, Outcome
 from turnwise.agents.agent import EpisodeContext
 from turnwise.agents.scripted import FunctionAgent
-from turnwise.errors import PromptTooLongError
+from turnwise.errors import PolicyError, PromptTooLongError
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.pool import EnvPool
 from turnwise.rollouts.stats import RunStats
@@ -75,6 +75,21 @@ async def test_a_round_in_which_no_prompt_fits_is_an_error_and_one_in_which_some
         else:
             with pytest.raises(PromptTooLongError, match=r"none of 6 episodes could begin: .*99 tokens"):
                 await collect(pool, saying(choose), tasks(2), options=OPTIONS)
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+async def test_held_out_episodes_that_the_policy_fails_are_not_solved(failing: int) -> None:
+    def choose(task: int, member: int) -> str:
+        if task < failing:
+            raise PolicyError("the conversation does not fit any more")
+        return "0 1"
+
+    async with EnvPool.of(Fragile) as pool:
+        found = (await collect(pool, saying(choose), tasks(2), options=OPTIONS)).held_out_metrics()
+    assert found["eval/episodes"] == 6
+    assert found["eval/policy_failed"] == 3 * failing
+    assert found["eval/success"] == (2 - failing) / 2
+    assert found.get("eval/return") == (1.0 if failing == 1 else None), "an average of nothing is not a number"
 
 
 async def test_a_broken_environment_is_counted_and_enters_no_mean() -> None:
