@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter
 from typing import Self
 
@@ -11,9 +12,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from .episode import Outcome
 from .stats import RunStats
 
+LINE_SECONDS = 30.0
+"""Off a terminal, a line comes at most so often."""
+
 
 class RunProgress:
-    """Shows a run's ``RunStats`` on the terminal; silent where there is none.
+    """Shows a run's ``RunStats``: a bar on a terminal, elsewhere a line now and then.
 
     ::
 
@@ -28,6 +32,7 @@ class RunProgress:
         done: how many of them were there before this run.
         quiet: show nothing.
         console: where to; standard error by default, so that results can be piped.
+        clock: the time in seconds.
     """
 
     def __init__(
@@ -38,11 +43,12 @@ class RunProgress:
         done: int = 0,
         quiet: bool = False,
         console: Console | None = None,
+        clock: Callable[[], float] = perf_counter,
     ) -> None:
-        console = console or Console(stderr=True)
-        self._stats = stats
-        self._done = done
-        self._started = perf_counter()
+        self._console = console = console or Console(stderr=True)
+        self._stats, self._done, self._total = stats, done, total
+        self._clock, self._lines = clock, not quiet and not console.is_terminal
+        self._started = self._said = clock()
         self._bar = Progress(
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
@@ -57,8 +63,14 @@ class RunProgress:
 
     def tick(self) -> None:
         """Show the present state."""
-        told = summary_line(self._stats, perf_counter() - self._started)
-        self._bar.update(self._task, completed=self._done + self._stats.episodes, told=told)
+        now, done = self._clock(), self._done + self._stats.episodes
+        told = summary_line(self._stats, now - self._started)
+        self._bar.update(self._task, completed=done, told=told)
+        if self._lines and now - self._said >= LINE_SECONDS:
+            self._said = now
+            whole = "" if self._total is None else f"/{self._total}"
+            line = " · ".join(filter(None, (f"{done}{whole} episodes", told)))
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
         self._bar.start()
