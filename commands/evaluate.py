@@ -12,7 +12,7 @@ import typer
 
 from ..agents.agent import Agent
 from ..agents.named import agent_from
-from ..config import load_config
+from ..config import describe, load_config
 from ..envs.named import environment
 from ..envs.registry import make
 from ..errors import UsageError
@@ -26,6 +26,13 @@ from ..sandboxes.named import backend_names
 from .completion import environment_ids
 from .stores import EPISODES
 from .terminal import INTERRUPTED, complain, resumable, screen, stdout_for_protocol
+
+
+def _list_settings(wanted: bool) -> None:
+    if wanted:
+        typer.echo("\n".join(describe(EvalConfig)))
+        raise typer.Exit
+
 
 ONCE_MORE = "What was played is kept: the same command with --resume plays the rest."
 
@@ -65,6 +72,10 @@ Prices = Annotated[
 Cache = Annotated[
     str | None, typer.Option(help="A folder of a chat API's answers, shared by runs (default: the run's own).")
 ]
+ListSettings = Annotated[
+    bool,
+    typer.Option("--settings", callback=_list_settings, is_eager=True, help="List every setting, and play nothing."),
+]
 Sandbox = Annotated[
     str | None,
     typer.Option(help="Where code runs, in environments that run any: bubblewrap, docker, … (what works here)."),
@@ -90,12 +101,13 @@ def evaluate(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     report: Annotated[bool, typer.Option(help="Write report.html and report.md too.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole summary as JSON.")] = False,
+    settings_only: ListSettings = False,
 ) -> None:
     """Play tasks with a policy: success with its interval, the time split, and failures by kind.
 
     Writes an episode store, summary.json and a report of one file. Any setting of EvalConfig may follow as key=value:
     group_size=4, concurrency=16, seed=1, env_kwargs.max_turns=5, and the [agent] table of training: agent.parser=tools,
-    agent.temperature=0 (or temperature=0), agent.system="Be brief."
+    agent.temperature=0 (or temperature=0), agent.system="Be brief."; --settings lists them.
 
     Examples:
 

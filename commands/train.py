@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..agents.train_extra import train_extra
-from ..config import load_config
+from ..config import describe, load_config
 from ..envs.named import environment
 from ..errors import ConfigError, UsageError
 from .completion import environment_ids
@@ -145,8 +145,6 @@ def train(
         environment(wanted_env)  # before torch is imported, which takes seconds
     config_type, run = chosen.load()
     if settings:
-        from ..trainers.runs.script import describe
-
         typer.echo("\n".join(describe(config_type, config_type.filled(chosen.presets))))
         return
     words += ["resume=true"] if resume else []

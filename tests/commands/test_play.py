@@ -257,3 +257,11 @@ def test_data_makes_demonstrations(run: Run) -> None:
     assert len(episodes) == 10
     assert {str(episode.task.split) for episode in episodes} == {"train"}, "demonstrations are of training tasks"
     assert len({episode.task.digest for episode in episodes}) == 10
+
+
+def test_eval_lists_its_settings(run: Run) -> None:
+    ran = run("eval", "--settings")
+    assert ran.code == 0, ran.err
+    names = [line.split()[0] for line in ran.out.splitlines()]
+    assert {"n", "group_size", "agent.parser", "api.max_cost", "confidence"} <= set(names)
+    assert len(names) == len(set(names))

@@ -13,13 +13,13 @@ import pytest
 from turnwise.agents.context import context_strategy
 from turnwise.agents.parsers import parser_for
 from turnwise.commands.train import ALGORITHMS, configured
-from turnwise.config import beneath
+from turnwise.config import beneath, describe
 from turnwise.envs.registry import find
 from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.behaviour_cloning import train as clone
 from turnwise.trainers.loop import LoopConfig
 from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.script import describe, script
+from turnwise.trainers.runs.script import script
 from turnwise.trainers.runs.setup import RunResult, TrainConfig, family_and_tools
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))

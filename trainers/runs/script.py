@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from ...config import Config, held, load_config, tag_of
+from ...config import describe, load_config
 from ...envs.named import environment
 from ...errors import TurnwiseError
 from .interrupts import INTERRUPTED, at_once
@@ -54,38 +54,3 @@ def script(config_type: type[C], train: Callable[[C], RunResult], argv: Sequence
         lines = [result.note, result.success, f"{result.steps} steps; model: {result.model}"]
         print(*filter(None, lines), sep="\n")
     return 0
-
-
-def describe(config_type: type[Config], presets: Mapping[str, Any] | None = None, prefix: str = "") -> list[str]:
-    """One line per setting: its name, its default and what it does.
-
-    Of a table that may be one of several kinds, the settings of each are listed with the kind's name before them; of
-    the kind that ``presets`` name, alone.
-
-    Args:
-        config_type: what is described.
-        presets: defaults other than its own.
-        prefix: of every name.
-    """
-    lines: list[str] = []
-    presets = presets or {}
-    for name, field in config_type.model_fields.items():
-        preset = presets.get(name, {})
-        kinds = held(field.annotation)
-        if len(kinds) == 1 and kinds[0] is field.annotation:
-            lines += describe(kinds[0], preset, f"{prefix}{name}.")
-            continue
-        chosen = [kind for kind in kinds if isinstance(preset, Mapping) and preset.get("name") == tag_of(kind)]
-        default = "(needed)" if field.is_required() else f"[{_shown(field, presets.get(name))}]"
-        if not chosen:
-            lines.append(f"  {prefix}{name} {default}  {field.description or ''}".replace("\n", " "))
-        for kind in chosen or kinds:
-            told = describe(kind, preset if chosen else None, f"{prefix}{name}.")
-            label = f"({tag_of(kind)}) " if len(kinds) > 1 and not chosen else ""
-            lines += [line.replace("]  ", f"]  {label}", 1) for line in told]
-    return lines
-
-
-def _shown(field: Any, preset: Any) -> Any:
-    default = field.get_default(call_default_factory=True) if preset is None else preset
-    return tag_of(type(default)) or default if isinstance(default, Config) else default
