@@ -63,6 +63,7 @@ class ChatAgent:
         self.policy = policy
         self.template = tokenizer if isinstance(tokenizer, ChatTemplate) else ChatTemplate(tokenizer, template_kwargs)
         self.context = context_strategy(context)
+        self.context_name = context if isinstance(context, str) else type(context).__name__
         if parser != AUTO:
             action_parser(parser)  # refuses an unknown name here, and not in the first episode
         self.parser = parser

@@ -147,6 +147,8 @@ def _quiet() -> Iterator[None]:
 def _located(path: str | os.PathLike[str]) -> str:
     folder = Path(path).expanduser()
     if folder.is_dir():
+        if (folder / "model" / "config.json").is_file():
+            raise ModelError(f"{path} is the folder of a run; its model is in {folder / 'model'}")
         if not (folder / "config.json").is_file():
             raise ModelError(f"{path} is not a model folder: it has no config.json; name the folder that holds one")
         return str(folder)

@@ -90,6 +90,7 @@ def evaluate(
     program: Program = None,
     n: Annotated[int | None, typer.Option("-n", help="How many tasks (100 if not said).")] = None,
     split: Annotated[str | None, typer.Option(help="Splits, with commas (the test splits if not said).")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Another seed gives other tasks (0 if not said).")] = None,
     max_cost: MaxCost = None,
     price: Prices = None,
     cache: Cache = None,
@@ -127,8 +128,8 @@ def evaluate(
     """
     wire = context.with_resource(stdout_for_protocol()) if as_json else None
     options: dict[str, Any] = {"policy": policy, "tokenizer": tokenizer, "program.command": program, "n": n}
+    options |= {"splits": split, "levels": level, "seed": seed, "env_kwargs.sandbox": sandbox}
     options |= {"api.max_cost": max_cost, "api.price": price, "api.cache": cache}
-    options |= {"splits": split, "levels": level, "env_kwargs.sandbox": sandbox}
     settings = read(words or [], options, config)
     if sandbox is not None:
         sees_to(settings.env, sandbox)

@@ -23,7 +23,9 @@ def store_in(path: Path) -> Path:
         if (candidate / MANIFEST).is_file():
             return candidate
     there = (
-        "it is an empty or unrelated folder"
+        f"it is a run of training, which has a model: turnwise eval ENV --policy {path / 'model'}"
+        if (path / "metrics.jsonl").is_file()
+        else "it is an empty or unrelated folder"
         if path.is_dir()
         else "it is a file"
         if path.exists()

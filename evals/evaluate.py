@@ -213,7 +213,8 @@ def _acting(config: EvalConfig, agent: Agent) -> dict[str, Any]:
     """Describe how a model really acted: what was not set came from its folder, or from the provider."""
     source = getattr(agent, "sampling", agent)
     used = {name: getattr(source, name) for name in ("temperature", "max_tokens", "top_p") if hasattr(source, name)}
-    parts = {name: getattr(agent, name) for name in ("context", "parser", "system") if used and hasattr(agent, name)}
+    told = {"context": "context_name", "parser": "parser", "system": "system"}
+    parts = {name: getattr(agent, own) for name, own in told.items() if used and hasattr(agent, own)}
     parts = {name: part if isinstance(part, str | None) else type(part).__name__ for name, part in parts.items()}
     given = config.agent.model_dump(mode="json", exclude_unset=True)
     return {**used, "agent": {**given, **used, **parts}}

@@ -44,9 +44,9 @@ def whole_percent(share: float) -> str:
 
 
 def interval(estimate: Estimate, *, rate: bool = False) -> str:
-    """The ends of an interval, ``"54.6 – 68.0"``, in percent for a rate; ``"one task"`` where there is none."""
+    """The ends of an interval, ``"54.6 – 68.0"``, in percent for a rate; why not where there is none."""
     if estimate.low is None or estimate.high is None:
-        return "no interval from one task" if estimate.n == 1 else "no interval"
+        return "no interval from one value" if estimate.n == 1 else "no interval"
     if rate:
         return f"{100 * estimate.low:.1f} – {100 * estimate.high:.1f}"
     return f"{plain(estimate.low)} – {plain(estimate.high)}"

@@ -63,7 +63,7 @@ class ProgramAgent(ChatAgent):
             show_tools=chat.show_tools,
             follow_template=chat.follow_template,
         )
-        self.notes = chat.notes
+        self.notes, self.context_name = chat.notes, chat.context_name
         self.program = program
         self.endpoint = endpoint or Endpoint()
 

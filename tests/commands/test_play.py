@@ -265,3 +265,12 @@ def test_eval_lists_its_settings(run: Run) -> None:
     names = [line.split()[0] for line in ran.out.splitlines()]
     assert {"n", "group_size", "agent.parser", "api.max_cost", "confidence"} <= set(names)
     assert len(names) == len(set(names))
+
+
+def test_the_folder_of_a_run_of_training_is_known(run: Run) -> None:
+    run_folder = Path("runs/bc")
+    (run_folder / "model").mkdir(parents=True)
+    for name in ("config.json", "metrics.jsonl", "model/config.json"):
+        (run_folder / name).write_text("{}")
+    run("eval", "turnwise/Maze-v0", "--policy", "runs/bc").refused("the folder of a run; its model is in runs/bc/model")
+    run("replay", "runs/bc").refused("it is a run of training", "--policy runs/bc/model")

@@ -96,4 +96,4 @@ def test_small_shares_are_not_rounded_away() -> None:
 
 
 def test_a_missing_interval_is_said() -> None:
-    assert interval(Estimate(1.0, None, None, 1, "unknown")) == "no interval from one task"
+    assert interval(Estimate(1.0, None, None, 1, "unknown")) == "no interval from one value"

@@ -10,7 +10,7 @@ Line = Mapping[str, Any]
 
 
 def success_line(log: Sequence[Line], split: str) -> str:
-    """Describe the first and last success of a run: ``"success on 50 dev tasks: 18.0 % → 88.0 %"``.
+    """Describe the first and last success of a run: ``"success in 50 dev episodes: 18.0 % → 88.0 %"``.
 
     Args:
         log: the lines of ``metrics.jsonl``.
@@ -21,10 +21,10 @@ def success_line(log: Sequence[Line], split: str) -> str:
     """
     held_out = [line for line in log if line.get("eval/success") is not None]
     if held_out:
-        tasks = f"{held_out[-1].get('eval/episodes', 0):.0f} {split} tasks"
+        tasks = f"{held_out[-1].get('eval/episodes', 0):.0f} {split} episodes"
         ends = held_out if len(held_out) == 1 else [held_out[0], held_out[-1]]
         shares = [f"{100 * line['eval/success']:.1f} %" for line in ends]
-        return f"success on {tasks}: {' → '.join(shares)}"
+        return f"success in {tasks}: {' → '.join(shares)}"
     played = [line for line in log if line.get("success") is not None]
     return (
         f"success on training tasks in step {played[-1]['step']}: {100 * played[-1]['success']:.1f} %" if played else ""
