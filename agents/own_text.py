@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
 
-from ..envs.messages import Message, Observation, TextPart
+from ..envs.messages import Message, Observation, Part, TextPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +22,25 @@ def with_system(observation: Observation, system: str) -> Observation:
         opening = replace(messages[0], parts=(*messages[0].parts, OwnText(f"\n\n{system}")))
         return Observation((opening, *messages[1:]))
     return Observation((Message("system", (OwnText(system),)), *messages))
+
+
+def written(parts: Iterable[Part], clean: Callable[[str], str]) -> str:
+    """Join texts, all but ours cleaned: a control token that is spread over several parts counts as one.
+
+    Args:
+        parts: of a message; images are left out.
+        clean: spells control tokens out.
+    """
+    texts = (part for part in parts if isinstance(part, TextPart))
+    runs = groupby(texts, key=lambda part: isinstance(part, OwnText))
+    joined = ((own, "".join(part.text for part in run)) for own, run in runs)
+    return "".join(text if own else clean(text) for own, text in joined)
+
+
+def cleaned(value: Any, clean: Callable[[str], str]) -> Any:
+    """Return a JSON value whose strings, names included, are cleaned."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, dict):
+        return {cleaned(key, clean): cleaned(one, clean) for key, one in value.items()}
+    return [cleaned(one, clean) for one in value] if isinstance(value, list | tuple) else value

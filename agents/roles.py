@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ..envs.messages import Message, Part, TextPart, message
+from ..envs.messages import Message, Part, TextPart
 
 
-def system_by_user(messages: Sequence[Message | str]) -> list[Message | str]:
-    """The conversation with system messages in front of what the user says next."""
+def said_by_user(messages: Sequence[Message | str], lacking: Collection[str]) -> list[Message | str]:
+    """Put messages of roles that a template lacks into the user's mouth, so that users and agent still alternate.
+
+    Args:
+        messages: the conversation; strings are what the agent said.
+        lacking: ``"system"``, ``"tool"`` or both.
+    """
     found: list[Message | str] = []
-    opening: tuple[Part, ...] = ()
+    joins = False
     for one in messages:
-        if isinstance(one, Message) and one.role == "system":
-            opening = (*opening, *one.parts, TextPart("\n\n"))
-        elif isinstance(one, Message) and one.role == "user":
-            found.append(replace(one, parts=(*opening, *one.parts)))
-            opening = ()
+        moved = isinstance(one, Message) and one.role in lacking
+        if isinstance(one, Message) and moved:
+            one = Message("user", _result(one.parts) if one.role == "tool" else one.parts)
+        last = found[-1] if found and (moved or joins) else None
+        if isinstance(one, Message) and isinstance(last, Message) and one.role == last.role == "user":
+            found[-1] = replace(last, parts=(*last.parts, TextPart("\n\n"), *one.parts))
         else:
             found.append(one)
-    return [*found, Message("user", opening[:-1])] if opening else found
-
-
-def results_by_user(messages: Sequence[Message | str]) -> list[Message | str]:
-    """The conversation with results of tools in the user's mouth; roles alternate, as such templates want it."""
-    found: list[Message | str] = []
-    for one in messages:
-        if isinstance(one, Message) and one.role == "tool":
-            one = message("user", f"<tool_response>\n{one.text}\n</tool_response>")
-            last = found[-1] if found else ""
-            if isinstance(last, Message) and last.role == "user":
-                one = found.pop() and last.with_text(f"{last.text}\n{one.text}")
-        found.append(one)
+        joins = moved
     return found
+
+
+def _result(parts: Sequence[Part]) -> tuple[Part, ...]:
+    return (TextPart("<tool_response>\n"), *parts, TextPart("\n</tool_response>"))

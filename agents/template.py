@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from ..envs.messages import ImagePart, Message, TextPart, message
 from ..errors import ModelError
-from .own_text import OwnText
-from .roles import results_by_user, system_by_user
+from .own_text import cleaned, written
+from .roles import said_by_user
 from .thoughts import Delimiters
 from .tool_calls import ToolCallParser, nine_characters
 from .tool_dialects import dialect_of
@@ -238,11 +238,9 @@ class Rendering:
 
     def _render(self, messages: Sequence[Message | str], tools: list[dict[str, Any]]) -> str:
         roles = {m.role for m in messages if isinstance(m, Message)}
-        if "system" in roles and not self.template.shows_system:
-            messages = system_by_user(messages)
-        if "tool" in roles and not self.template.shows_results:
-            messages = results_by_user(messages)
-        return self.applied(messages, tools)
+        places = {"system": "shows_system", "tool": "shows_results"}
+        lacking = {role for role in roles & set(places) if not getattr(self.template, places[role])}
+        return self.applied(said_by_user(messages, lacking) if lacking else messages, tools)
 
     def applied(self, messages: Sequence[Message | str], tools: list[dict[str, Any]]) -> str:
         """What the template itself makes of a conversation.
@@ -269,20 +267,20 @@ class Rendering:
                 f"a {item.role} message holds an image, and this policy reads text only; use an environment that "
                 "describes its screen in words, or a vision policy"
             )
-        texts = [part for part in item.parts if isinstance(part, TextPart)]
-        content = "".join(p.text if isinstance(p, OwnText) else self.template.harmless(p.text) for p in texts)
-        entry: dict[str, Any] = {"role": item.role, "content": content}
+        clean = self.template.harmless
+        entry: dict[str, Any] = {"role": item.role, "content": written(item.parts, clean)}
         if item.tool_calls:
             entry["tool_calls"] = [
-                {"type": "function", "id": self._id(c.id), "function": {"name": c.name, "arguments": dict(c.arguments)}}
+                {"type": "function", "id": self._id(c.id), "function": cleaned(function, clean)}
                 for c in item.tool_calls
+                for function in [{"name": c.name, "arguments": dict(c.arguments)}]
             ]
-        entry |= {"name": item.name} if item.name else {}
+        entry |= {"name": clean(item.name)} if item.name else {}
         return entry | ({"tool_call_id": id} if (id := self._id(item.tool_call_id or "")) else {})
 
     def _id(self, id: str) -> str:
         """A call's id as the template takes it: Mistral's refuses any but nine letters and digits."""
-        return nine_characters(id) if "[TOOL_CALLS]" in self.template.source else id
+        return nine_characters(id) if "[TOOL_CALLS]" in self.template.source else self.template.harmless(id)
 
 
 def same_text(one: str, other: str) -> bool:

@@ -76,7 +76,7 @@ class MistralParser(CallParser):
     def split(self, text: str) -> tuple[str, Sequence[ToolCall]]:
         """Read either form, whatever the template's version."""
         said, *pieces = text.split(self.BEGIN)
-        if len(pieces) == 1 and self.ARGUMENTS not in pieces[0]:
+        if len(pieces) == 1 and (self.ARGUMENTS not in pieces[0] or pieces[0].lstrip().startswith("[")):
             data = decoded(pieces[0], 1)
             return said, [
                 call_from(one, number) for number, one in enumerate(data if isinstance(data, list) else [data], 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..envs.messages import ToolCall
@@ -32,8 +32,10 @@ class XmlParser(CallParser):
 
     def value(self, tool: str, argument: str, text: str) -> Any:
         """Read an argument by the tool's schema: text as it stands if text is wanted, else JSON if it is any."""
-        schema = self.schemas.get(tool, {}).get("properties", {}).get(argument, {})
-        if "string" in [schema.get("type"), *(each.get("type") for each in schema.get("anyOf", ()))]:
+        types = set(_types(self.schemas.get(tool, {}).get("properties", {}).get(argument, {})))
+        if text == "null" and "null" in types:
+            return None
+        if "string" in types:
             return text
         try:
             return decoded(text, 1)
@@ -86,7 +88,7 @@ class QwenCoderParser(XmlParser):
         name, given = function[1].strip(), {}
         for inside in between(function[2], "<parameter=", "</parameter>")[1::2]:
             key, _, text = inside.partition(">")
-            given[key.strip()] = self.value(name, key.strip(), text.removeprefix("\n").removesuffix("\n"))
+            given[key.strip()] = self.value(name, key.strip(), self.unlined(text))
         return named_call(name, given, number)
 
     def written(self, calls: Sequence[ToolCall]) -> str:
@@ -102,6 +104,10 @@ class QwenCoderParser(XmlParser):
         """Put a value on lines of its own."""
         return f"\n{value}\n"
 
+    def unlined(self, text: str) -> str:
+        """Take a value from lines of its own."""
+        return text.removeprefix("\n").removesuffix("\n")
+
 
 class SeedParser(QwenCoderParser):
     """Seed-OSS: as Qwen3-Coder, in ``<seed:tool_call>`` and with values on the line of their tags."""
@@ -113,3 +119,19 @@ class SeedParser(QwenCoderParser):
     def line(self, value: str) -> str:
         """Leave the value between its tags."""
         return value
+
+    def unlined(self, text: str) -> str:
+        """Take what stands between the tags."""
+        return text
+
+
+def _types(schema: Any) -> Iterator[str]:
+    """The JSON types that a schema allows, as far as it names types or values."""
+    if not isinstance(schema, Mapping):
+        return
+    named = schema.get("type", ())
+    yield from [named] if isinstance(named, str) else named
+    if any(isinstance(value, str) for value in [*schema.get("enum", ()), schema.get("const")]):
+        yield "string"
+    for each in [*schema.get("anyOf", ()), *schema.get("oneOf", ())]:
+        yield from _types(each)

@@ -6,7 +6,8 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePath
 from typing import Any
 
 import gymnasium
@@ -20,7 +21,8 @@ def source_digest(env: gymnasium.Env[Any, Any]) -> str | None:
 
     Covers the file of every class that they derive from, or all Python files of that class's package, but not Turnwise,
     Gymnasium or the standard library; the file of the function that is registered to make the environment; and which
-    wrappers there are, with their constructor arguments as far as they are plain values.
+    wrappers there are, with their constructor arguments as far as they are plain values and the wrapper records them
+    (Gymnasium's ``RecordConstructorArgs``).
 
     Args:
         env: the environment, wrapped or not.
@@ -33,6 +35,7 @@ def source_digest(env: gymnasium.Env[Any, Any]) -> str | None:
     modules = [kind.__module__ for layer in layers for kind in type(layer).__mro__]
     if layers[-1].spec is not None:
         made_by = layers[-1].spec.entry_point
+        made_by = made_by.func if isinstance(made_by, partial) else made_by
         modules.append(made_by if isinstance(made_by, str) else getattr(made_by, "__module__", ""))
     packages = dict.fromkeys(module.partition(":")[0].partition(".")[0] for module in modules)
     files = [entry for package in packages if package not in VERSIONED for entry in _files(package)]
@@ -51,8 +54,17 @@ def _layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
 
 def _described(wrapper: gymnasium.Env[Any, Any]) -> str:
     kind, arguments = type(wrapper), getattr(wrapper, "_saved_kwargs", {})
-    plain = json.dumps(arguments, skipkeys=True, default=lambda value: type(value).__qualname__)
+    try:
+        plain = json.dumps(arguments, skipkeys=True, sort_keys=True, default=_plain)
+    except (ValueError, TypeError, RecursionError):  # circular, or keys of several types
+        plain = ", ".join(sorted(map(str, arguments)))
     return f"{kind.__module__}.{kind.__qualname__} {plain}\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, set | frozenset):
+        return sorted(map(str, value))
+    return str(value) if isinstance(value, PurePath) else type(value).__qualname__
 
 
 def _files(package: str) -> Iterator[tuple[str, Path]]:

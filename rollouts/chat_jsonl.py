@@ -105,7 +105,7 @@ class _Line(pydantic.BaseModel):
     env: str | None = None
     task: TaskSpec | None = None
     success: bool = True
-    reward: float | None = None
+    reward: float | None = pydantic.Field(default=None, allow_inf_nan=False)
     episode_id: str | None = None
 
 
@@ -166,7 +166,7 @@ def _message(said: _Said) -> Message:
 def _call(call: _Call) -> ToolCall:
     arguments: Any = call.function.arguments
     try:
-        arguments = json.loads(arguments) if isinstance(arguments, str) else arguments
+        arguments = json.loads(arguments, parse_constant=_no_constant) if isinstance(arguments, str) else arguments
     except ValueError:
         arguments = None
     if not isinstance(arguments, dict):
@@ -176,12 +176,17 @@ def _call(call: _Call) -> ToolCall:
     return ToolCall(call.function.name, arguments, call.id)
 
 
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
 def _part(part: dict[str, Any]) -> Part:
     kind = part.get("type")
     if kind == "text" and isinstance(part.get("text"), str):
         return TextPart(part["text"])
-    url = part.get("image_url", {}).get("url", "") if kind == "image_url" else ""
-    head, comma, data = url.partition(";base64,")
+    image = part.get("image_url")
+    url = image.get("url") if kind == "image_url" and isinstance(image, dict) else None
+    head, comma, data = (url if isinstance(url, str) else "").partition(";base64,")
     if not comma or not head.startswith(DATA_URL):
         raise ValueError(f"content is text or an image as a data: URL; got {part!r:.60}")
     return ImagePart(base64.b64decode(data, validate=True), head.removeprefix(DATA_URL))

@@ -116,6 +116,31 @@ def test_what_a_dialect_writes_it_reads(name: str, wanted: list[tuple[str, dict[
     assert (read.text, [(call.name, call.arguments) for call in read.tool_calls]) == ("So:", wanted)
 
 
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        ({"type": ["string", "null"]}, "42", "42"),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "null", None),
+        ({"enum": ["1", "2"]}, "1", "1"),
+        ({"type": "integer"}, "1", 1),
+        (True, "1", 1),
+    ],
+)
+def test_an_argument_in_a_tag_has_the_type_of_its_schema(schema: Any, text: str, value: Any) -> None:
+    parser = CALL_PARSERS["seed"]([{"name": "look", "parameters": {"properties": {"x": schema}}}])
+    call = f"<seed:tool_call><function=look><parameter=x>{text}</parameter></function></seed:tool_call>"
+    assert parser.parse(call).tool_calls[0].arguments == {"x": value}
+
+
+def test_a_mark_inside_of_an_argument_is_text() -> None:
+    calls = (ToolCall("look", {"at": "see [ARGS]\n"}),)
+    assert CALL_PARSERS["mistral"]([]).parse(
+        '[TOOL_CALLS][{"name": "look", "arguments": {"at": "see [ARGS]\\n"}}]'
+    ) == (Action("", (ToolCall("look", calls[0].arguments, "call_1"),)))
+    seed = CALL_PARSERS["seed"]([SCHEMA])
+    assert seed.parse(seed.format(Action(tool_calls=calls))).tool_calls[0].arguments == calls[0].arguments
+
+
 def test_the_template_counts_before_the_vocabulary() -> None:
     distilled = "{{ '<｜tool▁calls▁begin｜>' }}"
     assert dialect_of(distilled, "<tool_call> </tool_call> <|python_tag|>") == "deepseek"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from turnwise.agents.template import ChatTemplate
 from turnwise.agents.transcript import Utterance
-from turnwise.envs.messages import Message, TextPart, ToolCall, message
+from turnwise.envs.messages import ImagePart, Message, TextPart, ToolCall, message
 from turnwise.errors import ModelError, RequestError
 from turnwise.service.history import REMEMBERED, History
 from turnwise.service.requests import said
@@ -139,8 +139,8 @@ def test_a_conversation_that_the_template_refuses_spoils_nothing() -> None:
         history, messages = History(CHAT["moving"]), [message("user", "one")]
         speak(history, messages, [7])
         if refused:
-            with pytest.raises(ModelError, match="only user and assistant"):
-                history.prompt([*messages, message("system", "new rules")])
+            with pytest.raises(ModelError, match="holds an image"):
+                history.prompt([*messages, Message("user", (ImagePart(b"png"),))])
         prompts.append(history.prompt([*messages, message("user", "two")]).ids)
     assert prompts[0] == prompts[1]
 

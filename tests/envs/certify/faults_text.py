@@ -259,7 +259,7 @@ class TerminatedAsTruncated(Password):
 @fault("over_means_over", "after the end")
 class StepAfterEnd(Password):
     def _enter(self, action: ActionLike) -> Any:
-        self._over = self._over and self.turn == 0
+        object.__setattr__(self, "_over", self._over and self.turn == 0)  # a plain assignment is refused
         return super()._enter(action)
 
 
