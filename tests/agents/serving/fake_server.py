@@ -198,6 +198,8 @@ class FakeServer:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
         for _ in range(3):  # sockets are closed by callbacks
             await asyncio.sleep(0)
 
@@ -214,8 +216,7 @@ class FakeServer:
                         break
                     await _send(writer, *answer)
         finally:
-            self._writers.discard(writer)
-            writer.close()
+            writer.close()  # which waits until all is sent; what nobody reads is aborted at the end
 
     async def _until_gone(
         self, work: Awaitable[tuple[int, Any] | None], reader: asyncio.StreamReader
