@@ -49,6 +49,11 @@ def at(place: str) -> str:
     return f" (at {place})" if place else ""
 
 
+def noted(error: BaseException) -> str:
+    """Return what was noted on an error, such as a cure, as the end of a message."""
+    return "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
+
+
 def method_at(owner: object, name: str) -> str:
     """Return where the class of ``owner`` defines a method, as the end of a message."""
     function: Callable[..., Any] | None = getattr(type(owner), name, None)

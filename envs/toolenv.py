@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, cast
 
-from ..errors import ContractError, ToolError, UnparseableError
+from ..errors import ContractError, ToolError, TurnwiseError, UnparseableError
 from ..tasks.rng import Rng
 from ..tasks.score import Score
 from .author_line import at, defined_at
@@ -112,6 +112,11 @@ class ToolEnv(TurnEnv):
             result = await result if inspect.isawaitable(result) else result
         except (ToolError, UnparseableError) as error:
             return [TextPart(f"Error: {error}")], False
+        except TurnwiseError:
+            raise
+        except Exception as error:
+            error.add_note(f"in the tool {tool.name!r}; to answer the agent with an error, raise tw.ToolError")
+            raise
         return shown(result, tool), True
 
     async def _ended(self, answers: list[Message], failed: list[str]) -> Step:

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar, cast
 
-from ..envs.author_line import at, author_line, author_traceback
+from ..envs.author_line import at, author_line, author_traceback, noted
 from ..envs.base import Reset, Stepped, TurnEnv, asked
 from ..envs.messages import Action
 from ..envs.tools import Tool
@@ -282,6 +282,8 @@ def translated(error: BaseException, verb: str) -> Exception:
     if not where and not isinstance(error, (ContractError, TypeError)):  # their texts name the author's method
         last = traceback.extract_tb(error.__traceback__)[-1:]
         where = "".join(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in last)
-    failed = EnvironmentFailedError(f"environment raised in {verb}: {type(error).__name__}: {error}{at(where)}")
+    failed = EnvironmentFailedError(
+        f"environment raised in {verb}: {type(error).__name__}: {error}{at(where)}{noted(error)}"
+    )
     failed.traceback = author_traceback(error)
     return failed

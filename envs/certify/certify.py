@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from ...errors import TurnwiseError, UsageError
-from ..author_line import at, author_line, author_traceback, line_of_frame
+from ..author_line import at, author_line, author_traceback, line_of_frame, noted
 from ..base import TurnEnv
 from .findings import Broken, NotApplicable
 from .lab import QUICK, Effort, Lab
@@ -164,4 +164,4 @@ def _describe(error: BaseException) -> str:
     if not where and not isinstance(error, TurnwiseError):  # whose texts name the author's method
         last = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{last.filename}:{last.lineno} in {last.name}"
-    return f"{type(error).__name__}: {error}{at(where)}"
+    return f"{type(error).__name__}: {error}{at(where)}{noted(error)}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...tasks.spec import TaskSpec
-from ..author_line import at, author_line
+from ..author_line import at, author_line, noted
 
 
 class Broken(Exception):
@@ -55,5 +55,5 @@ def blaming(called: str, spec: TaskSpec | None = None, *, cure: str = "") -> Ite
     except (Broken, NotApplicable):
         raise
     except Exception as error:
-        text = f"{called} raised {type(error).__name__}: {error!s:.500}{at(author_line(error))}"
+        text = f"{called} raised {type(error).__name__}: {error!s:.500}{at(author_line(error))}{noted(error)}"
         raise Broken("; ".join(filter(None, (text, cure))), spec) from error

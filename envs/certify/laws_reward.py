@@ -8,7 +8,7 @@ import math
 from ...tasks.score import Score
 from ..author_line import at, defined_at
 from ..background import resolve
-from ..base import NearMiss
+from ..base import NearMiss, TurnEnv
 from ..messages import Action
 from .findings import Broken, NotApplicable
 from .lab import Lab
@@ -98,7 +98,7 @@ def null_at_floor(lab: Lab) -> None:
             )
 
 
-def random_at_floor(lab: Lab) -> None:
+def random_at_floor(lab: Lab) -> str | None:
     """Random play succeeds no more often than declared, up to chance."""
     floor, n = lab.sample.random_floor, lab.effort.random_episodes
     who = player("random")
@@ -108,6 +108,10 @@ def random_at_floor(lab: Lab) -> None:
         text = f"random play succeeds in {len(won)} of {n} episodes; random_floor declares at most {floor:g} of them"
         text += f"{lab.at('random_action')}"
         raise Broken(text, won[0], policy="random")
+    env = lab.sample.unwrapped
+    if type(env).random_action is TurnEnv.random_action and not env.tools:  # type: ignore[attr-defined]
+        return "random_action() is not written, so random play was a few fixed words; write one that knows the rules"
+    return None
 
 
 def _at_least(k: int, n: int, p: float) -> float:
@@ -124,7 +128,8 @@ def near_misses_fail(lab: Lab) -> None:
         for name, miss in env.near_misses().items():
             tried += 1
             if lab.whole(_played(miss), spec).success:
-                raise Broken(f"near miss {name!r} succeeds", spec, policy=name)
+                cure = f"make act() or judge() refuse it, or take it out of near_misses(){lab.at('near_misses')}"
+                raise Broken(f"near miss {name!r} succeeds; {cure}", spec, policy=name)
     if not tried:
         raise NotApplicable("near_misses() declares none")
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from ...errors import ContractError
-from ..author_line import at, author_line
+from ..author_line import at, author_line, noted
 from ..base import TurnEnv
 from ..messages import Action, Observation, ToolCall
 from .findings import Broken, NotApplicable, blaming
@@ -27,7 +27,9 @@ def episodes_play(lab: Lab) -> None:
                 raise
             except Exception as error:
                 where, shared = at(author_line(error)), lab.changed() if lab.first else ""
-                raise Broken(f"{type(error).__name__}: {error}{where}{shared}", spec, policy=who) from error
+                raise Broken(
+                    f"{type(error).__name__}: {error}{where}{noted(error)}{shared}", spec, policy=who
+                ) from error
 
 
 def turns_counted(lab: Lab) -> None:

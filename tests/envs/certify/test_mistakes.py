@@ -127,10 +127,14 @@ MISTAKES = [
          {NO: 'tw.Step(tw.Observation.of("No"), terminated=True, truncated=True)'}),
     # What is raised.
     text("start raises", "begins", r"reset\(\) raised KeyError: 'world'", "['world']", {PICK: "{}['world']"}),
-    tool("a tool raises", "episodes_play", "ValueError: internal bug", "internal bug",
+    tool("a tool raises", "episodes_play",
+         r"ValueError: internal bug .*; in the tool 'go'; .*raise tw.ToolError", "internal bug",
          {"self.at = n": "raise ValueError('internal bug')"}),
     text("act trusts its input", "any_action_is_answered", "raised ValueError.*; raise tw.UnparseableError", "int(",
          {"action.word() == self.word": "int(action.text) if action.text[:1] == '9' else action.word() == self.word"}),
+    text("a near miss that succeeds", "near_misses_fail", "near miss 'shout' succeeds; make act.. or judge.. refuse it",
+         "def near_misses", {"    def oracle": "    def near_misses(self):\n        return {'shout': [self.word]}\n"
+                                               "    def oracle"}),
     # What is put in the place of the environment's own.
     text("self.task", "begins", r"E.task is a read-only property of the environment, and self.task = … .a str. would "
          "replace it; give your attribute another name", "self.task =",
@@ -304,3 +308,10 @@ def test_a_slow_environment_is_certified_in_the_time_that_there_is(load: Load) -
     assert skipped, "what did not fit is said"
     held = {one.law for one in certificate.verdicts if one.status is Status.PASS}
     assert {"is_complete", "begins", "no_global_rng", "oracle_solves"} <= held, "the first things come first"
+
+
+def test_a_missing_random_player_is_noted(load: Load) -> None:
+    notes = [certify(load(source).E, quick=True, laws=["random_at_floor"]).verdicts[0] for source in (TEXT, TOOL)]
+    assert [verdict.status for verdict in notes] == [Status.PASS, Status.PASS]
+    assert notes[0].reason.startswith("random_action() is not written")
+    assert not notes[1].reason, "tools are called at random by their schemas"
