@@ -40,6 +40,11 @@ def refuse_replaced(cls: type) -> None:
         ContractError: one does; the message has its line.
     """
     kinds = _kinds(cls.__mro__[1:])
+    for name in STATE if _foreign(cls) else ():
+        if name in vars(cls):
+            raise ContractError(
+                f"{cls.__name__}.{name} is where the environment keeps its {KEPT}; {CURE}{at(_place(cls, name))}"
+            )
     for name, value in vars(cls).items():
         kind, binds = kinds.get(name), hasattr(value, "__get__")
         if (kind == METHOD and not (binds or callable(value))) or (
@@ -66,7 +71,7 @@ def _kinds(bases: Iterable[type]) -> dict[str, str]:
     """Name methods and read-only properties that Turnwise and Gymnasium define."""
     found: dict[str, str] = {}
     for base in bases:
-        if base.__module__.partition(".")[0] not in (PACKAGE, "gymnasium"):
+        if _foreign(base):
             continue
         for name, value in vars(base).items():
             if name.startswith("__"):
@@ -76,6 +81,10 @@ def _kinds(bases: Iterable[type]) -> dict[str, str]:
             elif isinstance(value, property) and value.fset is None:
                 found.setdefault(name, PROPERTY)
     return found
+
+
+def _foreign(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] not in (PACKAGE, "gymnasium")
 
 
 def _settable(cls: type, name: str) -> bool:

@@ -15,14 +15,16 @@ import gymnasium
 VERSIONED = frozenset({"turnwise", "gymnasium"}) | sys.stdlib_module_names
 """Packages whose behavior the id of an environment fixes: a change there means a new version of the id."""
 
+PLAIN = (str, int, float, type(None), tuple, list, dict, set, frozenset, PurePath)
+
 
 def source_digest(env: gymnasium.Env[Any, Any]) -> str | None:
     """Digest the source of an environment and of its wrappers, as sixteen hex digits.
 
     Covers the file of every class that they derive from, or all Python files of that class's package, but not Turnwise,
     Gymnasium or the standard library; the file of the function that is registered to make the environment; and which
-    wrappers there are, with their constructor arguments as far as they are plain values and the wrapper records them
-    (Gymnasium's ``RecordConstructorArgs``).
+    wrappers there are, with their constructor arguments where the wrapper records them (Gymnasium's
+    ``RecordConstructorArgs``), and their public attributes otherwise, as far as these are plain values.
 
     Args:
         env: the environment, wrapped or not.
@@ -53,7 +55,10 @@ def _layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
 
 
 def _described(wrapper: gymnasium.Env[Any, Any]) -> str:
-    kind, arguments = type(wrapper), getattr(wrapper, "_saved_kwargs", {})
+    kind, arguments = type(wrapper), getattr(wrapper, "_saved_kwargs", None)
+    if arguments is None:  # what it keeps instead, as far as a digest of it means something
+        kept = {name: value for name, value in vars(wrapper).items() if not name.startswith("_") and name != "env"}
+        arguments = {name: value for name, value in kept.items() if isinstance(value, PLAIN)}
     try:
         plain = json.dumps(arguments, skipkeys=True, sort_keys=True, default=_plain)
     except (ValueError, TypeError, RecursionError):  # circular, or keys of several types

@@ -60,6 +60,8 @@ def imports_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         ("said = ''", "Shadow.said is a method of the environment, and a str in the class would replace it; give your"),
         ("def turn(self): ...", "Shadow.turn is a read-only property of the environment, and a function in the class"),
+        ("def _actions(self): ...", "Shadow._actions is where the environment keeps its state; give your attribute"),
+        ("_turn: int = 0", "Shadow._turn is where the environment keeps its state"),
         ("reward: float = 1.0", "Shadow.reward is a method of the environment, and a float in the class"),
     ],
 )

@@ -28,6 +28,14 @@ from turnwise.envs.wrappers.base import TurnWrapper
 class Louder(TurnWrapper):
     factor = 2
 """
+PLAIN_WRAPPER = """
+import gymnasium
+
+class Bonus(gymnasium.Wrapper):
+    def __init__(self, env, bonus, names=()):
+        super().__init__(env)
+        self.bonus, self.names, self.made_of = bonus, set(names), object()
+"""
 
 
 def test_of_a_package_every_file_counts_and_its_place_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,6 +78,16 @@ def test_a_wrapper_counts_with_its_file_and_its_arguments(tmp_path: Path, monkey
     assert source_digest(edited(mine())) != found[1], "the wrapper was edited"
     with make("turnwise/Maze-v0") as maze:
         assert source_digest(TurnLimit(maze, 3)) is not None, "no id fixes what a wrapper does"
+
+
+def test_a_plain_gymnasium_wrapper_counts_with_its_attributes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "digested_bonus.py").write_text(PLAIN_WRAPPER)
+    monkeypatch.syspath_prepend(tmp_path)
+    bonus = importlib.import_module("digested_bonus").Bonus
+    with make("turnwise/Maze-v0") as maze:
+        found = [source_digest(bonus(maze, amount, names)) for amount, names in ((1, "ab"), (2, "ab"), (1, "abc"))]
+        assert len({None, *found}) == 4, "each plays otherwise"
+        assert source_digest(bonus(maze, 1, "ba")) == found[0], "a set has no order, and an object no value"
 
 
 def test_the_function_that_makes_a_registered_environment_counts(
