@@ -73,11 +73,18 @@ def from_chat(path: Path, env_id: str, split: Split = Split.TRAIN) -> Iterator[E
         UsageError: the file cannot be read, or a line is no conversation or of another environment; the message has
             its number.
     """
+    lines: dict[str, int] = {}
     try:
         with path.open(encoding="utf-8-sig") as file:
             for number, text in enumerate(file, 1):
                 if text.strip():
-                    yield _episode(text, f"{path}, line {number}", env_id, split)
+                    episode = _episode(text, f"{path}, line {number}", env_id, split)
+                    first = lines.setdefault(episode.episode_id, number)
+                    if first != number:
+                        raise UsageError(
+                            f"{path}, line {number}: its episode_id {episode.episode_id!r} is line {first}'s"
+                        )
+                    yield episode
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
 

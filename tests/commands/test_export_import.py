@@ -96,10 +96,18 @@ def test_failures_and_unreadable_actions_are_left_out(run: Run) -> None:
             '{"messages": [{"role": "user"}, {"role": "assistant", "content": "b"}], "env": "other/Env-v0"}',
             "line 2: it is of the environment other/Env-v0, not demo/GuessNumber-v0; import each with its own --env",
         ),
+        (
+            '{"messages": [{"role": "user"}, {"role": "assistant", "content": "b"}], "reward": NaN}',
+            "line 2, reward: Input should be a finite number",
+        ),
+        (
+            '{"messages": [{"role": "user"}, {"role": "assistant", "content": "b"}], "episode_id": "a-0"}',
+            "line 2: its episode_id 'a-0' is line 1's",
+        ),
     ],
 )
 def test_a_line_that_is_no_conversation_is_named(run: Run, text: str, said: str) -> None:
-    good = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
+    good = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], "episode_id": "a-0"}
     Path("mine.jsonl").write_text(f"{json.dumps(good)}\n{text}\n")
     run("import", "mine.jsonl", "--env", "guess.py", "--out", "runs/mine").refused(said)
 
