@@ -39,11 +39,14 @@ class LlamaParser(CallParser):
 
     def split(self, text: str) -> tuple[str, Sequence[ToolCall]]:
         """Read JSON objects from the tag on, or from the beginning if the text begins as a call does."""
-        said, tag, rest = text.partition(self.TAG)
-        if not tag:
-            if not self.BEGINS.match(text):
-                return text, []
+        if self.BEGINS.match(text):  # the tag, if any, is in an argument
             said, rest = "", text
+        else:
+            said, tag, rest = text.partition(self.TAG)
+            if not tag:
+                return text, []
+            if not rest.strip():
+                raise MalformedCallError(f"There is no call after {self.TAG}")
         return said, [call_from(data, number) for number, data in enumerate(_objects(rest.strip()), 1)]
 
     def written(self, calls: Sequence[ToolCall]) -> str:

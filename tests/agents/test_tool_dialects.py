@@ -25,6 +25,7 @@ SPOKEN = [
     ("llama", '{"type": "function", "name": "look", "parameters": {"at": "door"}}', "", [LOOK]),
     ("llama", '{"name": "look", "parameters": {"at": "door"}}; {"name": "wait"}', "", [LOOK, ("wait", {})]),
     ("llama", 'Well.<|python_tag|>{"name": "look", "parameters": {"at": "door"}}', "Well.", [LOOK]),
+    ("llama", '{"name": "look", "parameters": {"at": "<|python_tag|>"}}', "", [("look", {"at": "<|python_tag|>"})]),
     ("llama", "I would look at the {door}.", "I would look at the {door}.", []),
     ("llama", '{"door": 1}', '{"door": 1}', []),
     ("mistral", '[TOOL_CALLS] [{"name": "look", "arguments": {"at": "door"}, "id": "a1B2c3D4e"}]', "", [LOOK]),
@@ -76,6 +77,7 @@ def test_every_published_form_is_read(name: str, text: str, said: str, calls: li
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("llama", "Well.<|python_tag|> "),
         ("llama", '<|python_tag|>brave_search.call(query="door")'),
         ("llama", '{"name": "look", "parameters": '),
         ("llama", '{"name": "look", "parameters": [1]}'),
