@@ -160,8 +160,20 @@ def train(
         result = run(wanted)
     if result.note:
         remark().print(result.note, markup=False)
-    remark().print("; ".join(filter(None, [f"trained {result.steps} steps", result.success])), markup=False)
+    success = " ".join(filter(None, (result.success, _last_interval(result.folder))))
+    remark().print("; ".join(filter(None, (f"trained {result.steps} steps", success))), markup=False)
     typer.echo(result.model)
+
+
+def _last_interval(folder: Path) -> str:
+    """Return the interval of the last evaluation's success: ``"(75.8 – 94.2, Wilson 95 %)"``; empty without any."""
+    from ..evals.curves import curve, read_run
+    from ..evals.words import interval, method
+
+    found = curve([read_run(folder)], "eval/success")
+    if found is None or (last := found.points[-1].estimate).low is None:
+        return ""
+    return f"({interval(last, rate=True)}, {method(last)})"
 
 
 def named(word: str) -> Trained:
@@ -173,6 +185,8 @@ def named(word: str) -> Trained:
     if word in ALGORITHMS:
         return ALGORITHMS[word]
     near = difflib.get_close_matches(word, ALGORITHMS, n=3, cutoff=0.5)
+    if "/" in word or word.endswith(".py"):
+        raise ConfigError(f"{word!r} is not an algorithm; name one before the environment: turnwise train loop {word}")
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are: {', '.join(ALGORITHMS)}"
     raise ConfigError(f"nothing is trained with {word!r}; {hint}")
 
@@ -192,18 +206,32 @@ def settled(words: Sequence[str]) -> list[str]:
     """Return the words as overrides: one without ``=`` names the environment.
 
     Raises:
-        UsageError: there are several of these.
+        UsageError: there are several of these, or a word is empty.
     """
-    names = [word for word in words if "=" not in word]
+    if not all(words):
+        raise UsageError("a word on the command line is empty; is a variable of the shell not set?")
+    names = [word for word in words if not _sets(word)]
     if len(names) > 1:
         raise UsageError(f"one environment at a time; got {' and '.join(names)}")
-    return [word if "=" in word else f"env={word}" for word in words]
+    return [word if _sets(word) else f"env={word}" for word in words]
+
+
+def _sets(word: str) -> bool:
+    """Whether a word is a setting; the ``=`` of a path such as ``envs/a=b.py`` makes none."""
+    key, equals, _ = word.partition("=")
+    return bool(equals) and not {"/", "\\", ":"} & set(key)
 
 
 def overridden(overrides: Sequence[str], key: str) -> str | None:
     """Return the last value that overrides give a setting, or None."""
     given = [text.strip() for name, _, text in (word.partition("=") for word in overrides) if name.strip() == key]
-    return given[-1].strip("\"'") if given else None
+    if not given:
+        return None
+    try:
+        value = tomllib.loads(f"value = {given[-1]}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = given[-1]
+    return value if isinstance(value, str) else given[-1]
 
 
 def of_run(folder: Path) -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
+from ..tasks.spec import Split
 from .statistics import Estimate, student, wilson
 
 METRICS = "metrics.jsonl"
@@ -32,6 +33,7 @@ class Run:
         algorithm: what trained, where the run's settings say so.
         kind: equal for runs that differ in their seed only.
         made: date, command, versions and commit, where the run's settings say so.
+        eval_split: the split of the evaluations, where the run's settings say so.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Run:
     algorithm: str = ""
     kind: str = ""
     made: str = ""
+    eval_split: str = ""
 
     def series(self, metric: str) -> dict[int, tuple[float, float, int | None]]:
         """By step: episodes trained on so far, the metric, and how many episodes it is a mean of."""
@@ -79,11 +82,13 @@ class Curve:
         metric: its name in the file, e.g. ``"eval/success"``.
         points: in order of steps; only steps that every seed has.
         seeds: how many runs are averaged.
+        eval_split: the split of the evaluations, where it is known and the same in all runs.
     """
 
     metric: str
     points: tuple[Point, ...]
     seeds: int
+    eval_split: str = ""
 
     @property
     def by_episodes(self) -> bool:
@@ -92,8 +97,15 @@ class Curve:
 
     @property
     def held_out(self) -> bool:
-        """Whether it was measured on tasks that are not trained on."""
+        """Whether evaluations measured it, and not the episodes that were trained on."""
         return self.metric.startswith("eval/")
+
+    @property
+    def where(self) -> str:
+        """What it was measured on, in words."""
+        if not self.held_out:
+            return "training tasks"
+        return "training tasks, in evaluations" if self.eval_split == Split.TRAIN else "held-out tasks"
 
 
 def read_run(path: Path | str) -> Run:
@@ -139,7 +151,9 @@ def curve(runs: Sequence[Run], metric: str, *, confidence: float = 0.95) -> Curv
         else:
             estimate = Estimate(values[0], None, None, 1, "one seed", confidence)
         points.append(Point(step, sum(x for x, _, _ in here) / len(here), _bounded(estimate, metric)))
-    return Curve(metric, tuple(points), len(runs)) if points else None
+    splits = {run.eval_split for run in runs}
+    split = splits.pop() if len(splits) == 1 else ""
+    return Curve(metric, tuple(points), len(runs), split) if points else None
 
 
 def _bounded(estimate: Estimate, metric: str) -> Estimate:
@@ -161,7 +175,9 @@ def _settings(config: Path) -> dict[str, Any]:
     n = evaluation.get("episodes") if isinstance(evaluation, dict) else None
     kind = json.dumps([algorithm, _without_seed(settings)], sort_keys=True)
     n = n if isinstance(n, int) and n > 0 else None
-    return {"eval_episodes": n, "algorithm": algorithm, "kind": kind, "made": _made(saved.get("made"))}
+    split = str(evaluation.get("split", "")) if isinstance(evaluation, dict) else ""
+    about = {"algorithm": algorithm, "kind": kind, "made": _made(saved.get("made"))}
+    return about | {"eval_episodes": n, "eval_split": split}
 
 
 def _made(how: Any) -> str:

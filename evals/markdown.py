@@ -128,9 +128,8 @@ def _training(training: Training) -> list[str]:
             (str(p.step), f"{p.episodes:,.0f}", show(p.estimate.value), interval(p.estimate, rate=is_rate(name)))
             for p in points
         ]
-        where = "held-out tasks" if curve.held_out else "training tasks"
-        blocks.append(f"### {name} on {where}")
-        blocks.append(_table(("step", "episodes", name, "interval"), rows))
+        blocks.append(f"### {name} on {curve.where}")
+        blocks.append(_table(("step", "episodes trained on", name, "interval"), rows))
     return blocks + [f"Made: {_inline(made)}" for made in training.made]
 
 

@@ -45,8 +45,7 @@ def curve_plot(curves: Sequence[Curve], name: str, *, rate: bool = False, of: st
         low = [v if a is None else a * scale for (a, _), v in zip(ends, values, strict=True)]
         high = [v if b is None else b * scale for (_, b), v in zip(ends, values, strict=True)]
         axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
-        where = "held-out tasks" if curve.held_out else "training tasks"
-        axes.plot([], [], color=colour, linewidth=2, label=where)
+        axes.plot([], [], color=colour, linewidth=2, label=curve.where)
     if rate:
         axes.set_ylim(-2, 102)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} %"))

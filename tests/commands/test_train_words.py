@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.commands.train import ALGORITHMS, configured, named_environment
+from turnwise.commands.train import ALGORITHMS, configured, named_environment, overridden
 from turnwise.errors import ConfigError
 from turnwise.trainers.algorithms import named as on_policy
 from turnwise.trainers.runs.run_folder import RunFolder
@@ -28,6 +28,7 @@ def test_every_on_policy_algorithm_has_a_word() -> None:
 def test_a_family_without_the_split_of_evaluations_names_the_setting(run: Run, tmp_path: Path) -> None:
     words = ("train", "bc", "env=turnwise/MazeFO-v0", "demonstrations.count=1", "nano.size=0.1M", "tensorboard=false")
     run(*words, "--out", "runs/bc").refused("eval.split is dev", "has only train", "eval.episodes=0")
+    assert not (tmp_path / "runs/bc/demonstrations").exists(), "refused before anything is played"
 
 
 @pytest.mark.parametrize("word", ALGORITHMS)
@@ -44,6 +45,16 @@ def test_a_word_lists_its_own_settings_and_nobody_elses(run: Run, word: str) -> 
 def test_a_word_alone_is_the_environment(run: Run) -> None:
     run("train", "bc", "turnwise/Mase-v0").refused("there is no environment 'turnwise/Mase-v0'", "turnwise/Maze-v0")
     run("train", "bc", "a.py", "steps=1", "b.py").refused("one environment at a time; got a.py and b.py")
+    run("train", "bc", "", "a.py").refused("is empty; is a variable of the shell not set?")
+    run("train", "bc", "envs/a=b.py").refused("there is no file envs/a=b.py")
+    run("train", "hangman.py").refused("'hangman.py' is not an algorithm", "turnwise train loop hangman.py")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("a.py", "a.py"), ("'a.py'", "a.py"), ('"it\'s.py"', "it's.py"), ("7", "7")]
+)
+def test_a_setting_is_looked_up_as_the_configuration_reads_it(text: str, value: str) -> None:
+    assert overridden(["env=b.py", f"env={text}"], "env") == value
 
 
 @pytest.mark.parametrize("words", [("--out", "runs/new"), ("out=runs/new",), ("env=guess.py", "--out", "runs/new")])

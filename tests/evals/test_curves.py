@@ -111,3 +111,12 @@ def test_the_number_of_evaluation_episodes_may_stand_in_the_settings(tmp_path: P
     found = curve([read_run(folder)], "eval/success")
     assert found is not None
     assert found.points[0].estimate.n == 20
+    assert found.where == "held-out tasks"
+
+
+def test_evaluations_on_training_tasks_are_not_called_held_out(tmp_path: Path) -> None:
+    folder = write(tmp_path / "a", [{"step": 0, "eval/success": 0.5}])
+    (folder / "config.json").write_text(json.dumps({"config": {"eval": {"split": "train"}}}))
+    found = curve([read_run(folder)], "eval/success")
+    assert found is not None
+    assert found.where == "training tasks, in evaluations"

@@ -21,7 +21,7 @@ from ..learning.rows import Rows
 from .demonstrations import DemonstrationConfig, encoded, filtered, play, stored, texts
 from .kept_episodes import refuse_keeping
 from .metrics import Stopwatch
-from .sampler import TaskSampler
+from .sampler import TaskSampler, held_out
 from .session import TrainingRun
 from .setup import RunResult, TrainConfig, family_and_tools, round_seed
 
@@ -65,6 +65,7 @@ async def demonstrations(wanted: DemonstrationConfig, run: TrainingRun) -> list[
     if wanted.store is not None:
         return filtered(stored(wanted.store, config.env, config.split), wanted)
     family, _ = family_and_tools(config.env, config.episodes.env_kwargs)
+    held_out(family, config.eval.split, None, config.eval.episodes)  # refused before anything is played
     sampler = TaskSampler(family, split=config.split, levels=config.levels, pool=config.pool, seed=config.seed)
     options = config.episodes.options(seed=round_seed("demonstrations", config.seed))
     async with EnvPool.of(config.env, isolation=options.isolation, env_kwargs=options.env_kwargs) as pool:
