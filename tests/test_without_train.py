@@ -73,6 +73,7 @@ def test_the_extra_holds_what_the_code_names() -> None:
     assert not names(PROJECT["dependencies"]) & PACKAGES
 
 
+@pytest.mark.slow
 def test_every_other_module_can_be_imported(tmp_path: Path) -> None:
     allowed = {name for name in modules() if name in LOCAL_MODELS or name.startswith("trainers.")}
     light = sorted(name for name in modules() if name not in allowed and name not in ("", "__main__"))
@@ -111,6 +112,7 @@ run("sandbox", "list")
     assert (folder / "runs" / "oracle" / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_a_chat_api_is_evaluated(folder: Path) -> None:
     script = """
 import os

@@ -112,6 +112,7 @@ class TestTheChecksThemselves:
 
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**9), max_batch=st.integers(1, 9), count=st.integers(1, 14))
+@pytest.mark.slow
 def test_log_probabilities_hold_for_any_order_of_arrival(seed: int, max_batch: int, count: int) -> None:
     """Rows join and leave at random steps; each must equal an unbatched forward pass of its own ids."""
     rng = random.Random(seed)

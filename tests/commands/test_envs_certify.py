@@ -16,6 +16,7 @@ from turnwise.envs.registry import MODULES
 Run = Callable[..., Any]
 
 
+@pytest.mark.slow
 def test_envs_lists_as_text_and_json(run: Run) -> None:
     rows = json.loads(run("envs", "turnwise/", "--json").out)
     table, short = run("envs", "turnwise/").out, run("envs").out

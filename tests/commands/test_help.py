@@ -40,6 +40,7 @@ def test_help_is_light() -> None:
     assert done.returncode == 0, f"help must answer at once: {done.stderr}"
 
 
+@pytest.mark.slow
 def test_the_list_of_environments_is_light() -> None:
     code = "import sys\nfrom turnwise.cli import main\ntry:\n    main(['envs'])\nexcept SystemExit:\n    pass\n"
     code += "heavy = {'torch', 'transformers', 'matplotlib', 'scipy', 'pyarrow', 'fastapi', 'playwright'}\n"

@@ -75,6 +75,7 @@ def test_a_store_is_of_one_version_of_the_environment(run: Run, tmp_path: Path) 
     assert run("data", "guess.py", "-n", "2", "--skills", "1", "--out", "runs/one/episodes", "--overwrite").code == 0
 
 
+@pytest.mark.slow
 def test_a_store_without_a_scored_episode_needs_no_flag(run: Run, tmp_path: Path) -> None:
     text = (tmp_path / "guess.py").read_text()
     act = "    def act(self, action: tw.Action) -> tw.Step:\n"
@@ -214,6 +215,7 @@ def test_compare_says_who_is_better(run: Run) -> None:
     run("compare", "runs/a", "runs/b").refused("a and b were played with different versions of demo/GuessNumber-v0")
 
 
+@pytest.mark.slow
 def test_three_runs_are_ranked_with_intervals_that_hold_together(run: Run) -> None:
     for name, policy in (("a", "random"), ("b", "mixed:0.7"), ("c", "oracle")):
         assert run("eval", "guess.py", "-p", policy, "-n", "24", "--out", f"runs/{name}", "--no-report").code == 0

@@ -28,6 +28,7 @@ def loaded(file: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.slow
 def test_what_is_written_certifies_as_it_is(kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = scaffold("my_env", kind, tmp_path)
     certificate = certify(loaded(files[0], monkeypatch).MyEnv)
@@ -37,6 +38,7 @@ def test_what_is_written_certifies_as_it_is(kind: Kind, tmp_path: Path, monkeypa
     assert skipped == {"answer_not_leaked"} | (tools if kind is Kind.TURN else set())
 
 
+@pytest.mark.slow
 def test_the_tests_that_it_writes_pass_in_a_project_of_its_own(tmp_path: Path) -> None:
     scaffold("Tidy-Up", "tool", tmp_path)
     done = subprocess.run(

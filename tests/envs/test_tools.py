@@ -172,6 +172,7 @@ def test_random_arguments_fit(function: Callable[..., Any], seed: int) -> None:
         st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
     )
 )
+@pytest.mark.slow
 def test_validation_answers_or_refuses_and_nothing_else(arguments: Any) -> None:
     for function in ALL:
         try:

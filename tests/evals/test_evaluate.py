@@ -282,6 +282,7 @@ SLOW_RUN = textwrap.dedent(
 )
 
 
+@pytest.mark.slow
 def test_a_real_sigint_leaves_a_whole_store_and_a_partial_summary(tmp_path: Path) -> None:
     script = tmp_path / "slow.py"
     script.write_text(SLOW_RUN)

@@ -217,6 +217,7 @@ def test_a_file_that_is_no_summary_is_a_one_line_error(tmp_path: Path, content: 
 
 
 @given(order=st.permutations(range(12)))
+@pytest.mark.slow
 def test_order_of_episodes_does_not_matter(make_episode: Make, order: list[int]) -> None:
     """Episodes arrive in any order when they run concurrently."""
     episodes = [make_episode(i % 3 == 0, seed=i // 2, attempt=i, rewards=(float(i), 0.5)) for i in range(12)]

@@ -30,6 +30,7 @@ def turnwise(environment: dict[str, str], *arguments: str) -> subprocess.Complet
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_turnwise_envs_finds_it(environment: dict[str, str]) -> None:
     done = turnwise(environment, "envs", "lights", "--json")
     assert done.returncode == 0, done.stderr

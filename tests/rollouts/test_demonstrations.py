@@ -18,6 +18,7 @@ def returns(episodes: list[tw.Episode]) -> float:
     return mean(episode.total_reward for episode in episodes)
 
 
+@pytest.mark.slow
 def test_more_skill_earns_more(tmp_path: Path) -> None:
     earned = {name: returns(make_demonstrations(MAZE, 60, tmp_path / name, mixture=name)) for name in PRESETS}
     order = sorted(earned, key=lambda name: earned[name])
@@ -25,6 +26,7 @@ def test_more_skill_earns_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("env_id", PUBLISHED)
+@pytest.mark.slow
 def test_published_presets_earn_what_they_say(tmp_path: Path, env_id: str) -> None:
     _, published, measured = PUBLISHED[env_id]
     episodes = make_demonstrations(env_id, 200, tmp_path / "s", mixture="lmrl")

@@ -11,6 +11,8 @@ from collections import Counter
 from contextlib import aclosing
 from pathlib import Path
 
+import pytest
+
 import turnwise as tw
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.recording import record_episodes
@@ -99,6 +101,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_killed_at_random_points_it_ends_with_every_episode_once(tmp_path: Path) -> None:
     path, dice, kills, before = tmp_path / "s", random.Random(), 0, 0
     command = [sys.executable, "-c", SCRIPT, str(path)]

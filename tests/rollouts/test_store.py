@@ -125,6 +125,7 @@ def bits(value: Any) -> Any:
 
 
 @given(st.lists(EPISODE, max_size=3))
+@pytest.mark.slow
 def test_any_episode_comes_back_bit_by_bit(
     tmp_path_factory: pytest.TempPathFactory, episodes: list[tw.Episode]
 ) -> None:

@@ -130,6 +130,7 @@ async def play(connected: Any, env: tw.TurnEnv) -> list[tuple[str, bool]]:
     return answers
 
 
+@pytest.mark.slow
 async def test_the_oracle_plays_an_episode_and_succeeds() -> None:
     records: list[Episode] = []
     async with client(McpService(McpConfig("test/Shops-v0", seed=5), records.append)) as connected:

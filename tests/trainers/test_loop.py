@@ -41,6 +41,7 @@ def test_a_run_leaves_everything_a_person_needs(tmp_path: Path, cloned: Path) ->
 
 
 @pytest.mark.parametrize("level", ["turn", "trajectory"])
+@pytest.mark.slow
 def test_all_ratio_levels_run(tmp_path: Path, cloned: Path, level: str) -> None:
     result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=1, level=level))
     assert result.metrics["updates"] > 0
@@ -79,6 +80,7 @@ def test_an_iteration_on_nothing_is_no_error() -> None:
     assert metrics["updates"] == 0
 
 
+@pytest.mark.slow
 def test_a_linear_schedule_ends_with_the_run(tmp_path: Path, cloned: Path) -> None:
     changes = {"optimizer": {"lr": 1e-3, "schedule": "linear"}, "steps": 4, "eval": {"episodes": 0}}
     result = small.run(small.looping(tmp_path / "run", cloned / "model", **changes))
@@ -101,6 +103,7 @@ def test_bad_input_is_named_before_anything_is_written(tmp_path: Path, cloned: P
         small.run(small.looping(tmp_path / "a", cloned / "model", steps=1, k=4, resume=True))
 
 
+@pytest.mark.slow
 def test_a_resumed_run_goes_forward(tmp_path: Path, cloned: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small.run(small.looping(tmp_path / "a", cloned / "model", steps=2))
     with pytest.raises(UsageError, match="trained for 2 steps already, more than steps=1"):
@@ -114,6 +117,7 @@ def test_a_resumed_run_goes_forward(tmp_path: Path, cloned: Path, capsys: pytest
     assert "has no checkpoint yet: the run begins anew" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_interrupted_collection_keeps_what_was_played(tmp_path: Path, cloned: Path) -> None:
     """Ctrl-C while episodes are played: those that are over wait in the checkpoint, and the run ends up the same."""
     straight = small.run(small.looping(tmp_path / "straight", cloned / "model", steps=2))

@@ -214,6 +214,7 @@ def test_the_folder_belongs_to_the_algorithm(tmp_path: Path, cloned: Path) -> No
         on_policy.train(running(tmp_path / "run", cloned / "model", "grpo", **changed))
 
 
+@pytest.mark.slow
 def test_dropped_groups_are_drawn_past_and_a_resumed_run_is_bitwise_the_same(tmp_path: Path, cloned: Path) -> None:
     changes: dict[str, Any] = {"sampling": {"max_rounds": 3}, "pool": 5, "tasks": 3, "k": 2, "eval": {"episodes": 0}}
     changes["episodes"] = {"env_kwargs": {"max_turns": 4}}  # often too few, and then both attempts return the same

@@ -94,6 +94,7 @@ def test_trap_24_cloning_killed_at_random_points_is_bitwise_the_same_run(tmp_pat
     assert one[2] == other[2]
 
 
+@pytest.mark.slow
 def test_trap_24_n_plus_m_steps_are_n_then_resume_then_m(tmp_path: Path, cloned: Path) -> None:
     small.run(small.looping(tmp_path / "straight", cloned / "model", steps=4))
     small.run(small.looping(tmp_path / "parts", cloned / "model", steps=2))

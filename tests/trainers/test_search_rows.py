@@ -9,6 +9,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 import turnwise as tw
@@ -135,6 +136,7 @@ def _gradient(
     return torch.cat([p.grad.flatten() for p in model.parameters()])
 
 
+@pytest.mark.slow
 def test_a_hundred_turns_with_a_workspace_rebuilt_are_exact(tmp_path: Path) -> None:
     """IterResearch: task, report, last action and result; every turn a row, scored by the trainer as it was sampled."""
     model, tokenizer = nano()

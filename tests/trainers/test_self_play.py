@@ -43,6 +43,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [{name: line[name] for name in kept if name in line} for line in read_metrics(folder / "metrics.jsonl")]
 
 
+@pytest.mark.slow
 def test_a_run_that_went_on_is_the_run_that_never_stopped(tmp_path: Path, model: Path) -> None:
     whole = self_play.train(config(tmp_path / "whole", model))
     assert whole.steps == 3

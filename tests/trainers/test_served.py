@@ -43,6 +43,7 @@ def lines(result: RunResult) -> list[dict[str, Any]]:
     return [line for line in read_metrics(result.folder / "metrics.jsonl") if "return" in line]
 
 
+@pytest.mark.slow
 def test_loop_trains_on_what_servers_sampled(tmp_path: Path, cloned: Path, server: FakeServer) -> None:
     model, tokenizer = load_model(cloned / "model")
     with FakeServer(model, tokenizer) as other:
@@ -59,6 +60,7 @@ def test_loop_trains_on_what_servers_sampled(tmp_path: Path, cloned: Path, serve
 
 
 @pytest.mark.parametrize("pause", ["keep", "abort"])
+@pytest.mark.slow
 def test_play_overlaps_with_learning(tmp_path: Path, cloned: Path, server: FakeServer, pause: str) -> None:
     settings = {
         "overlap": {"enabled": True, "max_staleness": 1},
@@ -71,6 +73,7 @@ def test_play_overlaps_with_learning(tmp_path: Path, cloned: Path, server: FakeS
     assert {"mismatch_k1", "mismatch_k3", "mismatch_p95", "mismatch_p99", "mismatch_ess"} <= lines(result)[-1].keys()
 
 
+@pytest.mark.slow
 def test_a_server_that_a_broken_update_left_paused_is_woken_by_whoever_sends_it_weights(
     tmp_path: Path, cloned: Path, server: FakeServer
 ) -> None:
@@ -79,6 +82,7 @@ def test_a_server_that_a_broken_update_left_paused_is_woken_by_whoever_sends_it_
     assert lines(result)[-1]["mismatch_max"] < 1e-4
 
 
+@pytest.mark.slow
 def test_archer_takes_its_fresh_utterances_from_the_server(tmp_path: Path, cloned: Path, server: FakeServer) -> None:
     changes = {"server": served(server), "steps": 2, "warmup": 0}
     result = archer.train(test_archer.config(tmp_path / "run", cloned / "model", **changes))
@@ -88,6 +92,7 @@ def test_archer_takes_its_fresh_utterances_from_the_server(tmp_path: Path, clone
     assert syncs >= 2 * (1 + 2), "one before each step, and one after each update of the actor"
 
 
+@pytest.mark.slow
 def test_adapters_are_sent_alone(tmp_path: Path, cloned: Path, server: FakeServer) -> None:
     result = small.run(
         small.looping(tmp_path / "run", cloned / "model", steps=2, lora={"rank": 2}, server=served(server))
@@ -100,6 +105,7 @@ def test_adapters_are_sent_alone(tmp_path: Path, cloned: Path, server: FakeServe
     assert not server.calls("/update_weights")
 
 
+@pytest.mark.slow
 def test_a_run_stops_when_weights_do_not_arrive(tmp_path: Path, cloned: Path, server: FakeServer) -> None:
     server.sabotage.add("ignores updates")
     with pytest.raises(
@@ -108,6 +114,7 @@ def test_a_run_stops_when_weights_do_not_arrive(tmp_path: Path, cloned: Path, se
         small.run(small.looping(tmp_path / "run", cloned / "model", steps=4, server=served(server)))
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_is_one_line_and_the_run_resumes(
     tmp_path: Path, cloned: Path, server: FakeServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

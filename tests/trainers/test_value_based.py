@@ -235,6 +235,7 @@ def test_averaging_is_exact_and_none_where_the_two_are_one() -> None:
 
 
 @pytest.mark.parametrize(("name", "critics"), [("ilql", 2), ("monte_carlo", 1)])
+@pytest.mark.slow
 def test_a_run_exports_a_guided_policy(tmp_path: Path, cloned: Path, name: str, critics: int) -> None:
     result = value_based.train(configured(tmp_path / "run", cloned / "model", algorithm={"name": name}, beta=3.0))
     model, _ = load_model(result.model)
@@ -286,6 +287,7 @@ def test_shipped_configurations_train_for_two_updates(tmp_path: Path, name: str,
     assert isinstance(load_model(result.model)[0], ValueGuidedModel)
 
 
+@pytest.mark.slow
 def test_n_plus_m_steps_are_n_then_resume_then_m(tmp_path: Path, cloned: Path) -> None:
     value_based.train(configured(tmp_path / "straight", cloned / "model"))
     value_based.train(configured(tmp_path / "parts", cloned / "model", steps=2))
@@ -298,6 +300,7 @@ def test_n_plus_m_steps_are_n_then_resume_then_m(tmp_path: Path, cloned: Path) -
         assert (tmp_path / "straight/model" / name).read_bytes() == (tmp_path / "parts/model" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_beta_may_change_on_resume_and_nothing_that_is_learnt_may(tmp_path: Path, cloned: Path) -> None:
     value_based.train(configured(tmp_path / "run", cloned / "model", steps=2))
     result = value_based.train(configured(tmp_path / "run", cloned / "model", steps=3, beta=1.0, resume=True))

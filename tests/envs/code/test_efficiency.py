@@ -70,6 +70,7 @@ def judged_right(template: str, level: int) -> None:
     assert not outcome(env, spec, "")[0], spec
 
 
+@pytest.mark.slow
 def test_some_templates_and_levels_in_sandboxes(backend: Backend) -> None:
     for template, level in sampled([(name, level) for name in TEMPLATES for level in LEVELS], 2, key="efficiency"):
         judged_right(template, level)

@@ -36,6 +36,7 @@ def odd() -> Iterator[Around]:
     made.close()
 
 
+@pytest.mark.slow
 def test_arguments_that_do_not_fit_are_refused_before_they_are_sent(odd: Around) -> None:
     assert said(odd, "echo", text="hello") == "hello"
     assert said(odd, "echo") == "Error: echo: argument 'text' is missing."

@@ -121,6 +121,7 @@ def test_a_server_that_dies_is_infrastructure_and_its_last_words_are_told(env: A
         said(env, "add")  # what it remembered died with it: it is not started again under the same episode
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs_is_infrastructure() -> None:
     env = Around(servers=[raw(timeout=1.0)])
     env.reset(seed=0)
@@ -214,6 +215,7 @@ def test_a_forgotten_environment_takes_its_servers_with_it() -> None:
     assert gone(pid)
 
 
+@pytest.mark.slow
 def test_the_end_of_the_process_is_the_end_of_its_servers(tmp_path: Path) -> None:
     script = f"""
         import sys

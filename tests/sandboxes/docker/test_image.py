@@ -21,6 +21,7 @@ def members() -> dict[str, tarfile.TarInfo]:
             return {member.name: member for member in opened}
 
 
+@pytest.mark.slow
 def test_it_has_what_code_needs(members: dict[str, tarfile.TarInfo]) -> None:
     assert {"usr/bin/python3", "usr/bin/sh", "usr/bin/cat", "usr/bin/grep", "tmp", "proc"} <= set(members)
     assert any(name.endswith("/json/__init__.py") for name in members)

@@ -58,6 +58,7 @@ def test_every_template_makes_tasks_at_every_level(name: str) -> None:
         assert task == SEARCH_FAMILY.generate(spec)
 
 
+@pytest.mark.slow
 def test_the_oracle_knows_every_word_that_it_searches_for() -> None:
     for split in (Split.TRAIN, Split.CHALLENGE):
         for spec in SEARCH_FAMILY.sample(80, split=split, level=2):

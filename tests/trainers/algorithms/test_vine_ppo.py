@@ -143,6 +143,7 @@ def cell_of(turn: tw.Turn) -> Cell:
     return int(row), int(column)
 
 
+@pytest.mark.slow
 async def test_values_are_unbiased_against_dynamic_programming() -> None:
     """From every state that is met, and with so many turns left, the mean of all rollouts is the exact value.
 
@@ -171,6 +172,7 @@ async def test_values_are_unbiased_against_dynamic_programming() -> None:
     assert abs(mean(errors)) < 4 / math.sqrt(len(errors)), "no common bias"
 
 
+@pytest.mark.slow
 async def test_advantages_are_unbiased_against_dynamic_programming() -> None:
     """The credit of a move in a state, over all who made it there, is ``Q(s, a) − V(s)`` exactly, on average."""
     known = exact(MAZE, GAMMA)

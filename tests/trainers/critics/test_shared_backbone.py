@@ -213,6 +213,7 @@ def test_the_critic_learns_through_it() -> None:
     assert made.v(STATES).mean(0).tolist() == pytest.approx([0.0, 1.0, 2.0], abs=0.15)
 
 
+@pytest.mark.slow
 def test_a_policy_that_cannot_share_is_told_so() -> None:
     plain: Any = build_model(TINY, build_tokenizer("byte"))
     with pytest.raises(UsageError, match="this policy has none: train it with LoRA"):

@@ -158,6 +158,7 @@ def test_a_folder_that_holds_none_is_named(policys: Any, tmp_path: Path) -> None
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_critic_learns_through_it_and_its_slow_copy_follows(policys: Any) -> None:
     critic = UtteranceCritic(encoder(policys), CriticConfig.model_validate({"head": 8, "optimizer": {"lr": 0.01}}))
     slow, online = critic.slow.encoder, critic.online.encoder

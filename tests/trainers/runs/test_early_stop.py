@@ -90,6 +90,7 @@ def test_resumed_it_is_over_and_with_more_patience_it_goes_on(tmp_path: Path, cl
         assert told[0] == told[1], "a run that was stopped and continued is the run that was not"
 
 
+@pytest.mark.slow
 def test_the_best_model_is_exported_if_it_is_asked_for(tmp_path: Path, cloned: Path) -> None:
     settings: dict[str, Any] = {"split": "train", "episodes": 4, "every": 1, "keep_best": True}
     moved = looping(tmp_path / "run", cloned / "model", optimizer={"lr": 0.05}, steps=2, eval=settings)
