@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from turnwise.agents.chat_apis.faults import FaultError, Response
 from turnwise.agents.chat_apis.transport import UnreachableError, http_client, post
+
+from ..listening import listening
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 Manner = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -49,31 +50,12 @@ async def stalled(writer: asyncio.StreamWriter) -> None:
 async def asked(manner: Manner, *, timeout: float = 30.0) -> Response:
     """Ask a server that answers in one manner."""
 
-    serving: list[asyncio.Task[None]] = []
-
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        serving.append(task)
-        try:
-            with contextlib.suppress(ConnectionError):
-                await reader.readuntil(b"\r\n\r\n")
-                await manner(writer)
-        finally:
-            writer.transport.abort()
+        await reader.readuntil(b"\r\n\r\n")
+        await manner(writer)
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with http_client(url) as http:
-        try:
-            return await post(http, f"{url}/x", b"{}", {}, timeout=timeout, max_bytes=100_000)
-        finally:
-            server.close()
-            for task in serving:
-                task.cancel()
-            await asyncio.gather(*serving, return_exceptions=True)
-            for _ in range(3):  # sockets are closed by callbacks
-                await asyncio.sleep(0)
+    async with listening(serve) as url, http_client(url) as http:
+        return await post(http, f"{url}/x", b"{}", {}, timeout=timeout, max_bytes=100_000)
 
 
 async def test_a_good_answer_is_read_to_its_end() -> None:

@@ -189,8 +189,10 @@ class FakeServer:
         self.port = server.sockets[0].getsockname()[1]
         ready.set()
         await self._end.wait()
+        for _ in range(10):  # who was accepted a moment ago has a writer only after three; see listening.py
+            await asyncio.sleep(0)
         server.close()
-        for _ in range(3):  # who was accepted a moment ago has a writer only now
+        for _ in range(3):
             await asyncio.sleep(0)
             for writer in self._writers:
                 writer.transport.abort()

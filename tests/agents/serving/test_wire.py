@@ -17,6 +17,8 @@ from turnwise.agents.serving.http.routes import Call
 from turnwise.agents.serving.http.wire import Wire
 from turnwise.errors import InfrastructureError, TurnwiseError, UsageError
 
+from ..listening import listening
+
 PAGE = "<!DOCTYPE html>\n<html>\n<h1>Please log in</h1>\n</html>"
 
 
@@ -29,10 +31,9 @@ async def answering(head: str, body: str) -> AsyncIterator[str]:
         length = f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         writer.write(f"HTTP/1.1 {head}\r\n{length}{body}".encode())
         await writer.drain()
-        writer.close()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with listening(answer) as address:
+        yield address
 
 
 async def test_what_accepts_and_never_speaks_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,8 +90,8 @@ async def counting() -> AsyncIterator[tuple[str, set[asyncio.Task[None] | None]]
             await writer.wait_closed()
         met.remove(asyncio.current_task())
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", met
+    async with listening(answer) as address:
+        yield address, met
         if met:
             await asyncio.wait([task for task in met if task is not None], timeout=60)
 
