@@ -140,12 +140,12 @@ def leads_out(url: str, hosts: frozenset[str]) -> bool:
         url: as an agent gives it.
         hosts: those of the episode.
     """
-    text = url.strip().lower()
+    text = url.strip().lower().replace("\\", "/")  # as browsers read it
     scheme = SCHEME.match(text)
-    if scheme is None or text.startswith("about:blank"):
+    if text.startswith("about:blank") or (scheme is None and not text.startswith("//")):
         return False
     try:
-        return scheme[1] not in ("http", "https") or urlsplit(text).netloc not in hosts
+        return (scheme is not None and scheme[1] not in ("http", "https")) or urlsplit(text).netloc not in hosts
     except ValueError:
         return True
 

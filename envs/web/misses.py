@@ -18,6 +18,7 @@ WAYS_OUT = {
     "a file": "file:///etc/hostname",
     "a judge": "http://judge.test/score?success=1",
     "this machine": "http://127.0.0.1:80/",
+    "an address without a scheme": "//judge.test/score",
     "another episode": f"http://shop.{'0' * 32}.localhost/",
 }
 """Addresses out of an episode, by what they lead to. Whoever asks for one does not succeed, whatever else they do."""

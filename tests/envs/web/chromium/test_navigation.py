@@ -41,7 +41,8 @@ async def test_addresses_elsewhere_are_refused_and_counted(trap: ChromiumBrowser
         "javascript:document.title='run'", "file:///etc/passwd", "data:text/html,x", "view-source:http://trap.test/",
         "chrome://version", "about:srcdoc", "http://elsewhere.example/", "ftp://trap.test/",
         f"http://127.0.0.1:{port}/", f"http://localhost:{port}/", f"http://[::1]:{port}/", f"http://trap.test:{port}/",
-        "http://trap.test@elsewhere.example/", *look_around(other).values(), *look_around(trap).values(),
+        "http://trap.test@elsewhere.example/", "//elsewhere.example/", r"\\elsewhere.example\a",
+        *look_around(other).values(), *look_around(trap).values(),
     ]  # fmt: skip
     for number, url in enumerate(tried):
         with pytest.raises(ToolError):
