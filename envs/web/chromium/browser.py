@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import weakref
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
@@ -178,7 +179,10 @@ class ChromiumBrowser:
             at = self._at(ref)
             if button != "right":
                 self._follows(ref)
+            opens = button == "middle" and await at.evaluate("one => one.closest('a[href]') !== null", timeout=PATIENCE)
             await at.click(button=button, click_count=2 if double else 1, timeout=PATIENCE)
+            if opens:
+                self.window.expect_tab()
 
         await self._act(work())
 
@@ -304,14 +308,20 @@ class ChromiumBrowser:
             leave(self.pool.leave(self.seat))
 
 
-def typing(page: Shown, text: str) -> Coroutine[Any, Any, None]:
+async def typing(page: Shown, text: str) -> None:
     """Type into whatever has the cursor: each key takes milliseconds, and an agent may type a book.
 
     Args:
         page: as Playwright holds it.
         text: what to type.
     """
-    return page.keyboard.type(text) if len(text) <= KEYS else page.keyboard.insert_text(text)
+    if len(text) <= KEYS:
+        await page.keyboard.type(text)
+        return
+    for number, line in enumerate(re.split("[\r\n]", text)):
+        if number:
+            await page.keyboard.press("Enter")
+        await page.keyboard.insert_text(line)
 
 
 def _left(pool: Pool, seat: Seat) -> None:

@@ -87,6 +87,10 @@ class Events:
         else:
             self._opening += 1
 
+    def expect_tab(self) -> None:
+        """Wait for a tab that the browser opens without telling so first, as for a middle click."""
+        self._opening += 1
+
     def _page(self, page: Page) -> None:
         self._aside(self._arrived(page))
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
-from urllib.parse import urldefrag, urljoin, urlsplit
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from ....errors import ToolError
 from ....tasks.web.site.http import Request, Response, Values
 from ....tasks.web.site.sites import Sites
 from ..browser import MOST_TABS, Button, Wanted, one_more, stay
+from ..keys import pressed
 from ..page import FIELDS, Page, told
 from .document import BOXES, Document, Element, address, sends
 
 REDIRECTS = 10
 """How often a site may send the browser on."""
-KEYS = {"Space": " ", "Enter": "Enter", "Return": "Enter"}
 
 
 @dataclass
@@ -112,7 +112,7 @@ class HtmlBrowser:
         parts = urlsplit(urldefrag(url).url)
         host = parts.netloc.lower()
         jar = self.cookies.setdefault(host, {})
-        request = Request(method, host, parts.path or "/", Values.of(parts.query), Values.of(sent), dict(jar))
+        request = Request(method, host, unquote(parts.path) or "/", Values.of(parts.query), Values.of(sent), dict(jar))
         answer = self.sites.handle(request)
         jar.update(answer.cookies)
         return answer
@@ -128,15 +128,18 @@ class HtmlBrowser:
         return found
 
     async def click(self, ref: str, button: Button = "left", *, double: bool = False) -> None:
-        """Click an element."""
+        """Click an element; the middle button opens a link in a new tab."""
+        element = self._element(ref)
         if button == "left":
-            self.clicked(self._element(ref))
+            self.clicked(element)
+        elif button == "middle" and (link := _link(element)) is not None:
+            self._follow(str(link.get("href")), new=True)
 
     def clicked(self, element: Element) -> None:
         """What a click does without scripts: follow a link, send a form, set a box."""
         page = self.tab.page
         page.focus = page.ref(element)
-        link = next((one for one in (element, *element.iterancestors()) if one.tag == "a" and one.get("href")), None)
+        link = _link(element)
         if link is not None:
             self._follow(str(link.get("href")), new=link.get("target") == "_blank")
         elif sends(element) and (form := page.form(element)) is not None:
@@ -157,7 +160,7 @@ class HtmlBrowser:
         if new:
             self.tabs.append(Tab())
             self.front = len(self.tabs) - 1
-        if urldefrag(url).url != urldefrag(self.tab.page.url).url or "#" not in href:
+        if new or urldefrag(url).url != urldefrag(self.tab.page.url).url or "#" not in href:
             self._open("GET", url)
 
     def _submit(self, form: Element, by: Element | None) -> None:
@@ -224,10 +227,12 @@ class HtmlBrowser:
 
     async def press(self, ref: str, keys: str) -> None:
         """Press a key: Enter sends the form of a field, Space or Enter works a button, a letter is typed."""
+        self._press(ref, pressed(keys))
+
+    def _press(self, ref: str, key: str) -> None:
         page = self.tab.page
         ref = ref or page.focus
         element = self._element(ref) if ref else None
-        key = KEYS.get(keys, keys)
         if element is None or (len(key) > 1 and key not in ("Enter", "Backspace", "Delete")):
             return
         page.focus = ref
@@ -247,7 +252,7 @@ class HtmlBrowser:
     async def type(self, text: str) -> None:
         """Type into the field that has the cursor."""
         for letter in text:
-            await self.press("", "Enter" if letter == "\n" else letter)
+            self._press("", "Enter" if letter in "\r\n" else letter)
 
     async def drag(self, source: str, target: str) -> None:
         """Nothing happens without scripts."""
@@ -319,6 +324,12 @@ class HtmlBrowser:
 
 def _again(page: Document) -> Document:
     return Document(page.text, page.url, dict(page.values), dict(page.checked), dict(page.chosen), page.focus)
+
+
+def _link(element: Element) -> Element | None:
+    """The link that an element is, or is in."""
+    around = (element, *element.iterancestors())
+    return next((one for one in around if one.tag == "a" and one.get("href")), None)
 
 
 def _alone(form: Element) -> bool:

@@ -14,6 +14,7 @@ from turnwise.envs.web.chromium.browser import open_browser
 from turnwise.envs.web.env import WebEnv
 from turnwise.envs.web.html.browser import HtmlBrowser
 from turnwise.envs.web.page import Node, Page, as_text
+from turnwise.errors import ToolError
 from turnwise.tasks.spec import Split, TaskSpec
 from turnwise.tasks.web.asking.accounts import account_of
 from turnwise.tasks.web.catalogue import SITES
@@ -155,3 +156,50 @@ async def test_episodes_among_others_are_the_same() -> None:
     found = await asyncio.gather(*(transcript(seed) for seed in (5, *range(100, 100 + AMONG), 5)))
     assert found[0] == found[-1]
     assert len({tuple(one) for one in found}) > AMONG // 2
+
+
+async def outcome(work: Any) -> str:
+    """What an agent is told of an act that is refused; empty if it is done."""
+    try:
+        await work
+    except ToolError as error:
+        return str(error)
+    return ""
+
+
+async def test_what_is_rare_comes_to_the_same() -> None:
+    """Keys that there are not, a middle click, a long text with a line break, and an address with escapes."""
+    sites = known(specs()[0])
+    site = next(one for one in SITES if one.name == "shop")
+    url = f"http://{host_of(site)}/"
+    browsers: tuple[Any, ...] = (HtmlBrowser(sites.fork(), url), await open_browser(sites.fork(), url))
+
+    async def alike(act: str, *given: Any, **named: Any) -> str:
+        told = [await outcome(getattr(one, act)(*given, **named)) for one in browsers]
+        assert told[0] == told[1], (act, given)
+        seen = [await one.look(Wanted()) for one in browsers]
+        same(*seen)
+        assert seen[0].tabs == seen[1].tabs
+        assert seen[0].front == seen[1].front
+        return str(told[0])
+
+    for keys in ("Return", "enter", "nothing", "", "é", "Control+Return", "a+nothing"):
+        assert "there is no such key" in await alike("press", "", keys), keys
+    for keys in ("Escape", "a", "+", "Control++", "KeyA", "F12", "NumpadEnter"):
+        assert not await alike("press", "", keys), keys
+    refs = [
+        [one.ref for one in (await each.look(Wanted())).walk() if one.role == "link" and one.url] for each in browsers
+    ]
+    for each, links in zip(browsers, refs, strict=True):
+        await each.click(links[0], button="middle")
+    await alike("rest", 0)
+    assert len((await browsers[1].look(Wanted())).tabs) == 2
+    for path in ("%0d%0a", "a%2fb", "no%20page", "%7Eperson"):
+        await alike("goto", url + path)
+    await alike("goto", url)
+    for each in browsers:
+        [field] = [one for one in (await each.look(Wanted())).walk() if one.role in ("textbox", "searchbox")][:1]
+        await each.focus(field.ref)
+    await alike("type", "lamp " * 60 + "\n")
+    assert (await browsers[0].look(Wanted())).url != url, "the line break sent the form"
+    await browsers[1].close()
