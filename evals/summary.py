@@ -16,6 +16,7 @@ from ..errors import EnvironmentFailedError, StoreError, UsageError
 from ..rollouts.episode import Episode, Outcome
 from ..rollouts.provenance import Provenance
 from .api_usage import ApiUsage, api_usage, tokens_read, tokens_written
+from .attribution import FAILURE_RATE, after_action, inconclusive
 from .bootstrap import bootstrap
 from .failures import error_name, failure_label, unparsed
 from .statistics import Estimate, pass_at_k, pass_hat_k, proportion
@@ -123,6 +124,8 @@ class Summary:
         planned: how many episodes were asked for, where that is known.
         notes: remarks that a reader needs.
         api: tokens, cost and latency of a model behind a chat API; ``None`` for other policies.
+        after_action: episodes in which the infrastructure failed after an action of the agent, retried ones included.
+        inconclusive: why success says nothing, in words: the infrastructure failed too often; empty if it did not.
         made: when and how it was made, where that is known; two summaries with the same numbers are equal.
     """
 
@@ -154,6 +157,8 @@ class Summary:
     notes: tuple[str, ...] = ()
     api: ApiUsage | None = None
     environment_errors: Mapping[str, int] = field(default_factory=dict)
+    after_action: int = 0
+    inconclusive: str = ""
     made: Provenance | None = field(default=None, compare=False)
 
     @property
@@ -206,6 +211,7 @@ def summarise(
     planned: int | None = None,
     notes: Sequence[str] = (),
     made: Provenance | None = None,
+    failure_rate: float = FAILURE_RATE,
 ) -> Summary:
     """Count, average and put intervals on a run of episodes.
 
@@ -216,6 +222,7 @@ def summarise(
         planned: how many episodes were asked for.
         notes: remarks to carry along.
         made: when and how the run was made.
+        failure_rate: share of the episodes in which the infrastructure may fail; beyond it the run is inconclusive.
 
     Raises:
         UsageError: no episode is scored, so nothing can be said about the policy.
@@ -256,6 +263,8 @@ def summarise(
         notes=tuple(notes),
         api=api_usage(every),
         environment_errors=_environment_errors(every),
+        after_action=after_action(every),
+        inconclusive=inconclusive(every, failure_rate),
         made=made,
     )
 
