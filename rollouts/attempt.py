@@ -90,9 +90,8 @@ class Attempt:
 
     async def release(self) -> None:
         """Close the agent's session, if a failure has left it open for ``retry``."""
-        held = self._held
-        self._held = None
-        if isinstance(held, Holding):
+        held, self._held = self._held, None
+        if held is not None and isinstance(held, Holding):
             await held.close()
 
     async def play(self, pool: Lender) -> Episode:
