@@ -23,6 +23,7 @@ from ..messages import Action, ActionLike, ObservationLike, ToolCall, message
 from ..step import Step, running, termination
 from ..tools import Tool, tool, tools_of
 from .answers import SUBMIT, actions_of, attempt_of
+from .attacks import attacks_on
 from .backends import spec_for, with_libraries
 from .grading import Bounds, Graded, collateral, graded
 from .room import Room
@@ -260,6 +261,10 @@ class CodeEnv(Workbench):
         plays = {name: actions_of(self.work, cheat, self.how) for name, cheat in self.work.cheats.items()}
         found: dict[str, NearMiss] = {name: play for name, play in plays.items() if play}
         return {**found, "says that it is done": ["done"], **({} if self.how == "text" else {"only submits": [SUBMIT]})}
+
+    def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
+        """What is hostile to files, programs and grading; in text, the submissions."""
+        return attacks_on(self.work, self.how)
 
     def best_return(self) -> float:
         """Success."""

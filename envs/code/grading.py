@@ -59,12 +59,13 @@ class Bounds:
     Args:
         seconds: wall-clock seconds of all checks together, whatever each of them may take.
         taken: bytes of all taken files together.
-        source: bytes of a file that is held to a language, which is parsed outside the sandbox.
+        source: bytes of a file that is held to a language, which is parsed outside the sandbox; twice as many as the
+            file had at first, where that is more.
     """
 
     seconds: float = 45.0
     taken: int = 1024 * 1024
-    source: int = 256 * 1024
+    source: int = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +172,11 @@ def _too_large(task: CodeTask, workspace: Workspace, bounds: Bounds) -> str:
     sizes = {path: len(content) for path, content in workspace.only(task.taken).items()}
     if sum(sizes.values()) > bounds.taken:
         return f"the files to be graded have {sum(sizes.values())} bytes; at most {bounds.taken} are graded"
-    large = [path for path in task.languages if sizes.get(path, 0) > bounds.source]
-    return f"{large[0]} has {sizes[large[0]]} bytes; at most {bounds.source} of source are graded" if large else ""
+    for path in task.languages:
+        most = max(bounds.source, 2 * len(task.files.get(path, b"")))
+        if sizes.get(path, 0) > most:
+            return f"{path} has {sizes[path]} bytes; at most {most} of source are graded"
+    return ""
 
 
 def _woven(taken: Mapping[str, bytes]) -> dict[str, bytes]:
