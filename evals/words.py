@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .attribution import ENVIRONMENT_FAILED
 from .statistics import Estimate
-from .summary import ENVIRONMENT_FAILED, Summary
+from .summary import Summary
 
 OPERATIONAL = frozenset(
     {"concurrency", "turn_timeout", "env_timeout", "episode_timeout", "retries", "isolation", "confidence"}

@@ -22,8 +22,8 @@ OF_THE_SYSTEM = ("ld.so.cache", "localtime")
 """Settings of this machine that its programs need, in ``/etc``."""
 OF_ROOT = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 """What is seen of this machine's root: programs and their libraries. Mostly links into ``/usr``."""
-OF_USR = (*OF_ROOT, "include", "libexec", "share/awk", "share/git-core", "share/perl", "share/perl5", "share/terminfo")
-OF_USR = (*OF_USR, "share/zoneinfo")
+SHARED = ("awk", "git-core", "perl", "perl5", "terminfo", "zoneinfo")
+OF_USR = (*OF_ROOT, "include", "libexec", *(f"share/{name}" for name in SHARED))
 """What is seen of ``/usr``: what the system's packages install there for programs to run. Nothing of ``/usr/local`` or
 ``/usr/src``, but for a Python that lies there (``OF_LOCAL``)."""
 OF_LOCAL = ("bin/python3*", "lib/python3*", "lib/libpython3*")
