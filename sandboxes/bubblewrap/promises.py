@@ -62,7 +62,7 @@ def notes(cgroups: Cgroups) -> tuple[str, ...]:
         "the kernel of this machine is shared",
         own,
         ends,
-        "programs of this machine can be read unless an image is given: what is listed in bubblewrap/rootfs.py",
+        "programs of this machine can be read unless an image is given, in a list of folders (docs/sandboxes.md)",
     )
 
 
