@@ -143,6 +143,12 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
         """
         return {}
 
+    def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
+        """Named ways to break this environment in the task just begun, beside odd arguments of its tools: none may make
+        it fail. What an agent does is scored, whatever it is.
+        """
+        return {}
+
     def state_key(self) -> str | None:
         """A name for the present state, equal for equal states: what step-level groups compare."""
         return None

@@ -11,6 +11,7 @@ import pydantic
 
 from ..errors import UsageError
 from ..rollouts.episode import Episode
+from .attribution import inconclusive
 from .bootstrap import bootstrap
 from .statistics import Estimate, proportion, square_and_add
 from .summary import task_of
@@ -67,6 +68,7 @@ class Comparison:
         levels: difference in success, level by level; empty where there is one level only.
         shared_tasks: tasks that both runs played.
         notes: remarks that a reader needs.
+        inconclusive: the runs whose success says nothing, since the infrastructure failed too often.
     """
 
     a: str
@@ -76,10 +78,13 @@ class Comparison:
     levels: tuple[Difference, ...]
     shared_tasks: int
     notes: tuple[str, ...] = ()
+    inconclusive: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
         """The headline: what the difference in success says."""
+        if self.inconclusive:
+            return f"no verdict: {' and '.join(self.inconclusive)} inconclusive"
         return self.success.verdict(self.a, self.b, points=True)
 
     def to_json(self) -> dict[str, Any]:
@@ -105,9 +110,9 @@ def compare(
     Raises:
         UsageError: a run has no scored episode, or the runs have no environment in common.
     """
-    runs = tuple(
-        sorted((e for e in run if e.scored), key=lambda e: (*task_of(e), e.episode_id)) for run in (list(a), list(b))
-    )
+    played = (list(a), list(b))
+    doubts = [(name, why) for name, run in zip(names, played, strict=True) if (why := inconclusive(run))]
+    runs = tuple(sorted((e for e in run if e.scored), key=lambda e: (*task_of(e), e.episode_id)) for run in played)
     for name, run in zip(names, runs, strict=True):
         if not run:
             raise UsageError(f"run {name} has no scored episode; there is nothing to compare")
@@ -137,7 +142,8 @@ def compare(
             if len(levels) > 1
         ),
         shared_tasks=len(shared),
-        notes=tuple(notes),
+        notes=(*notes, *(f"{name} is {why}" for name, why in doubts)),
+        inconclusive=tuple(name for name, _ in doubts),
     )
 
 

@@ -32,6 +32,7 @@ from ..rollouts.store import MANIFEST, EpisodeStore, load_episodes, read_episode
 from ..service.process import ProgramConfig
 from ..tasks.family import SeededFamily, TaskFamily
 from ..tasks.spec import Split
+from .attribution import FAILURE_RATE
 from .sampling import Sample, sample_tasks
 from .summary import Summary, summarise
 
@@ -78,6 +79,8 @@ class EvalConfig(RunOptions):
     """How to talk to a model behind a chat API."""
     confidence: float = pydantic.Field(default=0.95, gt=0, lt=1)
     """Nominal coverage of every interval."""
+    failure_rate: float = pydantic.Field(default=FAILURE_RATE, ge=0, le=1)
+    """Share of the episodes in which the infrastructure may fail; beyond it the evaluation is inconclusive."""
 
     @pydantic.model_validator(mode="after")
     def _said_once(self) -> Self:
@@ -206,6 +209,7 @@ def _summary(config: EvalConfig, agent: Agent, plan: _Plan, store: Path | str, n
         planned=plan.planned,
         notes=[*plan.notes, *remarks, *notes],
         made=provenance(settings),
+        failure_rate=config.failure_rate,
     )
 
 

@@ -46,7 +46,7 @@ class Standing:
 
     Args:
         title: environment and choice of tasks.
-        entries: by success, best first; then by return.
+        entries: by success, best first; then by return; those that are inconclusive last.
     """
 
     title: str
@@ -84,7 +84,12 @@ def standings(folder: Path) -> Leaderboard:
     if not tables:
         found = f" of an evaluation ({skipped[0]})" if skipped else ""
         raise StoreError(f"there is no {SUMMARY}{found} in {folder}; name a folder of evaluations (turnwise eval)")
-    by_success = lambda e: (-e.summary.success.value, -e.summary.mean_return.value, str(e.folder))  # noqa: E731
+    by_success = lambda e: (  # noqa: E731
+        bool(e.summary.inconclusive),
+        -e.summary.success.value,
+        -e.summary.mean_return.value,
+        str(e.folder),
+    )
     ordered = (Standing(title, tuple(sorted(entries, key=by_success))) for title, entries in sorted(tables.items()))
     return Leaderboard(tuple(ordered), tuple(skipped))
 

@@ -23,6 +23,7 @@ from .words import (
     seconds,
     signed,
     subtitle,
+    success,
     time_split,
     training_note,
 )
@@ -48,7 +49,7 @@ def render_markdown(report: Report) -> str:
 def _evaluation(each: Evaluation, *, heading: bool) -> list[str]:
     s = each.summary
     blocks = [f"## {_inline(each.name)}"] if heading else []
-    blocks.append(f"**Success {percent(s.success.value)}** ({interval(s.success, rate=True)}, {method(s.success)})")
+    blocks.append(f"**Success {success(s)}** ({interval(s.success, rate=True)}, {method(s.success)})")
     blocks.append(_table(("", "", ""), facts(s)))
     blocks += [f"> {_inline(note)}" for note in s.notes]
     blocks.append(f"Failures: {_inline(failures(s))}")

@@ -114,7 +114,7 @@ def rank(runs: Mapping[str, Iterable[Episode]], *, confidence: float = 0.95) -> 
     pairs = tuple(
         compare(played[worse], played[better], names=(worse, better), confidence=each) for better, worse in couples
     )
-    shown = {(pair.b, pair.a) for pair in pairs if pair.success.difference.excludes_zero}
+    shown = {(pair.b, pair.a) for pair in pairs if pair.success.difference.excludes_zero and not pair.inconclusive}
     ranked = tuple(
         Ranked(
             name=name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,19 +11,17 @@ from typing import Any
 import pydantic
 
 from ..agents.policy import Finish
-from ..errors import EnvironmentFailedError, StoreError, UsageError
+from ..errors import StoreError
 from ..rollouts.episode import Episode, Outcome
 from ..rollouts.provenance import Provenance
 from .api_usage import ApiUsage, api_usage, tokens_read, tokens_written
+from .attribution import FAILURE_RATE, after_action, counted, environment_errors, inconclusive, judged_of
 from .bootstrap import bootstrap
 from .failures import error_name, failure_label, unparsed
 from .statistics import Estimate, pass_at_k, pass_hat_k, proportion
 
 SUMMARY = "summary.json"
 """The summary's file in the folder of an evaluation, beside its store."""
-ENVIRONMENT_FAILED = EnvironmentFailedError.__name__
-MOST_ERRORS = 5
-"""How many different errors of an environment a summary lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +120,8 @@ class Summary:
         planned: how many episodes were asked for, where that is known.
         notes: remarks that a reader needs.
         api: tokens, cost and latency of a model behind a chat API; ``None`` for other policies.
+        after_action: episodes in which the infrastructure failed after an action of the agent, retried ones included.
+        inconclusive: why success says nothing, in words: the infrastructure failed too often; empty if it did not.
         made: when and how it was made, where that is known; two summaries with the same numbers are equal.
     """
 
@@ -154,6 +153,8 @@ class Summary:
     notes: tuple[str, ...] = ()
     api: ApiUsage | None = None
     environment_errors: Mapping[str, int] = field(default_factory=dict)
+    after_action: int = 0
+    inconclusive: str = ""
     made: Provenance | None = field(default=None, compare=False)
 
     @property
@@ -206,6 +207,7 @@ def summarise(
     planned: int | None = None,
     notes: Sequence[str] = (),
     made: Provenance | None = None,
+    failure_rate: float = FAILURE_RATE,
 ) -> Summary:
     """Count, average and put intervals on a run of episodes.
 
@@ -216,17 +218,14 @@ def summarise(
         planned: how many episodes were asked for.
         notes: remarks to carry along.
         made: when and how the run was made.
+        failure_rate: share of the episodes in which the infrastructure may fail: see ``inconclusive``.
 
     Raises:
         UsageError: no episode is scored, so nothing can be said about the policy.
     """
-    # Sorted, because resampling must not depend on who finished first.
-    every = sorted(episodes, key=lambda e: (*task_of(e), e.episode_id))
-    judged = [episode for episode in every if episode.scored]
-    if not judged:
-        raise UsageError(_nothing(every))
+    every = _in_order(episodes)
+    judged = judged_of(every)
     turns = [turn for episode in judged for turn in episode.turns]
-    names = sorted({name for episode in judged if episode.score for name in episode.score.checks})
     return Summary(
         env_ids=tuple(sorted({episode.env_id for episode in every})),
         policy=policy,
@@ -240,41 +239,31 @@ def summarise(
         action_tokens=_mean(judged, lambda e: sum(map(tokens_written, e.turns)), confidence),
         prompt_tokens=_mean(judged, lambda e: sum(map(tokens_read, e.turns)), confidence),
         time=_time(judged),
-        outcomes=_counted(str(episode.outcome) for episode in every),
-        failures=_counted(label for label in map(failure_label, judged) if label),
-        infrastructure=_counted(error_name(e) for e in every if e.outcome is Outcome.INFRA_FAILED),
+        outcomes=counted(str(episode.outcome) for episode in every),
+        failures=counted(label for label in map(failure_label, judged) if label),
+        infrastructure=counted(error_name(e) for e in every if e.outcome is Outcome.INFRA_FAILED),
         retried=sum(episode.attempts > 1 for episode in every),
         cancelled=sum(episode.outcome is Outcome.CANCELLED for episode in every),
         unparsed_actions=sum(map(unparsed, turns)),
         cut_actions=sum(turn.finish is Finish.LENGTH for turn in turns),
         actions=len(turns),
-        checks={name: _check(judged, name, confidence) for name in names},
+        checks=_checks(judged, confidence),
         levels=_strata(judged, lambda e: e.task.level, confidence),
         splits=_strata(judged, lambda e: str(e.task.split), confidence),
         templates=_strata(judged, lambda e: e.task.template, confidence),
         planned=planned,
         notes=tuple(notes),
         api=api_usage(every),
-        environment_errors=_environment_errors(every),
+        environment_errors=environment_errors(every),
+        after_action=after_action(every),
+        inconclusive=inconclusive(every, failure_rate),
         made=made,
     )
 
 
-def _environment_errors(every: Sequence[Episode]) -> dict[str, int]:
-    failed = [e for e in every if e.outcome is Outcome.INFRA_FAILED and error_name(e) == ENVIRONMENT_FAILED]
-    counts = _counted((e.error or "").removeprefix(f"{ENVIRONMENT_FAILED}: ") for e in failed)
-    return dict(itertools.islice(counts.items(), MOST_ERRORS))
-
-
-def _nothing(every: list[Episode]) -> str:
-    """Why there is nothing to summarise, and what to do."""
-    if not every:
-        return "there are no episodes to summarise; run some first (turnwise eval)"
-    counts = ", ".join(f"{n} {outcome}" for outcome, n in _counted(str(e.outcome) for e in every).items())
-    first = next((e.error for e in every if e.error), None)
-    return f"none of {len(every)} episodes is scored ({counts}): nothing is known about the policy" + (
-        f"; the first error was: {first}" if first else ""
-    )
+def _in_order(episodes: Iterable[Episode]) -> list[Episode]:
+    """Sorted, because resampling must not depend on who finished first."""
+    return sorted(episodes, key=lambda e: (*task_of(e), e.episode_id))
 
 
 def task_of(episode: Episode) -> tuple[str, str]:
@@ -288,6 +277,11 @@ def _success(episodes: Sequence[Episode], confidence: float) -> Estimate:
 
 def _mean(episodes: Sequence[Episode], number: Callable[[Episode], float], confidence: float) -> Estimate:
     return bootstrap([number(e) for e in episodes], clusters=[task_of(e) for e in episodes], confidence=confidence)
+
+
+def _checks(episodes: Sequence[Episode], confidence: float) -> dict[str, Estimate]:
+    names = sorted({name for episode in episodes if episode.score for name in episode.score.checks})
+    return {name: _check(episodes, name, confidence) for name in names}
 
 
 def _check(episodes: Sequence[Episode], name: str, confidence: float) -> Estimate:
@@ -334,8 +328,3 @@ def _strata(episodes: Sequence[Episode], part: Callable[[Episode], Any], confide
         )
         for name, members in sorted(parts.items())
     )
-
-
-def _counted(names: Iterable[str]) -> dict[str, int]:
-    """How often each name occurs, most frequent first, ties by name."""
-    return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))

@@ -12,7 +12,18 @@ from .compare import Comparison
 from .leaderboard import Standing
 from .ranking import HEADINGS, Ranking
 from .summary import Stratum, Summary
-from .words import dollars, environment_notes, failures, interval, method, percent, plain, time_split, whole_percent
+from .words import (
+    dollars,
+    environment_notes,
+    failures,
+    interval,
+    method,
+    percent,
+    plain,
+    success,
+    time_split,
+    whole_percent,
+)
 
 
 def print_summary(summary: Summary, console: Console | None = None, *, report: Path | str | None = None) -> None:
@@ -24,7 +35,7 @@ def print_summary(summary: Summary, console: Console | None = None, *, report: P
         report: the report's path, to be named at the end.
     """
     console = console or Console(highlight=False)
-    line = Text("  ").append("success ", "dim").append(percent(summary.success.value), "bold")
+    line = Text("  ").append("success ", "dim").append(success(summary), "bold")
     line.append(f"  ({interval(summary.success, rate=True)}, {method(summary.success)})")
     for name, value in _facts(summary):
         line.append(f"   {name} ", "dim").append(value)
@@ -80,7 +91,7 @@ def print_standing(standing: Standing, console: Console | None = None) -> None:
     for number, entry in enumerate(standing.entries, 1):
         s = entry.summary
         numbers = (
-            percent(s.success.value),
+            success(s),
             interval(s.success, rate=True),
             plain(s.mean_return.value),
             f"{s.scored:,}",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .attribution import ENVIRONMENT_FAILED
 from .statistics import Estimate
-from .summary import ENVIRONMENT_FAILED, Summary
+from .summary import Summary
 
 OPERATIONAL = frozenset(
     {"concurrency", "turn_timeout", "env_timeout", "episode_timeout", "retries", "isolation", "confidence"}
@@ -57,6 +58,11 @@ def method(estimate: Estimate) -> str:
     return f"{estimate.method} {100 * estimate.confidence:g} %"
 
 
+def success(summary: Summary) -> str:
+    """The success rate: ``"61.5 %"``; ``"inconclusive"`` where the infrastructure failed too often."""
+    return "inconclusive" if summary.inconclusive else percent(summary.success.value)
+
+
 def time_split(summary: Summary) -> str:
     """Where the time went: ``"policy 71 % · environment 28 % · turnwise 1 %"``."""
     names = ("policy", "environment", "turnwise")
@@ -78,8 +84,11 @@ def failures(summary: Summary) -> str:
 
 
 def environment_notes(summary: Summary) -> list[str]:
-    """Return a remark for each error of the environment's own code, with the author's line."""
-    return [
+    """Return what to know of failed infrastructure: each error of the environment's code has its author's line."""
+    told = [summary.inconclusive] if summary.inconclusive else []
+    if summary.after_action and not told:
+        told = [f"in {summary.after_action} episodes the infrastructure failed after an action of the agent"]
+    return told + [
         f"{count} of {summary.episodes} episodes are not scored, because the {error}"
         for error, count in summary.environment_errors.items()
     ]
@@ -150,6 +159,7 @@ def not_scored(summary: Summary) -> str:
     if summary.cancelled:
         parts.append(f"{summary.cancelled} cancelled")
     text = f"Not scored, counted in nothing: {', '.join(parts)}." if parts else ""
+    text = f"{summary.inconclusive[:1].upper()}{summary.inconclusive[1:]}. {text}" if summary.inconclusive else text
     text += "".join(f" The {error}; {count} times." for error, count in summary.environment_errors.items())
     if summary.retried:
         text += f" {summary.retried} episodes needed more than one attempt."

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable
+from dataclasses import replace
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..agents.agent import Agent, Decision, EpisodeContext, Forking, Holding, Reader, SelfTimed, Session
+from ..envs.base import Stepped
 from ..envs.messages import Action, Observation
 from ..errors import (
     ContractError,
@@ -21,43 +22,18 @@ from ..errors import (
 )
 from ..tasks.rng import Rng
 from ..tasks.score import Score
-from ..tasks.spec import TaskSpec
-from .episode import UNSENT, Episode, Fork, Outcome, Turn
+from .episode import UNANSWERED, UNSENT, Episode, Outcome, Turn
 from .hosts import Host, late
+from .jobs import Job
 from .options import RunOptions
 from .place import Lender, Place, Watcher
+from .repeating import repeated
+from .turns import TYPED, judgement, one_line, recorded
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
-TYPED = frozenset(("score", "success", "obs_key"))
-"""Keys of an environment's ``info`` that have a field of their own in the records."""
-
 PASSED_ON = (PolicyError, InfrastructureError, UsageError)
 """What an agent may raise. Anything else is a bug, and a bug is not data: it stops the run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One episode to be played.
-
-    Args:
-        index: the task's place in the run.
-        member: the episode's place in its group.
-        episode_id: a pure function of run seed, environment id, task, index and member.
-        group_id: the same without the member.
-        env_id: the environment's id.
-        fingerprints: what every episode of the run records.
-        fork: where it leaves another one, if it does.
-    """
-
-    task: TaskSpec
-    index: int
-    member: int
-    episode_id: str
-    group_id: str
-    env_id: str
-    fingerprints: Mapping[str, str]
-    fork: Fork | None = None
 
 
 class Attempt:
@@ -93,6 +69,30 @@ class Attempt:
         self._observation: Observation | None = origin.observation if origin is not None else None
         self._seconds_env = 0.0
         self._started = perf_counter()
+        self._host: Host | None = None
+        self._held: Session | None = None
+        self._asked: tuple[Place, Decision] | None = None
+        """The action that the environment has been told of and has not answered, and where it was taken."""
+        self.after_action = 0
+
+    def retry(self) -> Attempt:
+        """The next attempt, after a failure of the infrastructure, at an episode that began by a reset.
+
+        Where an action was not answered, the recorded actions are repeated on another environment, and the agent goes
+        on from there: nothing is drawn again.
+        """
+        if self._asked is None:
+            after = Attempt(self._job, self._number + 1, self._agent, self._options)
+            after.after_action = self.after_action
+            return after
+        self._number, self._started = self._number + 1, perf_counter()
+        return self
+
+    async def release(self) -> None:
+        """Close the agent's session, if a failure has left it open for ``retry``."""
+        held, self._held = self._held, None
+        if held is not None and isinstance(held, Holding):
+            await held.close()
 
     async def play(self, pool: Lender) -> Episode:
         """The finished episode, on an environment of ``pool``: where there is an origin, on forks of its environment.
@@ -128,13 +128,19 @@ class Attempt:
         error: str | None = None,
         final_prompt_ids: tuple[int, ...] = (),
     ) -> Episode:
-        """The record of what happened so far, ended by ``outcome``."""
+        """The record of what happened so far, ended by ``outcome``; the action that was not answered is its last."""
+        turns = self._turns
+        if self._asked is not None and outcome is Outcome.INFRA_FAILED:
+            place, decision = self._asked
+            turn = recorded(place.observation, decision, 0.0)
+            info = {**decision.info, UNANSWERED: True}
+            turns = [*turns, replace(turn, obs_key=place.obs_key, seconds_env=self._seconds_env, info=info)]
         return Episode(
             episode_id=self._job.episode_id,
             env_id=self._job.env_id,
             task=self._job.task,
             group_id=self._job.group_id,
-            turns=tuple(self._turns),
+            turns=tuple(turns),
             outcome=outcome,
             final_observation=self._observation,
             score=score,
@@ -144,24 +150,44 @@ class Attempt:
             fingerprints={**self._job.fingerprints, "task": self._job.task.digest},
             final_prompt_ids=final_prompt_ids,
             fork=self._job.fork,
+            after_action=self.after_action,
         )
 
     async def _turn_by_turn(self, host: Host) -> Episode:
+        self._host = host
+        place, decision = await self._resumed(host) or (await self._opened(host), None)
+        self._held = place.session
+        try:
+            return await self._until_over(place, decision)
+        finally:
+            if self._asked is None:
+                await self.release()
+
+    async def _opened(self, host: Host) -> Place:
+        """The first place of an episode, or the one that it goes on from."""
         if self._origin is None:
             observation, info = await self._env(host.reset(self._job.task), "reset")
             self._observation, obs_key = observation, info.get("obs_key")
         else:
             observation, obs_key = self._origin.observation, self._origin.obs_key
         context = self._context(host)
-        session = self._session(context)
-        try:
-            return await self._until_over(Place(tuple(self._turns), observation, obs_key, host, session, context))
-        finally:
-            if isinstance(session, Holding):
-                await session.close()
+        return Place(tuple(self._turns), observation, obs_key, host, self._session(context), context)
 
-    async def _until_over(self, place: Place) -> Episode:
-        host, session, watcher = place.host, place.session, self._watcher
+    async def _resumed(self, host: Host) -> tuple[Place, Decision] | None:
+        """The place in which the last attempt failed, reached by its actions, and the action that it had not answered;
+        ``None`` if it did not fail so, or the environment does not answer as it did: then the episode is played anew.
+        """
+        if self._asked is None:
+            return None
+        place, decision = self._asked
+        if await repeated(self._turns, place.observation, self._job.task, host, self._env):
+            return replace(place, host=host), decision
+        await self.release()
+        self._asked, self._turns = None, []
+        return None
+
+    async def _until_over(self, place: Place, decision: Decision | None) -> Episode:
+        session, watcher = place.session, self._watcher
         loop, others_ran = asyncio.get_running_loop(), list[None]()
         while True:
             loop.call_soon(others_ran.append, None)
@@ -169,14 +195,13 @@ class Attempt:
                 await self._unhurried(watcher.reached(place))
             observation, obs_key = place.observation, place.obs_key
             try:
-                decision = await self._decide(session, observation)
+                decision = decision or await self._decide(session, observation)
             except PolicyError as error:
-                if isinstance(session, Holding):
-                    await session.close()  # what was sampled until then is part of the record
+                await self.release()  # what was sampled until then is part of the record
                 return self.sealed(Outcome.POLICY_FAILED, score=Score(success=False), error=one_line(error))
             if watcher is not None:
                 await watcher.decided(place, decision)
-            after, reward, terminated, truncated, info = await self._env(host.step(decision.action), "step")
+            after, reward, terminated, truncated, info = await self._answered(place, decision)
             self._turns.append(
                 replace(
                     recorded(observation, decision, reward),
@@ -199,6 +224,17 @@ class Attempt:
             others_ran.clear()
             turns = tuple(self._turns) if watcher is not None else ()
             place = replace(place, turns=turns, observation=after, obs_key=info.get("obs_key"))
+            decision = None
+
+    async def _answered(self, place: Place, decision: Decision) -> Stepped:
+        """What the environment answers; that it fails is remembered as a failure after an action."""
+        try:
+            answer = await self._env(place.host.step(decision.action), "step")
+        except InfrastructureError:
+            self._asked, self.after_action = (place, decision), self.after_action + 1
+            raise
+        self._asked = None
+        return answer
 
     def _context(self, host: Host) -> EpisodeContext:
         return EpisodeContext(
@@ -206,9 +242,9 @@ class Attempt:
             env_id=self._job.env_id,
             task=self._job.task,
             tools=host.tools,
-            rng=Rng("agent", self._options.seed, self._job.episode_id, self._number),
-            oracle=lambda: self._env(host.oracle(), "oracle"),
-            random=lambda seed: self._env(host.random(seed), "random"),
+            rng=Rng("agent", self._options.seed, self._job.episode_id, 1),
+            oracle=lambda: self._env((self._host or host).oracle(), "oracle"),
+            random=lambda seed: self._env((self._host or host).random(seed), "random"),
             record=self._unsent,
             affinity=self._origin.context.policy_session if self._origin is not None else "",
         )
@@ -296,32 +332,6 @@ async def _unread(session: Session, observation: Observation, *, truncated: bool
     return session.read(observation) if truncated and isinstance(session, Reader) else ()
 
 
-def recorded(observation: Observation, decision: Decision, reward: float) -> Turn:
-    """The turn that a decision made of an observation, before it is known what came of it."""
-    return Turn(
-        observation,
-        decision.action,
-        reward,
-        prompt_ids=decision.prompt_ids,
-        action_ids=decision.action_ids,
-        logprobs=decision.logprobs,
-        versions=decision.versions,
-        finish=decision.finish,
-        seconds_policy=decision.seconds,
-        thoughts=decision.thoughts,
-    )
-
-
-def judgement(info: Mapping[str, Any]) -> Score:
-    """The score that a last step brought; environments from elsewhere may say ``success`` only."""
-    score = info.get("score")
-    return score if isinstance(score, Score) else Score(success=bool(info.get("success", False)))
-
-
 def _asked_to_stop() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def one_line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -19,14 +19,16 @@ from typing import Any, Protocol, Self, TypeVar
 from ..agents.agent import Agent
 from ..errors import EnvironmentTimeoutError, InfrastructureError
 from ..tasks.spec import TaskSpec
-from .attempt import Attempt, Job, one_line
+from .attempt import Attempt
 from .episode import Episode, Fork, Outcome
 from .hosts import Host
+from .jobs import Job
 from .options import RunOptions
 from .place import Lender, Place, Watcher
 from .pool import EnvPool
 from .runner import LONGEST_BACKOFF, Placed, fingerprints, group_id
 from .stats import RunStats
+from .turns import one_line
 
 T = TypeVar("T")
 
@@ -181,6 +183,8 @@ class Paths:
             except BaseException:
                 await _voided(watcher)
                 raise
+            finally:
+                await attempt.release()
             self.stats.retries += 1
             await asyncio.sleep(min(self.options.backoff * 2 ** (number - 1), LONGEST_BACKOFF))
             number += 1

@@ -32,9 +32,9 @@ from ..agents.chat import ChatAgent
 from ..config import Config
 from ..errors import InfrastructureError, UsageError
 from ..tasks.rng import Rng
-from .attempt import Job
 from .branching import Forks, Paths, forked, together
 from .episode import Episode, Fork
+from .jobs import Job
 from .place import Lender, Place
 
 Grown = tuple[list[Episode], list[int]]

@@ -21,9 +21,9 @@ import pydantic
 from ..agents.agent import Decision
 from ..config import Config
 from .accounts import lookahead
-from .attempt import Job
 from .branching import Forks, Paths, Slot, together
 from .episode import Episode, Fork, Lookahead
+from .jobs import Job
 from .place import Place
 
 

@@ -103,6 +103,7 @@ def _row(episode: Episode) -> dict[str, Any]:
         else {"parent": _out(episode.fork.parent), "owners": [_out(owner) for owner in episode.fork.owners]},
         "lookaheads": [_lookahead_row(each) for each in episode.lookaheads],
         "thoughts": [_out(turn.thoughts) for turn in episode.turns] if any(t.thoughts for t in episode.turns) else None,
+        "after_action": episode.after_action,
     }
 
 
@@ -198,6 +199,7 @@ def _episode(row: dict[str, Any]) -> Episode:
         final_prompt_ids=tuple(row["final_prompt_ids"]),
         fork=None if (fork := row["fork"]) is None else _fork(fork),
         lookaheads=tuple(_lookahead(each) for each in row["lookaheads"] or ()),
+        after_action=row["after_action"] or 0,
     )
 
 

@@ -43,6 +43,8 @@ class Outcome(StrEnum):
 
 UNSENT = "unsent"
 """The key of a turn's ``info`` that says that the environment was never told of the action."""
+UNANSWERED = "unanswered"
+"""The key of a turn's ``info`` that says that the infrastructure failed while the environment dealt with the action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,8 @@ class Episode:
             state still has a value; empty otherwise, and for scripted agents.
         fork: where it left another episode, whose turns until then it repeats; ``None`` if it began by a reset.
         lookaheads: what was played from its states to learn their values.
+        after_action: how many attempts the infrastructure failed after the environment was told of an action: it may
+            be the action that made it fail.
     """
 
     episode_id: str
@@ -176,6 +180,7 @@ class Episode:
     final_prompt_ids: tuple[int, ...] = ()
     fork: Fork | None = None
     lookaheads: tuple[Lookahead, ...] = ()
+    after_action: int = 0
 
     @property
     def own_turns(self) -> tuple[Turn, ...]:

@@ -13,12 +13,12 @@ from ..envs.base import TurnEnv
 from ..envs.messages import Observation
 from ..envs.registry import make
 from ..errors import UsageError
-from .attempt import TYPED, judgement, one_line
 from .columns import plain
-from .episode import Episode, Outcome
+from .episode import UNANSWERED, Episode, Outcome
 from .hosts import CLOSING_GRACE, Worker, perform
 from .options import ENV_TIMEOUT
 from .pool import EnvSource
+from .turns import TYPED, judgement, one_line
 
 Ask = Callable[[str, Any], Any]
 """Has the environment perform a verb; see ``hosts.perform``."""
@@ -139,6 +139,8 @@ def _comparisons(episode: Episode, ask: Ask) -> Iterator[tuple[int, str, Any, An
             observation, reward, terminated, truncated, info = ask("step", turn.action)
         except Exception as error:
             yield number, "step", "an observation", one_line(error)
+            return
+        if turn.info.get(UNANSWERED):  # the record ends with an action that made the infrastructure fail
             return
         yield number, "reward", turn.reward, reward
         yield number, "terminated", turn.terminated, terminated

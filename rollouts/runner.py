@@ -7,8 +7,10 @@ the environment terminates                          ``completed``
 a turn limit ends it                                ``truncated``
 the policy exceeds ``turn_timeout``, or its prompt  ``policy_failed``: scored, as a failure
 exceeds the context
-the environment raises, hangs or dies; the policy   retried on a fresh environment ``retries`` times, then
-server is gone (``InfrastructureError``)            ``infra_failed``: unscored, its turns kept for inspection
+the environment raises, hangs or dies; the policy   retried on a fresh environment ``retries`` times, with the
+server is gone (``InfrastructureError``)            recorded actions where one of them was not answered and with the
+                                                    same random numbers otherwise; then ``infra_failed``: unscored,
+                                                    its turns kept for inspection
 ``episode_timeout`` passes                          ``cancelled``: unscored, not retried
 the agent raises anything else                      the run stops with a ``ContractError``: a bug is not data
 a task or a setting is wrong (``UsageError``)       the run stops with that error
@@ -31,11 +33,13 @@ from ..agents.agent import Agent
 from ..errors import InfrastructureError, UsageError
 from ..tasks.rng import stable_hash
 from ..tasks.spec import TaskSpec
-from .attempt import Attempt, Job, one_line
+from .attempt import Attempt
 from .episode import Episode, Outcome
+from .jobs import Job
 from .options import RunOptions, run_options
 from .pool import EnvPool, EnvSource
 from .stats import RunStats
+from .turns import one_line
 
 LONGEST_BACKOFF = 30.0
 
@@ -248,18 +252,21 @@ class _Run:
             await self.finished.put(None)
 
     async def _episode(self, job: Job) -> Episode:
-        number = 1
-        while True:
-            attempt = Attempt(job, number, self._agent, self._options)
-            try:
-                return await attempt.play(self._pool)
-            except InfrastructureError as error:
-                self._stats.failures[type(error).__name__] += 1
-                if number > self._options.retries:
-                    return attempt.sealed(Outcome.INFRA_FAILED, error=one_line(error))
-            except asyncio.CancelledError:
-                self._stats.add(attempt.sealed(Outcome.CANCELLED, error="the run was stopped"))
-                raise
-            self._stats.retries += 1
-            await asyncio.sleep(min(self._options.backoff * 2 ** (number - 1), LONGEST_BACKOFF))
-            number += 1
+        attempt = Attempt(job, 1, self._agent, self._options)
+        try:
+            for number in itertools.count(1):
+                try:
+                    return await attempt.play(self._pool)
+                except InfrastructureError as error:
+                    self._stats.failures[type(error).__name__] += 1
+                    if number > self._options.retries:
+                        return attempt.sealed(Outcome.INFRA_FAILED, error=one_line(error))
+                await asyncio.sleep(min(self._options.backoff * 2 ** (number - 1), LONGEST_BACKOFF))
+                self._stats.retries += 1
+                attempt = attempt.retry()
+        except asyncio.CancelledError:
+            self._stats.add(attempt.sealed(Outcome.CANCELLED, error="the run was stopped"))
+            raise
+        finally:
+            await attempt.release()
+        raise AssertionError("attempts are counted without end")

@@ -16,9 +16,9 @@ from fastapi.responses import JSONResponse, Response
 
 from ..agents.chat import ChatAgent
 from ..errors import ContractError, RequestError, TaskError
-from ..rollouts.attempt import recorded
 from ..rollouts.episode import Episode, Outcome, Turn
 from ..rollouts.store import EpisodeStore
+from ..rollouts.turns import recorded
 from ..tasks.rng import Rng, stable_hash
 from ..tasks.score import Score
 from ..tasks.spec import TaskSpec

@@ -21,6 +21,7 @@ from ..base import TurnEnv
 from .findings import Broken, NotApplicable
 from .lab import QUICK, Effort, Lab
 from .law import Law
+from .laws_attacks import ATTACK_LAWS
 from .laws_author import AUTHOR_LAWS
 from .laws_fork import FORK_LAWS
 from .laws_isolation import CAUSE_LAWS, ISOLATION_LAWS
@@ -37,7 +38,7 @@ Target = str | Callable[..., TurnEnv]
 
 GROUPS: tuple[tuple[Law, ...], ...] = (
     *(AUTHOR_LAWS, RESET_LAWS[:1], TURN_LAWS[:1], CAUSE_LAWS, TOOL_LAWS, RESET_LAWS[1:], TURN_LAWS[1:], REWARD_LAWS),
-    *(FORK_LAWS, ISOLATION_LAWS, RESOURCE_LAWS),
+    *(FORK_LAWS, ISOLATION_LAWS, RESOURCE_LAWS, ATTACK_LAWS),
 )
 LAWS = tuple(sorted((law for group in GROUPS for law in group), key=lambda law: not law.gate))
 """Every law, in the order in which they are tried: causes come first, and what follows from them after."""

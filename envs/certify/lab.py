@@ -32,6 +32,7 @@ class Effort:
         random_episodes: how many episodes the random player gets.
         leak_episodes: how many episodes the leak law plays.
         processes: how many other processes repeat the episodes.
+        every: of the attempts to break the environment, one in so many is tried.
     """
 
     samples: int = 3
@@ -40,9 +41,10 @@ class Effort:
     random_episodes: int = 60
     leak_episodes: int = 1000
     processes: int = 2
+    every: int = 1
 
 
-QUICK = Effort(samples=1, few=2, turns=10, random_episodes=20, leak_episodes=100, processes=1)
+QUICK = Effort(samples=1, few=2, turns=10, random_episodes=20, leak_episodes=100, processes=1, every=20)
 """Enough to notice what is plainly broken."""
 
 

@@ -36,7 +36,7 @@ from ...tasks.code.repair.packages import (
 from ...tasks.rng import stable_hash
 from .backends import with_libraries
 from .build_sources import Opened, libraries, suites_of
-from .grading import driven, suite_job
+from .driving import driven, suite_job
 
 BATCH = 16
 """Faults that one sandbox screens."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
@@ -22,8 +23,9 @@ from ..messages import Action, ActionLike, ObservationLike, ToolCall, message
 from ..step import Step, running, termination
 from ..tools import Tool, tool, tools_of
 from .answers import SUBMIT, actions_of, attempt_of
+from .attacks import attacks_on
 from .backends import spec_for, with_libraries
-from .grading import Graded, collateral, graded
+from .grading import Bounds, Graded, collateral, graded
 from .room import Room
 from .words import report
 from .workbench import Workbench
@@ -71,6 +73,8 @@ class CodeEnv(Workbench):
         shaping: pay this much times the share of points of progress, as differences of potentials (Ng, Harada and
             Russell 1999), which is 0 at the end: every return of a task is less by what its beginning is worth.
         seconds: that a command has.
+        trial_seconds: that the visible tests of one action have together, and as many for its points of progress.
+        grading_seconds: that the checks have together when the episode ends. A check that has not ended by then fails.
         max_turns: actions of an episode; omitted, what the task says.
         render_mode: of Gymnasium.
     """
@@ -80,7 +84,7 @@ class CodeEnv(Workbench):
     max_turns = 20
     max_observation_chars = 16_000
     max_calls: ClassVar[int] = 3
-    max_seconds = 60.0
+    max_seconds = 115.0
 
     work: CodeTask
     first: Snapshot
@@ -96,6 +100,8 @@ class CodeEnv(Workbench):
         progress: bool = False,
         shaping: float = 0.0,
         seconds: float = 10.0,
+        trial_seconds: float = 20.0,
+        grading_seconds: float = 45.0,
         max_turns: int | None = None,
         render_mode: str | None = None,
     ) -> None:
@@ -103,9 +109,10 @@ class CodeEnv(Workbench):
             raise UsageError(f"a code environment has no actions {actions!r}; choose one of {', '.join(OFFERED)}")
         self.sandbox, self.how, self.partial, self.seconds = sandbox, actions, partial, seconds
         self.limits = spec_for(sandbox, relaxed)
+        self.trial_seconds, self.grading_seconds = trial_seconds, grading_seconds
         self.shaping, self.measures = shaping, progress or shaping != 0
         self.progress: Mapping[str, bool] = {}
-        self.troubles = []
+        self.troubles, self._trial_left = [], trial_seconds
         self._limited = max_turns is not None
         super().__init__(max_turns=max_turns, render_mode=render_mode)
 
@@ -129,7 +136,7 @@ class CodeEnv(Workbench):
         return [message("system", RULES[self.how]), message("user", prompt)]
 
     async def act(self, action: Action) -> Step:
-        self.troubles = []
+        self.troubles, self._trial_left = [], self.trial_seconds
         acted = self._answered(action.text) if self.how == "text" else super().act(action)
         step = await acted if inspect.isawaitable(acted) else acted
         if not isinstance(step, Step):
@@ -151,7 +158,7 @@ class CodeEnv(Workbench):
 
     async def judge(self) -> Score:
         """Grade the files as they are, in a fresh sandbox."""
-        results = await self._graded(self.work.checks)
+        results = await self._graded(self.work.checks, self.grading_seconds)
         self.troubles += [result.trouble for result in results if result.trouble is not None]
         extra = collateral(self.work, workspace_of(self.first), workspace_of(self.room.seen))
         checks = {result.name: result.passed for result in results}
@@ -182,16 +189,18 @@ class CodeEnv(Workbench):
 
     async def _tried(self) -> tuple[Graded, ...]:
         """What comes of the visible checks now."""
-        results = await self._graded(self.work.visible)
+        began = time.monotonic()
+        results = await self._graded(self.work.visible, self._trial_left)
+        self._trial_left = max(0.0, self._trial_left - (time.monotonic() - began))
         self.troubles += [result.trouble for result in results if result.trouble is not None]
         return results
 
     def _spec(self) -> SandboxSpec:
         return with_libraries(self.limits, self.work.libraries, self.sandbox)
 
-    async def _graded(self, checks: Sequence[Check]) -> tuple[Graded, ...]:
+    async def _graded(self, checks: Sequence[Check], seconds: float) -> tuple[Graded, ...]:
         workspace = workspace_of(await self.room.look())
-        return await graded(checks, self.work, workspace, self.room.backend, self._spec())
+        return await graded(checks, self.work, workspace, self.room.backend, self._spec(), Bounds(seconds))
 
     async def _answered(self, text: str) -> Step:
         """Do what a plain answer means, and end the episode unless a visible check fails."""
@@ -215,7 +224,7 @@ class CodeEnv(Workbench):
         """Which points of progress are reached; nothing where they are not measured."""
         if not self.measures:
             return {}
-        return {result.name: result.passed for result in await self._graded(self.work.progress)}
+        return {result.name: result.passed for result in await self._graded(self.work.progress, self.trial_seconds)}
 
     def _potential(self) -> float:
         reached = self.progress.values()
@@ -252,6 +261,10 @@ class CodeEnv(Workbench):
         plays = {name: actions_of(self.work, cheat, self.how) for name, cheat in self.work.cheats.items()}
         found: dict[str, NearMiss] = {name: play for name, play in plays.items() if play}
         return {**found, "says that it is done": ["done"], **({} if self.how == "text" else {"only submits": [SUBMIT]})}
+
+    def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
+        """What is hostile to files, programs and grading; in text, the submissions."""
+        return attacks_on(self.work, self.how)
 
     def best_return(self) -> float:
         """Success."""

@@ -21,15 +21,13 @@ that has no word for the counter (``CodeTask.languages``), and the counting is w
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...errors import SandboxError, TaskError
+from ...errors import TaskError
 from ...sandboxes.backend import Backend
-from ...sandboxes.result import ExecResult, Status
 from ...sandboxes.spec import SandboxSpec
 from ...tasks.code import canonical
 from ...tasks.code.efficiency import work_meter
@@ -37,19 +35,37 @@ from ...tasks.code.efficiency.weaving import METER, weave
 from ...tasks.code.language import objections
 from ...tasks.code.task import Check, CodeTask, FileCheck, SuiteCheck, TestCheck, ValueCheck, WorkCheck
 from ...tasks.code.trouble import Trouble, trouble_of
+from .driving import PLACE, driven, suite_job
 from .workspace import Workspace
 
-PLACE = ".turnwise"
-"""Where the driver lies in a grading sandbox."""
 WOVEN = f"{PLACE}/woven"
 """Where the taken files lie that count their work."""
-INSIDE = Path(__file__).parent / "inside"
-GRACE = 5.0
-"""Seconds for the driver itself, beyond what its checks may take."""
 Driven = ValueCheck | TestCheck | WorkCheck | SuiteCheck
 """Checks that run something."""
-ENDINGS = {"timeout": Trouble.TIMEOUT, "oom": Trouble.OOM, "forged": Trouble.TAMPERING}
+ENDINGS = {
+    "timeout": Trouble.TIMEOUT,
+    "oom": Trouble.OOM,
+    "forged": Trouble.TAMPERING,
+    "size": Trouble.SIZE,
+}
 """How a check's process can end without a report, other than by crashing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The most that a grading may take. A submission that exceeds a bound fails its checks: that is never a failure of
+    the environment.
+
+    Args:
+        seconds: wall-clock seconds of all checks together, whatever each of them may take.
+        taken: bytes of all taken files together.
+        source: bytes of a file that is held to a language, which is parsed outside the sandbox; twice as many as the
+            file had at first, where that is more.
+    """
+
+    seconds: float = 45.0
+    taken: int = 1024 * 1024
+    source: int = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +86,12 @@ class Graded:
 
 
 async def graded(
-    checks: Sequence[Check], task: CodeTask, workspace: Workspace, backend: Backend, spec: SandboxSpec | None = None
+    checks: Sequence[Check],
+    task: CodeTask,
+    workspace: Workspace,
+    backend: Backend,
+    spec: SandboxSpec | None = None,
+    bounds: Bounds = Bounds(),
 ) -> tuple[Graded, ...]:
     """Each check, tried on what an agent left.
 
@@ -79,6 +100,7 @@ async def graded(
         workspace: the agent's.
         backend: makes the fresh sandbox; none is made if only files are checked.
         spec: of that sandbox.
+        bounds: the most that it may take.
 
     Raises:
         SandboxError: the sandbox could not be made or died; whatever the submission does to the driver is no such
@@ -87,7 +109,7 @@ async def graded(
     inside = [check for check in checks if not isinstance(check, FileCheck)]
     reports: dict[str, Graded] = {}
     if inside:
-        reports = {result.name: result for result in await _driven(inside, task, workspace, backend, spec)}
+        reports = {result.name: result for result in await _driven(inside, task, workspace, backend, spec, bounds)}
     return tuple(
         _file_graded(check, workspace) if isinstance(check, FileCheck) else reports[check.name] for check in checks
     )
@@ -126,38 +148,35 @@ async def _driven(
     workspace: Workspace,
     backend: Backend,
     spec: SandboxSpec | None,
+    bounds: Bounds,
 ) -> list[Graded]:
     missing = [path for path in task.taken if workspace.content(path) is None]
     if missing and not workspace.only(task.taken):
         return [Graded(check.name, False, Trouble.MISSING, f"there is no file {missing[0]}") for check in checks]
+    large = _too_large(task, workspace, bounds)
+    if large:
+        return [Graded(check.name, False, Trouble.SIZE, large) for check in checks]
     objected = objected_to(task, workspace)
     if objected:
         return [Graded(check.name, False, Trouble.LANGUAGE, "; ".join(objected)) for check in checks]
-    files = {**workspace.only(task.taken), **task.originals, **task.hidden}
+    ours, theirs = {**task.originals, **task.hidden}, workspace.only(task.taken)
     if any(isinstance(check, WorkCheck) for check in checks):
-        files |= _woven(workspace.only(task.taken))
-    reports = await driven([_job(check) for check in checks], files, backend, spec)
+        theirs |= _woven(theirs)
+    theirs = {path: content for path, content in theirs.items() if path not in ours}
+    reports = await driven([_job(check) for check in checks], ours, backend, spec, theirs, bounds.seconds)
     return [_judged(check, report) for check, report in zip(checks, reports, strict=True)]
 
 
-async def driven(
-    jobs: Sequence[Mapping[str, Any]], files: Mapping[str, bytes], backend: Backend, spec: SandboxSpec | None
-) -> list[Mapping[str, Any]]:
-    """What ``inside/driver.py`` reports of each job, done in a fresh sandbox with these files.
-
-    Raises:
-        SandboxError: the sandbox could not be made or died, or there is no Python in it.
-    """
-    sources = [INSIDE / "driver.py", Path(canonical.__file__)]
-    driver = {f"{PLACE}/{source.name}": source.read_bytes() for source in sources}
-    async with await backend.create(spec, files={**files, **driver}) as sandbox:
-        done = await sandbox.exec(
-            ["python3", "-s", "-S", f"{PLACE}/driver.py"],
-            stdin=json.dumps(jobs).encode(),
-            env={"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
-            timeout=GRACE + sum(job["seconds"] for job in jobs),
-        )
-    return _reports(done, len(jobs))
+def _too_large(task: CodeTask, workspace: Workspace, bounds: Bounds) -> str:
+    """Which bound on bytes the taken files exceed, in words; empty if none."""
+    sizes = {path: len(content) for path, content in workspace.only(task.taken).items()}
+    if sum(sizes.values()) > bounds.taken:
+        return f"the files to be graded have {sum(sizes.values())} bytes; at most {bounds.taken} are graded"
+    for path in task.languages:
+        most = max(bounds.source, 2 * len(task.files.get(path, b"")))
+        if sizes.get(path, 0) > most:
+            return f"{path} has {sizes[path]} bytes; at most {most} of source are graded"
+    return ""
 
 
 def _woven(taken: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -181,27 +200,6 @@ def _job(check: Driven) -> dict[str, Any]:
     sources = [case.source for case in check.cases]
     job = {"kind": "values", "module": check.module, "sources": sources, "seconds": check.seconds}
     return {**job, "kind": "work"} if isinstance(check, WorkCheck) else job
-
-
-def suite_job(
-    files: Sequence[str], seconds: float, write: Mapping[str, str] | None = None, first: bool = False
-) -> dict[str, Any]:
-    """What the driver is told to run files of tests: what it writes before, and whether the first failure is enough."""
-    return {"kind": "suite", "files": list(files), "seconds": seconds, "write": dict(write or {}), "first": first}
-
-
-def _reports(done: ExecResult, n: int) -> list[Mapping[str, Any]]:
-    """What the driver wrote, believed no further than its shape."""
-    try:
-        read = json.loads(done.stdout.head + done.stdout.tail) if not done.stdout.dropped else None
-    except (ValueError, RecursionError):
-        read = None
-    if isinstance(read, list) and len(read) == n and all(isinstance(report, dict) for report in read):
-        return read
-    if done.status is Status.EXITED and done.exit_code in (126, 127):
-        raise SandboxError(f"there is no Python in the grading sandbox: {done.stderr.text[-200:]}")
-    ending = {Status.TIMEOUT: "timeout", Status.OOM: "oom"}.get(done.status, "crash")
-    return [{"error": ending, "detail": "what checks it did not come back"}] * n
 
 
 def _judged(check: Driven, report: Mapping[str, Any]) -> Graded:

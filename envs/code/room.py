@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -21,6 +22,9 @@ EMPTY = Snapshot(bytes(2 * 512))
 class Room:
     """A sandbox that is made when it is first needed, and destroyed when the room is closed or forgotten.
 
+    One that has died of what ran in it (the kernel killed it for memory), or of old age, is replaced by another with
+    the files that were last looked at: neither is a failure of the infrastructure.
+
     A copy, deep or not, is another room that begins with the files that were last looked at.
 
     Args:
@@ -37,12 +41,13 @@ class Room:
         files: Mapping[str, bytes] | None = None,
         start: Snapshot | None = None,
     ) -> None:
-        self._name, self._spec, self._files, self._start = backend, spec, dict(files or {}), start
+        self._name, self._spec, self._files = backend, spec, dict(files or {})
         self._sandbox: Sandbox | None = None
         self._session: Session | None = None
         self._seen: Snapshot | None = start
         self._used = True  # since its files were last looked at
         self._closed = False
+        self._made = 0.0
         self._finalizer: weakref.finalize[[Sandbox], Room] | None = None
 
     @property
@@ -69,8 +74,12 @@ class Room:
         if self._closed:
             raise SandboxError("the sandbox of an episode that is over was asked for")
         self._used = True
+        if self._sandbox is not None and await self._spent(self._sandbox):
+            self._forget()
         if self._sandbox is None:
-            self._sandbox = await self.backend.create(self._spec, files=self._files, start=self._start)
+            files = self._files if self._seen is None else {}
+            self._sandbox = await self.backend.create(self._spec, files=files, start=self._seen)
+            self._made = time.monotonic()
             self._finalizer = weakref.finalize(self, _abandoned, self._sandbox)
             self._finalizer.atexit = False  # then the backend is closed, and all that it made with it
         return self._sandbox
@@ -85,11 +94,13 @@ class Room:
         """Its files as they are now; none, if what ran there left them so that they cannot be read."""
         # Commands leave nothing running that could change a file later; a session may.
         if not self._closed and (self._used or self._session is not None):
-            sandbox = await self.sandbox()
             try:
-                self._seen = await sandbox.snapshot()
+                self._seen = await (await self.sandbox()).snapshot()
             except ToolError:  # the agent's doing: it must cost the agent the episode, and not the episode its score
                 self._seen = EMPTY
+            except SandboxError:
+                if self._seen is None or self._sandbox is None or not await self._spent(self._sandbox):
+                    raise
             self._used = False
         return self.seen
 
@@ -116,8 +127,19 @@ class Room:
         if sandbox is not None:
             _abandoned(sandbox)
 
+    async def _spent(self, sandbox: Sandbox) -> bool:
+        """Whether it is dead, and of its age or for memory; of anything else, it is the infrastructure that failed."""
+        if sandbox.alive:
+            return False
+        old = time.monotonic() - self._made >= self._spec.limits.lifetime
+        return old or bool((await sandbox.stats()).oom_kills)
+
     def _left(self) -> Sandbox | None:
-        sandbox, self._sandbox, self._closed = self._sandbox, None, True
+        self._closed = True
+        return self._forget()
+
+    def _forget(self) -> Sandbox | None:
+        sandbox, self._sandbox = self._sandbox, None
         if self._finalizer is not None:
             self._finalizer.detach()
         return sandbox

@@ -20,7 +20,7 @@ from ..runner.processes import kill_until_none, this_process
 from ..runner.trees import left_behind, remove_tree
 from ..spec import SandboxSpec
 from . import seccomp
-from .arguments import arguments
+from .arguments import arguments, mounting
 from .berth import Berth, make_berth, remove_berth
 from .cell import BubblewrapCell
 from .cgroups import Cgroups, here
@@ -46,6 +46,8 @@ class BubblewrapBackend(RunnerBackend):
         self.cgroups = Cgroups(0, {}, "they were not looked for")
         self._uids, self._probing = Uids(), asyncio.Lock()
         self._prepared: Path | None = None
+        self._mounts = True
+        """Whether sandboxes can have file systems that limit the number of files."""
         self._berths: list[asyncio.Task[Berth]] = []
 
     async def probe(self) -> Capabilities:
@@ -59,11 +61,23 @@ class BubblewrapBackend(RunnerBackend):
             return found
 
     async def _try(self) -> Capabilities:
-        """Make one, run something in it, and end it."""
+        """See whether sandboxes can be made, and if they can be made so that their files are counted."""
         missing = [tool for tool in ("bwrap", *(["setpriv"] if os.getuid() == 0 else [])) if not shutil.which(tool)]
         if missing or platform.machine() not in seccomp.AUDIT:
             return unavailable(self.name, missing, "")
         await self._reap()
+        failed = ""
+        for self._mounts in (True, False):
+            failed = await self._trial()
+            if not failed:
+                why = f"bwrap in {shutil.which('bwrap')}, {self.cgroups.why}"
+                held = promises(self.cgroups, self._mounts)
+                return Capabilities(self.name, True, True, why, held, notes(self.cgroups))
+            await self._remove_berths()
+        return unavailable(self.name, [], failed)
+
+    async def _trial(self) -> str:
+        """Make one, run something in it, and end it; what is wrong, if anything is."""
         try:
             made = await self.begun(await self.make_cell(SandboxSpec()), SandboxSpec())
             try:
@@ -71,11 +85,8 @@ class BubblewrapBackend(RunnerBackend):
             finally:
                 await made.destroy()
         except (SandboxError, SandboxUnavailableError, OSError) as error:
-            return unavailable(self.name, [], str(error))
-        if tried.stdout.text != "works\n":
-            return unavailable(self.name, [], f"a trial said {tried.stdout.text!r} {tried.stderr.text!r}")
-        why = f"bwrap in {shutil.which('bwrap')}, {self.cgroups.why}"
-        return Capabilities(self.name, True, True, why, promises(self.cgroups), notes(self.cgroups))
+            return str(error)
+        return "" if tried.stdout.text == "works\n" else f"a trial said {tried.stdout.text!r} {tried.stderr.text!r}"
 
     def _ready(self) -> Path:
         """The folder of what every sandbox reads."""
@@ -91,7 +102,9 @@ class BubblewrapBackend(RunnerBackend):
         try:
             if berth.group is not None:
                 berth.group.limit(spec.limits)
-            berth.depart(seccomp.program(), arguments(spec, root), command(root.python, RUNNER))
+            mounted = self._ready() if self._mounts else None
+            told = arguments(spec, root, mounted)
+            berth.depart(seccomp.program(), told, mounting(spec.limits, mounted), command(root.python, RUNNER))
         except BaseException:
             await remove_berth(berth, self._uids)
             raise
@@ -110,7 +123,7 @@ class BubblewrapBackend(RunnerBackend):
 
     async def _berth(self) -> Berth:
         name = f"turnwise-{this_process()}-{next(NUMBERS):06d}"
-        return await make_berth(name, self.cgroups, self._uids)
+        return await make_berth(name, self.cgroups, self._uids, self._mounts)
 
     async def reap(self) -> Reaped:
         return await through(self._reap())
@@ -132,11 +145,14 @@ class BubblewrapBackend(RunnerBackend):
         await super().close()
         await through(self._close())
 
-    async def _close(self) -> None:
+    async def _remove_berths(self) -> None:
         berths, self._berths = self._berths, []
         for made in await asyncio.gather(*berths, return_exceptions=True):
             if isinstance(made, Berth):
                 await remove_berth(made, self._uids)
+
+    async def _close(self) -> None:
+        await self._remove_berths()
         prepared, self._prepared, self._found = self._prepared, None, None
         if prepared is not None:
             await aside(partial(remove_tree, prepared))

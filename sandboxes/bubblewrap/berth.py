@@ -40,17 +40,20 @@ class Berth:
     rules: int
     told: int
 
-    def depart(self, rules: bytes, told: bytes, runner: list[str]) -> None:
+    def depart(self, rules: bytes, told: bytes, mounting: str, runner: list[str]) -> None:
         """Have the shell turn into bubblewrap.
 
         Args:
             rules: the filter of system calls.
             told: the arguments of bubblewrap.
+            mounting: what the shell does before.
             runner: what it shall start.
         """
         for descriptor, content in ((self.rules, rules), (self.told, told)):
             os.pwrite(descriptor, content, 0)  # where the shell's copy of the descriptor will begin to read
-        self.child.writer.write(shlex.join(runner).encode("utf-8", "surrogateescape") + b"\n")
+        bubblewrap = [which("bwrap"), "--seccomp", str(self.rules), "--args", str(self.told)]
+        line = f"{mounting}exec {shlex.join([*bubblewrap, *runner])}"
+        self.child.writer.write(line.encode("utf-8", "surrogateescape") + b"\n")
         self.let_go()
 
     def let_go(self) -> None:
@@ -59,7 +62,7 @@ class Berth:
             os.close(descriptor)
 
 
-async def make_berth(name: str, cgroups: Cgroups, uids: Uids) -> Berth:
+async def make_berth(name: str, cgroups: Cgroups, uids: Uids, mounts: bool) -> Berth:
     """A new one; what it takes is given back if it cannot be made.
 
     Raises:
@@ -70,7 +73,7 @@ async def make_berth(name: str, cgroups: Cgroups, uids: Uids) -> Berth:
     rules, told = os.memfd_create("rules"), os.memfd_create("told")
     try:
         uid = uids.take() if os.getuid() == 0 else None
-        child = await start_child(shell(group, uid, rules, told), env={}, pass_fds=(rules, told))
+        child = await start_child(shell(group, uid, mounts), env={}, pass_fds=(rules, told))
     except BaseException:
         os.close(rules)
         os.close(told)
@@ -79,20 +82,20 @@ async def make_berth(name: str, cgroups: Cgroups, uids: Uids) -> Berth:
     return Berth(name, group, uid, child, rules, told)
 
 
-def shell(group: Group | None, uid: int | None, rules: int, told: int) -> list[str]:
-    """The command that parks: it reads one line, the runner's command, and becomes bubblewrap.
+def shell(group: Group | None, uid: int | None, mounts: bool) -> list[str]:
+    """The command that parks: it reads one line, which mounts what is needed and becomes bubblewrap.
 
     Args:
         group: whose entrances to go through.
         uid: to become; ``None``: stay.
-        rules: the descriptor of the filter.
-        told: the descriptor of the arguments.
+        mounts: whether it is to mount something, for which it needs namespaces of its own.
     """
     entering = "".join(f"echo 0 > {shlex.quote(str(path))} || exit 97; " for path in (group.entrances if group else ()))
-    bubblewrap = shlex.join([which("bwrap"), "--seccomp", str(rules), "--args", str(told)])
-    parking = f'ulimit -c 0; read -r runner && eval "exec {bubblewrap} $runner"'
+    parking = ["/bin/sh", "-c", 'ulimit -c 0; read -r line && eval "$line"']
+    if mounts:
+        parking = [which("unshare"), "--user", "--map-root-user", "--mount", "--propagation", "private", *parking]
     become = [which("setpriv"), f"--reuid={uid}", f"--regid={uid}", "--clear-groups"] if uid is not None else []
-    return ["/bin/sh", "-c", f"{entering}exec {shlex.join([*become, '/bin/sh', '-c', parking])}"]
+    return ["/bin/sh", "-c", f"{entering}exec {shlex.join([*become, *parking])}"]
 
 
 def which(program: str) -> str:

@@ -25,8 +25,8 @@ SWITCHES = {
 """Settings of the kernel that keep bubblewrap from working, the value that does, and what to do."""
 
 
-def promises(cgroups: Cgroups) -> Mapping[Limit, Guarantee]:
-    """How well each limit holds, with these control groups."""
+def promises(cgroups: Cgroups, mounts: bool) -> Mapping[Limit, Guarantee]:
+    """How well each limit holds, with these control groups, and where file systems can or cannot limit files."""
 
     def counted(controller: str) -> Guarantee:
         if controller in cgroups.parents:
@@ -35,14 +35,17 @@ def promises(cgroups: Cgroups) -> Mapping[Limit, Guarantee]:
 
     memory = counted("memory")
     inodes = Guarantee(
-        Enforcement.BEST_EFFORT, "each costs memory, which is limited; there is no limit of their number"
+        Enforcement.BEST_EFFORT,
+        "each costs memory, which is limited; their number is not: unshare cannot make a user namespace to mount in",
     )
+    if mounts:
+        inodes = Guarantee(Enforcement.ENFORCED, "file systems in memory of that many files")
     return {
         Limit.MEMORY: memory,
         Limit.PIDS: counted("pids"),
         Limit.CPUS: counted("cpu"),
         Limit.DISK: Guarantee(Enforcement.ENFORCED, "file systems in memory of that size"),
-        Limit.INODES: inodes if memory.enforcement is Enforcement.ENFORCED else memory,
+        Limit.INODES: inodes if mounts or memory.enforcement is Enforcement.ENFORCED else memory,
         Limit.OUTPUT: Guarantee(Enforcement.ENFORCED, "the runner keeps no more of it"),
         Limit.LIFETIME: Guarantee(Enforcement.ENFORCED, "a timer here, and another inside should this process hang"),
         Limit.NETWORK: Guarantee(Enforcement.ENFORCED, "a network namespace with nothing in it but loopback"),
@@ -59,7 +62,7 @@ def notes(cgroups: Cgroups) -> tuple[str, ...]:
         "the kernel of this machine is shared",
         own,
         ends,
-        "programs of this machine can be read unless an image is given",
+        "programs of this machine can be read unless an image is given, in a list of folders (docs/sandboxes.md)",
     )
 
 

@@ -20,11 +20,21 @@ MADE_ANEW = ("dev", "proc", "sys", "tmp", "run")
 """Folders of an image that a sandbox has of its own."""
 OF_THE_SYSTEM = ("ld.so.cache", "localtime")
 """Settings of this machine that its programs need, in ``/etc``."""
+OF_ROOT = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+"""What is seen of this machine's root: programs and their libraries. Mostly links into ``/usr``."""
+SHARED = ("awk", "git-core", "perl", "perl5", "terminfo", "zoneinfo")
+OF_USR = (*OF_ROOT, "include", "libexec", *(f"share/{name}" for name in SHARED))
+"""What is seen of ``/usr``: what the system's packages install there for programs to run. Nothing of ``/usr/local`` or
+``/usr/src``, but for a Python that lies there (``OF_LOCAL``)."""
+OF_LOCAL = ("bin/python3*", "lib/python3*", "lib/libpython3*")
+"""What is seen of ``/usr/local`` if this machine's Python for the runner lies there; without its packages."""
 PYTHONS = ("usr/bin/python3", "usr/local/bin/python3", "bin/python3")
 USER = 1000
 """The number that the sandbox's user has inside."""
 EMPTY = "empty"
 """A folder with nothing in it, which covers what shall not be seen."""
+WRITABLE = ("work", "tmp", "shm")
+"""Folders over which each sandbox mounts what it can write, in a mount namespace of its own."""
 ACCOUNTS = {
     "passwd": f"root:x:0:0:root:/:/bin/sh\nsandbox:x:{USER}:{USER}:sandbox:/:/bin/sh\n",
     "group": f"root:x:0:\nsandbox:x:{USER}:\n",
@@ -53,7 +63,8 @@ def prepare(folder: Path) -> None:
     runner, settings = folder / RUNNER.strip("/") / PROGRAM.name, folder / "etc"
     shutil.copytree(PROGRAM, runner, ignore=shutil.ignore_patterns("__pycache__"))
     settings.mkdir()
-    (folder / EMPTY).mkdir()
+    for name in (EMPTY, *WRITABLE):
+        (folder / name).mkdir()
     for name, text in ACCOUNTS.items():
         (settings / name).write_text(text)
     for name in OF_THE_SYSTEM:
@@ -69,8 +80,10 @@ def prepare(folder: Path) -> None:
 
 
 def python_here() -> tuple[str, tuple[str, ...]]:
-    """This machine's interpreter for the runner, and what must be seen of it beside ``/usr``."""
+    """This machine's interpreter for the runner, and what must be seen of it beside ``OF_USR``."""
     found = next((f"/{path}" for path in PYTHONS if os.path.realpath(f"/{path}").startswith("/usr/")), None)
+    if found is not None and os.path.realpath(found).startswith("/usr/local/"):
+        return found, tuple(str(path) for pattern in OF_LOCAL for path in sorted(Path("/usr/local").glob(pattern)))
     if found is not None:
         return found, ()
     return os.path.realpath(sys.executable), (os.path.realpath(sys.base_prefix),)
@@ -91,10 +104,10 @@ def root_of(spec: SandboxSpec, prepared: Path) -> Root:
     """
     if spec.image is None:
         python, shown = python_here()
-        arguments = [*_links_and_binds(Path("/"), ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"))]
-        for path in shown:
-            arguments += ["--ro-bind", path, path]
-        for hidden in packages_in(Path("/usr"), Path("/usr/local"), *map(Path, shown)):
+        arguments = _links_and_binds(Path("/"), (*(f"usr/{name}" for name in OF_USR), *OF_ROOT))
+        arguments += _links_and_binds(Path("/"), tuple(path.lstrip("/") for path in shown))
+        local = [Path("/usr/local")] if any(path.startswith("/usr/local/") for path in shown) else []
+        for hidden in packages_in(Path("/usr"), *local, *map(Path, shown)):
             arguments += ["--ro-bind", str(prepared / EMPTY), str(hidden)]
         arguments += ["--ro-bind", str(prepared / "etc"), "/etc"]
     else:

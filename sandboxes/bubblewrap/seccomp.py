@@ -1,8 +1,10 @@
 """The system calls that are denied inside, as a program for the kernel (classic BPF), without a library.
 
 It denies what a program in a sandbox has no honest use for and what has been a way out: other processes' memory, new
-namespaces, mounts, modules, io_uring, eBPF, keys, clocks, and unusual kinds of sockets. The numbers of system calls are
-those of ``asm/unistd_64.h`` (x86-64) and ``asm-generic/unistd.h`` (aarch64) of Linux; the format is told in seccomp(2).
+namespaces, mounts, modules, io_uring, eBPF, keys, clocks, and unusual kinds of sockets; and System V's memory, messages
+and semaphores, which outlive the processes that make them and so use up a sandbox's memory for good. The numbers of
+system calls are those of ``asm/unistd_64.h`` (x86-64) and ``asm-generic/unistd.h`` (aarch64) of Linux; the format is
+told in seccomp(2).
 """
 
 from __future__ import annotations
@@ -50,14 +52,15 @@ kexec_file_load 320, kexec_load 246, keyctl 250, lookup_dcookie 212, mbind 237, 
 mount 165, move_pages 279, name_to_handle_at 303, nfsservctl 180, open_by_handle_at 304, perf_event_open 298,
 pivot_root 155, process_vm_readv 310, process_vm_writev 311, ptrace 101, quotactl 179, reboot 169, remap_file_pages 216,
 request_key 249, set_mempolicy 238, setdomainname 171, sethostname 170, setns 308, settimeofday 164, swapoff 168,
-swapon 167, syslog 103, umount2 166, unshare 272, uselib 134, userfaultfd 323, vhangup 153, vmsplice 278"""
+swapon 167, syslog 103, umount2 166, unshare 272, uselib 134, userfaultfd 323, vhangup 153, vmsplice 278,
+msgget 68, semget 64, shmget 29"""
 AARCH64 = """acct 89, add_key 217, adjtimex 171, bpf 280, chroot 51, clock_adjtime 266, clock_settime 112,
 delete_module 106, fanotify_init 262, finit_module 273, init_module 105, kcmp 272, kexec_file_load 294, kexec_load 104,
 keyctl 219, lookup_dcookie 18, mbind 235, migrate_pages 238, mount 40, move_pages 239, name_to_handle_at 264,
 nfsservctl 42, open_by_handle_at 265, perf_event_open 241, pivot_root 41, process_vm_readv 270, process_vm_writev 271,
 ptrace 117, quotactl 60, reboot 142, remap_file_pages 234, request_key 218, set_mempolicy 237, setdomainname 162,
 sethostname 161, setns 268, settimeofday 170, swapoff 225, swapon 224, syslog 116, umount2 39, unshare 97,
-userfaultfd 282, vhangup 58, vmsplice 75"""
+userfaultfd 282, vhangup 58, vmsplice 75, msgget 186, semget 190, shmget 194"""
 
 
 def _numbers(table: str) -> dict[str, int]:

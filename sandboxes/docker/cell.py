@@ -9,6 +9,7 @@ import signal
 import time
 from asyncio import StreamReader, StreamWriter
 from contextlib import suppress
+from dataclasses import replace
 
 from ...errors import SandboxError
 from ..result import Stats
@@ -81,6 +82,7 @@ class DockerCell(Cell):
         if state.running:
             return "the docker engine cut the connection to it"
         if state.out_of_memory or self._last.oom_kills:
+            self._last = replace(self._last, oom_kills=self._last.oom_kills or 1)  # its counters went with it
             return "killed for memory"
         if state.exit_code == KILLED:
             return "its runner was killed"

@@ -32,6 +32,7 @@ NOTHING: Mapping[str, Any] = {
     "Init": False,  # the runner is the first process and reaps
     "AutoRemove": False,  # why it died is asked afterwards
     "RestartPolicy": {"Name": "no"},
+    "Sysctls": {"kernel.shmmax": "0", "kernel.msgmni": "0"},  # or memory is used up that no process holds
     "LogConfig": {"Type": "none"},  # what it writes would otherwise fill the engine's disk
 }
 """What no sandbox can reach, gain or leave, whatever its spec."""

@@ -35,6 +35,8 @@ class Trouble(StrEnum):
     """A signal ended it, or it ended itself while it was being checked."""
     MISSING = "missing file"
     """A file that was asked for is not there."""
+    SIZE = "too large"
+    """What it left is larger than what is graded."""
     TAMPERING = "tampering"
     """It changed, or spoke for, what checks it."""
     LANGUAGE = "forbidden language"

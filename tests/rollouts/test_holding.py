@@ -9,8 +9,9 @@ import turnwise as tw
 from turnwise.agents.agent import Decision, EpisodeContext
 from turnwise.envs.messages import Observation
 from turnwise.errors import InfrastructureError, PolicyError
-from turnwise.rollouts.attempt import Attempt, Job
+from turnwise.rollouts.attempt import Attempt
 from turnwise.rollouts.episode import UNSENT
+from turnwise.rollouts.jobs import Job
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.place import Place
 from turnwise.rollouts.pool import EnvPool

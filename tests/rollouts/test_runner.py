@@ -33,8 +33,10 @@ from turnwise.errors import (
     UnscoredEpisodeError,
     UsageError,
 )
+from turnwise.rollouts.episode import UNANSWERED
 from turnwise.rollouts.options import RunOptions, run_options
 from turnwise.rollouts.pool import EnvPool
+from turnwise.rollouts.replay import replay
 from turnwise.rollouts.runner import Placed, run, run_episodes
 from turnwise.rollouts.stats import RunStats
 from turnwise.rollouts.store import EpisodeStore, load_episodes
@@ -302,7 +304,9 @@ def test_an_environment_that_raises_is_retried_then_unscored(turn: int, failures
         assert len(struck.turns) == 3, "nothing of the failed attempts is left in the record"
         return
     assert_never_scored(struck, episodes)
-    assert len(struck.turns) == max(0, turn - 1), "turns before the failure are kept for inspection"
+    assert len(struck.turns) == turn, "turns are kept for inspection, and the action that was not answered"
+    assert struck.after_action == (struck.attempts if turn else 0), "failures after an action are counted"
+    assert bool(turn) is any(UNANSWERED in each.info for each in struck.turns[-1:]), "and that action is marked"
     assert struck.error is not None
     assert "ZeroDivisionError: the world divided by zero" in struck.error
     assert "fakes.py" in struck.error, "the error says where"
@@ -407,11 +411,39 @@ async def test_a_policy_server_that_is_gone_is_retried_in_a_new_session() -> Non
     assert episode.outcome is tw.Outcome.COMPLETED
     assert episode.attempts == 3
     assert len(agent.contexts) == 3, "each attempt opens its own session"
-    assert len({context.rng.key for context in agent.contexts}) == 3, "with random numbers of its own"
+    assert len({context.rng.key for context in agent.contexts}) == 1, "with the same random numbers: nothing is redrawn"
     assert len({context.episode_id for context in agent.contexts}) == 1
     (lost,) = await played(Count, FakeAgent(gone), tasks(1), retries=1)
     assert_never_scored(lost, [lost])
     assert lost.error == "InfrastructureError: connection refused"
+
+
+async def test_a_retry_repeats_the_recorded_actions_and_draws_nothing_again() -> None:
+    """A policy that can make the machinery fail must gain nothing by it: no second sample, no other session."""
+    drawn = itertools.count()
+
+    async def draws(context: EpisodeContext, turn: int, observation: Observation) -> Decision:
+        return Decision(tw.Action(f"draw {next(drawn)}"))
+
+    agent, env = FakeAgent(draws), faulty({0: [(2, raises), (3, raises)]})
+    (episode,) = await played(env, agent, tasks(1), isolation="inline")
+    assert [turn.action.text for turn in episode.turns] == ["draw 0", "draw 1", "draw 2"]
+    assert (episode.attempts, episode.after_action, len(agent.contexts)) == (3, 2, 1)
+    assert replay(episode, Count).ok, "the record is what one environment answers to these actions"
+
+
+async def test_where_the_world_differs_an_episode_is_played_anew_and_counted() -> None:
+    worlds = itertools.count()
+
+    class Unlike(Count):
+        def start(self, task: tw.TaskSpec, rng: tw.Rng) -> Any:
+            super().start(task, rng)
+            return f"world {next(worlds)}"
+
+    agent = FakeAgent(answer)
+    (episode,) = await played(faulty({0: [(2, raises)]}, Unlike), agent, tasks(1), isolation="inline")
+    assert (episode.attempts, episode.after_action, len(agent.contexts)) == (2, 1, 2)
+    assert len(episode.turns) == 3, "nothing of the failed attempt is left in the record"
 
 
 async def gone(context: EpisodeContext, turn: int, observation: Observation) -> Decision:

@@ -36,6 +36,7 @@ class Tampered(Exception):
 def main() -> None:
     """Run every check of the job, one after the other."""
     job = json.loads(sys.stdin.buffer.read())
+    until = now() + float(sys.argv[1])
     out = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):  # what submitted code prints goes nowhere
@@ -46,7 +47,7 @@ def main() -> None:
         import unittest  # before anything else can  # noqa: F401
     if any(check["kind"] == "suite" for check in job):
         import pytest  # type: ignore[import-not-found,unused-ignore] # noqa: F401
-    out.write(json.dumps([supervised(check, out.fileno()) for check in job]).encode())
+    out.write(json.dumps([supervised(check, out.fileno(), until) for check in job]).encode())
     out.close()
 
 
@@ -57,8 +58,9 @@ def let_others_look(allowed: int) -> None:
     ctypes.CDLL(None).prctl(4, allowed, 0, 0, 0)  # PR_SET_DUMPABLE
 
 
-def supervised(check: dict[str, Any], out: int) -> dict[str, Any]:
-    """What a check's own process, which does not get ``out``, reports; or how it ended without."""
+def supervised(check: dict[str, Any], out: int, until: float) -> dict[str, Any]:
+    """What a check's own process, which does not get ``out``, reports by ``until``; or how it ended without."""
+    seconds = max(0.0, min(check["seconds"], until - now()))
     word = os.urandom(16).hex().encode()
     read, write = os.pipe()
     child = os.fork()
@@ -67,7 +69,7 @@ def supervised(check: dict[str, Any], out: int) -> dict[str, Any]:
         os.close(out)
         perform(check, word, write)
     os.close(write)
-    heard, status = listen(read, child, word, time.monotonic() + check["seconds"])
+    heard, status = listen(read, child, word, now() + seconds)
     os.close(read)
     if status is None:
         stop(child)
@@ -77,7 +79,7 @@ def supervised(check: dict[str, Any], out: int) -> dict[str, Any]:
         except (TypeError, ValueError):
             return {"error": "forged", "detail": "what it reported cannot be read"}
     if status is None:
-        return {"error": "timeout", "detail": f"no answer within {check['seconds']:g} seconds"}
+        return {"error": "timeout", "detail": f"no answer within {seconds:.0f} seconds"}
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         return {"error": "oom" if number == signal.SIGKILL else "crash", "detail": f"ended by signal {number}"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import turnwise as tw
@@ -81,6 +81,18 @@ class ToolEscapes(Shelf):
         for call in action.tool_calls:
             if call.name == "move" and call.arguments.get("thing") == "A" * 50_000:
                 raise KeyError("no such thing")
+        return super().act(action)
+
+
+@fault("no_way_out", "after 'moves it a thousand times', step.. raised ZeroDivisionError.*; answer it")
+class WearsOut(Shelf):
+    def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
+        return {"moves it a thousand times": [tw.ToolCall("move", {"thing": "cup", "place": "box", "times": 1000})]}
+
+    def act(self, action: tw.Action) -> Any:
+        for call in action.tool_calls:
+            if call.arguments.get("times") == 1000:
+                raise ZeroDivisionError("nothing is left of it")
         return super().act(action)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.envs.code.grading import Graded, graded
+from turnwise.envs.code.grading import Bounds, Graded, graded
 from turnwise.envs.code.workspace import Entry, Workspace
 from turnwise.errors import SandboxError
 from turnwise.sandboxes.backend import Backend
+from turnwise.sandboxes.spec import Limits, SandboxSpec
 from turnwise.tasks.code.cheats import module_cheats
 from turnwise.tasks.code.task import Check, TestCheck, ValueCheck, case
 from turnwise.tasks.code.trouble import Trouble
@@ -138,3 +139,23 @@ class NoSandboxes(Backend):
 async def test_a_sandbox_that_cannot_be_made_is_no_grade() -> None:
     with pytest.raises(SandboxError, match="no room left"):
         await graded(task().checks, task(), workspace(RIGHT), NoSandboxes())
+
+
+async def test_what_does_not_fit_the_grading_sandbox_fails_its_checks(backend: Backend) -> None:
+    """A file that fills the disk left no room for the driver, and the episode was excluded instead of scored."""
+    full = f"{RIGHT}# {'x' * 16 * 1024 * 1024}\n"
+    everything = Bounds(taken=64 * 1024 * 1024)  # so that it is the sandbox that has no room
+    found = await graded(task().checks[:2], task(), workspace(full), backend, None, everything)
+    small = await graded(task().checks[:2], task(), workspace(full), backend)
+    spec = SandboxSpec(limits=Limits(disk=1024 * 1024))
+    tight = await graded(task().checks[:2], task(), workspace(full), backend, spec, everything)
+    assert [each.trouble for each in found] == [None, None], "64 MiB of disk hold it: only bounds decide"
+    assert {each.trouble for each in (*small, *tight)} == {Trouble.SIZE}, "what exceeds a bound is the agent's failure"
+
+
+async def test_a_grading_ends_within_its_seconds_however_many_checks_loop(backend: Backend) -> None:
+    """Twelve loops of twenty seconds each took longer than an environment has for one call."""
+    checks = [ValueCheck(f"value {i}", (case("double(1)", 2),), seconds=1000.0) for i in range(12)]
+    loop = workspace("while True:\n    pass\n")
+    found = await graded(checks, task(), loop, backend, None, Bounds(seconds=0.5))
+    assert {each.trouble for each in found} == {Trouble.TIMEOUT}, "a loop fails every check, and grading comes back"

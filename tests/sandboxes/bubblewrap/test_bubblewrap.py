@@ -14,9 +14,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from turnwise.errors import SandboxError, SandboxUnavailableError, ToolError
+from turnwise.sandboxes.backend import Enforcement
 from turnwise.sandboxes.bubblewrap import promises
 from turnwise.sandboxes.bubblewrap.backend import BubblewrapBackend
 from turnwise.sandboxes.bubblewrap.cgroups import Cgroups
+from turnwise.sandboxes.bubblewrap.rootfs import OF_ROOT, OF_USR
 from turnwise.sandboxes.bubblewrap.uids import Uids
 from turnwise.sandboxes.result import Status
 from turnwise.sandboxes.runner.backend import RunnerBackend
@@ -130,7 +132,11 @@ async def test_processes_have_an_end(bubblewrap: BubblewrapBackend, confined: Sa
     assert (await confined.exec("true")).ok, "what was left must be gone"
 
 
-async def test_what_is_deep_denied_or_oddly_named_can_be_kept_and_removed(confined: Sandbox) -> None:
+async def test_what_is_deep_denied_or_oddly_named_can_be_kept_and_removed(
+    bubblewrap: BubblewrapBackend, confined: Sandbox
+) -> None:
+    limits = confined.spec.limits.model_copy(update={"inodes": 4096})
+    confined = await bubblewrap.create(confined.spec.model_copy(update={"limits": limits}))
     deep = "import os\nfor _ in range(3000):\n    os.mkdir('d'); os.chdir('d')\nopen('f', 'w')"
     assert (await confined.exec("mkdir -p no/entry; echo x > no/entry/f; chmod 000 no/entry/f no/entry no")).ok
     snapshot = await confined.snapshot()
@@ -231,7 +237,7 @@ async def test_what_a_killed_controller_leaves_is_reaped(bubblewrap: BubblewrapB
 
 
 def test_what_is_not_counted_is_not_promised() -> None:
-    promised = promises.promises(Cgroups(0, {}, "none are mounted"))
+    promised = promises.promises(Cgroups(0, {}, "none are mounted"), mounts=False)
     for limit in (Limit.MEMORY, Limit.PIDS, Limit.CPUS, Limit.INODES):
         assert promised[limit].enforcement.value == "absent"
         assert "none are mounted" in promised[limit].how
@@ -252,6 +258,34 @@ async def test_what_confines_nothing_must_be_asked_for_limit_by_limit(backend: R
         await backend.create()
     with pytest.raises(SandboxUnavailableError, match="cannot limit network"):
         await backend.create(SandboxSpec(limits=Limits(), relaxed=frozenset(Limit) - {Limit.NETWORK}))
+
+
+@pytest.mark.parametrize("place", ["/work", "/tmp", "/dev/shm"])
+async def test_no_place_holds_more_files_than_the_limit(
+    bubblewrap: BubblewrapBackend, confined: Sandbox, place: str
+) -> None:
+    """Empty files cost memory that no process holds: without a limit the kernel kills the runner for it."""
+    held = (await bubblewrap.probe()).limits[Limit.INODES]
+    if held.enforcement is not Enforcement.ENFORCED:
+        pytest.skip(f"NOT TESTED: {held.how}")
+    made = await confined.exec(f"cd {place}; i=0; while touch f$i 2>/dev/null; do i=$((i+1)); done; ls | wc -l")
+    assert int(made.stdout.text) <= confined.spec.limits.inodes
+    assert (await confined.exec("echo goes on")).ok
+
+
+async def test_nothing_of_this_machine_is_seen_but_what_is_listed(confined: Sandbox) -> None:
+    """A checkout or a virtual environment under /usr/src or /usr/local is none of a sandbox's business."""
+    everything = await confined.exec("ls -A / && cd /usr && ls -Ad * */* | grep -e ^[a-z0-9]*$ -e ^share/")
+    seen = everything.stdout.text.split()
+    own = {"dev", "etc", "proc", "run", "tmp", "usr", "work"}
+    listed = {*own, *OF_ROOT, *OF_USR, "share"}
+    assert set(seen) <= listed, f"this is seen and not listed: {set(seen) - listed}"
+
+
+async def test_memory_that_no_process_holds_cannot_be_had(confined: Sandbox) -> None:
+    """System V's shared memory and messages outlive their processes, and nothing limits them but the memory of all."""
+    code = "import ctypes as c; l = c.CDLL(None); print(l.shmget(0, 1 << 20, 0o1600), l.msgget(0, 0o1600))"
+    assert (await confined.exec(["python3", "-c", code])).stdout.text == "-1 -1\n"
 
 
 def test_user_numbers_are_taken_once_and_freed_with_their_owners(tmp_path: Path) -> None:

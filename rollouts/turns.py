@@ -1,0 +1,41 @@
+"""What of a decision and of a step goes into the record of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..agents.agent import Decision
+from ..envs.messages import Observation
+from ..tasks.score import Score
+from .episode import Turn
+
+TYPED = frozenset(("score", "success", "obs_key"))
+"""Keys of an environment's ``info`` that have a field of their own in the records."""
+
+
+def recorded(observation: Observation, decision: Decision, reward: float) -> Turn:
+    """The turn that a decision made of an observation, before it is known what came of it."""
+    return Turn(
+        observation,
+        decision.action,
+        reward,
+        prompt_ids=decision.prompt_ids,
+        action_ids=decision.action_ids,
+        logprobs=decision.logprobs,
+        versions=decision.versions,
+        finish=decision.finish,
+        seconds_policy=decision.seconds,
+        thoughts=decision.thoughts,
+    )
+
+
+def judgement(info: Mapping[str, Any]) -> Score:
+    """The score that a last step brought; environments from elsewhere may say ``success`` only."""
+    score = info.get("score")
+    return score if isinstance(score, Score) else Score(success=bool(info.get("success", False)))
+
+
+def one_line(error: BaseException) -> str:
+    """An error in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())

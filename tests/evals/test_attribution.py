@@ -1,0 +1,61 @@
+"""Who fails may not choose not to be counted: too many failures of the infrastructure make a run inconclusive."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from turnwise import Episode, Outcome
+from turnwise.evals.compare import compare
+from turnwise.evals.summary import Summary, summarise
+from turnwise.evals.terminal import print_summary
+
+Make = Callable[..., Episode]
+
+
+def run(make_episode: Make, *, dodged: int, solved: int, retried: int = 0) -> list[Episode]:
+    """Episodes of a policy whose environment fails whenever it does not know the answer."""
+    lost = [make_episode(seed=i, outcome=Outcome.INFRA_FAILED, after_action=3) for i in range(dodged)]
+    won = [make_episode(True, seed=100 + i, after_action=int(i < retried)) for i in range(solved)]
+    return [*lost, *won]
+
+
+def shown(summary: Summary) -> str:
+    out = io.StringIO()
+    print_summary(summary, Console(file=out, highlight=False, width=120))
+    return out.getvalue()
+
+
+def test_a_policy_that_is_seldom_counted_has_no_success(make_episode: Make) -> None:
+    summary = summarise(run(make_episode, dodged=70, solved=30))
+    text = shown(summary)
+    assert "success inconclusive" in text
+    assert "100.0 %  (" not in text, "what is left over is no success rate"
+    assert "failed in 70 of 100 episodes, in 70 after an action of the agent; at most 5 % may fail" in text
+    assert "success is 30.0 %, and 100.0 % if they count as successes" in text
+    assert Summary.from_json(summary.to_json()) == summary
+
+
+@pytest.mark.parametrize(("dodged", "retried", "rate", "said"), [(5, 0, 0.05, ""), (6, 0, 0.05, "6 of 100")])
+def test_the_rate_decides(make_episode: Make, dodged: int, retried: int, rate: float, said: str) -> None:
+    played = run(make_episode, dodged=dodged, solved=100 - dodged, retried=retried)
+    found = summarise(played, failure_rate=rate).inconclusive
+    assert bool(found) is bool(said)
+    assert said in found
+
+
+def test_failures_after_an_action_count_although_another_attempt_was_scored(make_episode: Make) -> None:
+    summary = summarise(run(make_episode, dodged=0, solved=100, retried=70))
+    assert (summary.after_action, summary.scored) == (70, 100)
+    assert "failed in 70 of 100 episodes" in summary.inconclusive
+    few = shown(summarise(run(make_episode, dodged=0, solved=100, retried=2)))
+    assert "in 2 episodes the infrastructure failed after an action of the agent" in few, "every summary shows them"
+
+
+def test_nothing_is_better_than_what_is_inconclusive(make_episode: Make) -> None:
+    honest = [make_episode(i < 30, seed=i) for i in range(100)]
+    found = compare(honest, run(make_episode, dodged=70, solved=30), names=("honest", "dodger"))
+    assert found.verdict == "no verdict: dodger inconclusive"
