@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
+import signal
+import socket
+import threading
+import time
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -14,6 +19,7 @@ import pytest
 from turnwise.agents.agent import Agent
 from turnwise.agents.chat import ChatAgent
 from turnwise.agents.http_bodies import BodyError, loads, read_body
+from turnwise.agents.named import agent_from
 from turnwise.agents.policy import Sampling
 from turnwise.agents.serving.http import probing
 from turnwise.agents.serving.http.client import ServerClient
@@ -132,6 +138,17 @@ async def test_a_list_of_models_that_drips_is_given_up(monkeypatch: pytest.Monke
         with pytest.raises(TurnwiseError, match="has not answered within"):
             await asyncio.wait_for(client.probe(), 60)
         await client.close()
+
+
+def test_one_ctrl_c_ends_the_wait_for_a_server_that_never_speaks() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, and nobody reads
+        clock = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+        clock.start()
+        started = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            agent_from(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        clock.join()
+    assert time.monotonic() - started < probing.VERSION_SECONDS, "it was waited for to the end all the same"
 
 
 # -- bounds ---------------------------------------------------------------------------------------------------------
