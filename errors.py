@@ -21,6 +21,7 @@
     │   └── ProgramFailedError     a black-box agent's program crashed, or did nothing
     ├── RequestError               a client of the endpoint asked for what cannot be done; it is told so
     ├── InfrastructureError        the machinery failed; the episode is ``infra_failed`` and is retried, never scored
+    │   ├── PolicyServerError          a policy's server answered what it must not, or not at all
     │   ├── EnvironmentFailedError     the environment raised
     │   ├── EnvironmentTimeoutError    the environment did not answer before the deadline
     │   ├── SandboxError               a sandbox could not be made this time, or died
@@ -122,6 +123,10 @@ class RequestError(TurnwiseError):
 
 class InfrastructureError(TurnwiseError):
     """The machinery failed; the episode's outcome is ``infra_failed``: retried, counted, never scored."""
+
+
+class PolicyServerError(InfrastructureError):
+    """A policy's server answered what it must not, or not in time: its fault, and never the policy's."""
 
 
 class EnvironmentFailedError(InfrastructureError):

@@ -112,9 +112,9 @@ class SelfTimed(Protocol):
     """A session that bounds its own turns: it waits for a remote server, whose delay is never the policy's failure."""
 
     @property
-    def patience(self) -> float:
+    def patience(self) -> float | None:
         """Seconds that the server may fail before ``act`` raises ``InfrastructureError``. The run's ``turn_timeout``
-        does not apply."""
+        does not apply. ``None`` where it waits for no server, and the run's limit does apply."""
         ...
 
 

@@ -220,6 +220,11 @@ class ChatSession:
         """How many rows of tokens the episode has so far; 1 if every prompt extended the one before."""
         return self._conversation.transcript.rows
 
+    @property
+    def patience(self) -> float | None:
+        """Seconds that a served policy bounds itself to; see ``SelfTimed``."""
+        return getattr(self._agent.policy, "silence", None)
+
     async def act(self, observation: Observation) -> Decision:
         """Read, sample, parse.
 

@@ -19,6 +19,9 @@ from .chat_apis.named import is_api
 from .template import ChatTemplate
 from .value_guided import guided
 
+PADDING = 1024
+"""By how many ids beyond their tokenizer's models are padded at most, where no configuration tells."""
+
 
 def load_model(
     path: str | os.PathLike[str], *, dtype: torch.dtype | str = "auto", device: str | torch.device = "cpu"
@@ -82,6 +85,20 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Any:
         raise ModelError(f"{path} holds no tokenizer that transformers can load: {_line(error)}") from error
     ChatTemplate(tokenizer)
     return tokenizer
+
+
+def vocabulary_of(path: str | os.PathLike[str], tokenizer: Any) -> int:
+    """How many ids a model has: by its configuration, else by its tokenizer, beyond which models are padded.
+
+    Args:
+        path: the folder or the name that the tokenizer was loaded from.
+        tokenizer: the model's.
+    """
+    try:
+        config = AutoConfig.from_pretrained(_located(path), local_files_only=True).get_text_config()
+        return max(int(config.vocab_size), len(tokenizer))
+    except (OSError, ValueError, KeyError, AttributeError):
+        return len(tokenizer) + PADDING
 
 
 def save_model(

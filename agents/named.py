@@ -7,10 +7,10 @@ import hashlib
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..errors import InfrastructureError, ModelError, UsageError
 from .agent import Agent
@@ -23,6 +23,7 @@ from .train_extra import train_extra
 if TYPE_CHECKING:
     from .policy import Policy
 
+T = TypeVar("T")
 KINDS = (
     "oracle, random, null, mixed:0.35, function:module:name, the folder of a model, http://host:port of a vLLM server, "
     "or openai:MODEL, anthropic:MODEL or chat:URL#MODEL"
@@ -43,6 +44,7 @@ def agent_from(
     tokenizer: str | None = None,
     api: ApiSettings | None = None,
     folder: Path | None = None,
+    turn_timeout: float | None = None,
 ) -> Agent:
     """The agent that a specification names.
 
@@ -63,6 +65,7 @@ def agent_from(
             the folder that the server loaded its model from, if it is one of this machine.
         api: settings of a chat API.
         folder: where a chat API's answers and costs are kept; in memory when omitted.
+        turn_timeout: seconds of a turn, within which a vLLM server has to answer; ``None`` for no limit.
 
     Raises:
         UsageError: the specification names nothing that exists, or a server that does not answer or cannot be used.
@@ -83,13 +86,18 @@ def agent_from(
     if is_api(spec):
         return _behind_api(spec, api, folder, given)
     if kind in ("http", "https"):
-        return _served(spec, given, tokenizer, seed)
+        return _served(spec, given, tokenizer, seed, turn_timeout)
+    _refuse_unknown(spec)
+    return _model(spec, given, device, max_batch, threaded, seed)
+
+
+def _refuse_unknown(spec: str) -> None:
+    """Refuse what names neither a policy nor a model's folder."""
     if not spec.strip() or (not Path(spec).expanduser().exists() and "/" not in spec):
         near = f"did you mean {meant(spec)}?" if meant(spec) else f"use {KINDS}"
         raise UsageError(f"there is no policy {spec!r}; {near}")
     if meant(spec) and not Path(spec).expanduser().exists():
         raise UsageError(f"there is no model folder {spec!r}; for the model behind the API, write {meant(spec)}")
-    return _model(spec, given, device, max_batch, threaded, seed)
 
 
 def _behind_api(spec: str, api: ApiSettings | None, folder: Path | None, given: AgentSettings) -> Agent:
@@ -131,19 +139,23 @@ def _model(spec: str, given: AgentSettings, device: str, max_batch: int, threade
     return _chat(policy, tokenizer, settings, given)
 
 
-def _served(spec: str, given: AgentSettings, tokenizer_folder: str | None, seed: int) -> Agent:
+def _served(
+    spec: str, given: AgentSettings, tokenizer_folder: str | None, seed: int, turn_timeout: float | None
+) -> Agent:
     """The agent of one or several servers, which are asked now: what is wrong is said before anything is played."""
     with train_extra(f"the tokenizer of a vLLM server ({spec})"):
-        from .models import load_tokenizer
+        from .models import load_tokenizer, vocabulary_of
     from .serving.http.client import ServerClient
     from .serving.http.vocabulary import check_tokenizer
+    from .serving.limits import TimeLimits
     from .serving.served import ServedPolicy
 
-    servers = []
+    limits, servers = TimeLimits.within(turn_timeout), []
     for address in filter(None, map(str.strip, spec.split(","))):
         url, _, name = address.partition("#")
-        servers.append(ServerClient(url, model=name or None, api_key=os.environ.get("VLLM_API_KEY")))
-    policy = ServedPolicy(servers, seed=seed)
+        key = os.environ.get("VLLM_API_KEY")
+        servers.append(ServerClient(url, model=name or None, api_key=key, timeout=limits.silence))
+    policy = ServedPolicy(servers, patience=limits.patience, request_timeout=limits.request, seed=seed)
 
     async def opened() -> tuple[Any, AgentSettings]:
         await policy.open()
@@ -151,15 +163,25 @@ def _served(spec: str, given: AgentSettings, tokenizer_folder: str | None, seed:
         tokenizer = load_tokenizer(source)
         for server in servers:
             await check_tokenizer(server, tokenizer, source=source)
+            server.vocabulary = vocabulary_of(source, tokenizer)
         await policy.close()
         return tokenizer, AgentSettings.beside(source)
 
     try:
-        with ThreadPoolExecutor(1) as aside:  # whoever asks may be inside an event loop
-            tokenizer, settings = aside.submit(asyncio.run, opened()).result()
+        tokenizer, settings = _to_its_end(opened)
     except InfrastructureError as error:
         raise UsageError(f"policy {spec!r}: {error}") from error
     return _chat(policy, tokenizer, settings, given)
+
+
+def _to_its_end(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine, also where an event loop is running already; Ctrl-C ends it at once."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work())
+    with ThreadPoolExecutor(1) as aside:
+        return aside.submit(lambda: asyncio.run(work())).result()
 
 
 def _here(root: str, address: str) -> str:

@@ -63,7 +63,7 @@ def data(
     who = policy or f"mixed:{skills or '0,0.5,1'}"
     settings = load_config(EvalConfig, None, [f"env={environment(env)}", f"policy={who}", *words])
     folder = out or Path("runs") / f"data-{slug(settings.env)}"
-    agent = agent_from(settings.policy, api=settings.api, folder=folder)
+    agent = agent_from(settings.policy, api=settings.api, folder=folder, turn_timeout=settings.turn_timeout)
     with resumable(ONCE_MORE):
         summary = evaluate(settings, agent, store=folder, resume=resume, overwrite=overwrite, progress=True)
     print_summary(summary, screen())

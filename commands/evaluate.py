@@ -165,6 +165,7 @@ def who_acts(settings: EvalConfig, folder: Path) -> Agent:
         tokenizer=settings.tokenizer,
         api=settings.api,
         folder=folder,
+        turn_timeout=settings.turn_timeout,
     )
     if settings.program is None:
         return agent

@@ -281,7 +281,8 @@ class Attempt:
                 deadline.reschedule(loop.time() + left)
 
     async def _decide(self, session: Session, observation: Observation) -> Decision:
-        limit = None if isinstance(session, SelfTimed) else self._options.turn_timeout
+        own = session.patience if isinstance(session, SelfTimed) else None
+        limit = self._options.turn_timeout if own is None else None
         try:
             async with asyncio.timeout(limit) as deadline:
                 decision = await session.act(observation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -10,12 +11,13 @@ from ...envs.messages import Action, Observation, ToolCall, clip
 from ...envs.tools import Tool
 from ...errors import UsageError
 from ..agent import CHAT_API, Decision, EpisodeContext
+from ..http_bodies import loads
 from ..own_text import with_system
 from ..thoughts import OPEN, thoughts_in, without_thoughts
 from ..tool_calls import ToolCallParser
 from .client import Answer, ApiClient
 from .conversation import Call, Exchange, Reply, api_name, exchange, tools_in_text
-from .dialect import Request, loads
+from .dialect import Request
 from .settings import DEFAULT_MAX_TOKENS
 
 
@@ -150,7 +152,7 @@ def _arguments(call: Call) -> dict[str, Any] | str:
     if not call.arguments.strip():
         return {}  # how some servers write a call without arguments
     try:
-        arguments = loads(call.arguments)
+        arguments = loads(call.arguments, largest=math.inf)
     except ValueError as error:
         return f"its arguments are not JSON that a tool can take ({error}): {clip(call.arguments)!r}"
     if not isinstance(arguments, dict):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 from ...envs.tools import Tool
+from ..http_bodies import loads
 from .conversation import Call, Exchange, Reply
-
-DEEPEST = 100
-"""The deepest nesting of JSON that is accepted from a server. Deeper values break copying, storing and printing."""
 
 
 class BadAnswerError(Exception):
@@ -80,29 +78,6 @@ class Dialect(Protocol):
         ...
 
 
-def loads(source: str | bytes) -> Any:
-    """JSON that is no deeper than ``DEEPEST``.
-
-    Raises:
-        ValueError: it is not JSON, or nested too deeply.
-    """
-    try:
-        value = json.loads(source)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    level: list[Any] = [value]
-    for _ in range(DEEPEST):
-        level = [
-            inner
-            for each in level
-            if isinstance(each, dict | list)
-            for inner in (each.values() if isinstance(each, dict) else each)
-        ]
-        if not level:
-            return value
-    raise ValueError("nested too deeply")
-
-
 def mapping(value: Any, what: str) -> Mapping[str, Any]:
     """``value``, which must be a JSON object.
 
@@ -159,7 +134,7 @@ def unique_id(given: Any, used: Collection[str], calls: Sequence[Call]) -> str:
 def json_object(arguments: str) -> str:
     """Arguments to send back: servers parse them, so anything but an object becomes an empty one."""
     try:
-        return arguments if isinstance(loads(arguments), dict) else "{}"
+        return arguments if isinstance(loads(arguments, largest=math.inf), dict) else "{}"
     except ValueError:
         return "{}"
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import contextlib
+from typing import Annotated, Any, Literal, Self
 
 import pydantic
 
 from ...config import Config
 
+PATIENCE = 900.0
 DEFAULT_MAX_TOKENS = 8192
 """The longest answer where no ``max_tokens`` is given; a reasoning model's thoughts count too."""
 
@@ -39,9 +41,10 @@ class ApiSettings(Config):
     """The environment variable that holds the key; omitted: ``OPENAI_API_KEY``, ``ANTHROPIC_API_KEY``, or
     ``CHAT_API_KEY`` for ``chat:``."""
     timeout: float = pydantic.Field(default=300.0, gt=0)
-    """Seconds that one request may take, from the first byte sent to the last byte received."""
-    patience: float = pydantic.Field(default=900.0, gt=0)
-    """Seconds that the server may keep failing or refusing before an episode counts as an infrastructure failure."""
+    """Seconds that one request may take, from the first byte sent to the last byte received; below ``patience``."""
+    patience: float = pydantic.Field(default=PATIENCE, gt=0)
+    """Seconds that the server may keep failing or refusing before an episode counts as an infrastructure failure.
+    Three times ``timeout`` where only one of the two is set."""
     max_bytes: int = pydantic.Field(default=8 * 2**20, ge=1024)
     """The longest answer, in bytes."""
     price: Annotated[tuple[Price, Price] | None, pydantic.BeforeValidator(_two_prices)] = None
@@ -50,6 +53,26 @@ class ApiSettings(Config):
     """The most that a run may spend, in dollars, resumed runs included. A run stops before it would spend more."""
     cache: str | None = None
     """A folder of answers shared by several runs; omitted: a folder of the run's own."""
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _one_follows(cls, given: Any) -> Any:
+        """Where only one of the two times is set, the other follows from it."""
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            if "patience" not in given:
+                return {**given, "patience": max(PATIENCE, 3 * float(given["timeout"]))}
+            if "timeout" not in given:
+                return {**given, "timeout": min(PATIENCE, float(given["patience"])) / 3}
+        return given
+
+    @pydantic.model_validator(mode="after")
+    def _nested(self) -> Self:
+        if self.timeout >= self.patience:
+            raise ValueError(
+                f"api.timeout = {self.timeout:g} s is not below api.patience = {self.patience:g} s: a request that "
+                "hangs would never be sent again; raise api.patience or lower api.timeout"
+            )
+        return self
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 
 import httpx
 
+from ..http_bodies import BodyError, read_body
 from .faults import FaultError, Response
 
 CONNECT_SECONDS = 20.0
@@ -37,14 +38,11 @@ async def post(
     Raises:
         FaultError: the network failed, or the answer took too long or grew too large.
     """
-    received = bytearray()
     try:
         async with asyncio.timeout(timeout), http.stream("POST", url, content=body, headers=headers) as response:
-            async for chunk in response.aiter_bytes():
-                received += chunk
-                if len(received) > max_bytes:
-                    raise FaultError(f"its answer is longer than {max_bytes:,} bytes", "endless answer", lost=True)
-            return Response(response.status_code, response.headers, bytes(received))
+            return Response(response.status_code, response.headers, await read_body(response, max_bytes))
+    except BodyError as error:
+        raise FaultError(str(error), error.kind, lost=True) from None
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.UnsupportedProtocol, httpx.ProxyError) as error:
         raise UnreachableError(f"cannot be reached: {error or type(error).__name__}") from None
     except TimeoutError:

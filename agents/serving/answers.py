@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import ContractError, InfrastructureError, PolicyError, PromptTooLongError, TurnwiseError, UsageError
+from ...errors import InfrastructureError, PolicyServerError, PromptTooLongError, TurnwiseError, UsageError
 from ..policy import Finish, Sampling
 
-IMPOSSIBLE = -9999.0
-"""What vLLM sends in place of a log-probability that is not finite."""
+LEAST, TOLERANCE = -100.0, 1e-3
+"""Log-probabilities of sampled ids lie between them. A smaller one is drawn less than once in 1e38 tokens of any
+vocabulary, and vLLM sends -9999 in place of one that is not finite; a rounded one may exceed 0 by a little."""
+LARGEST_ID = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,49 +24,82 @@ class Answer:
     content: Any
 
 
-def check_prompt(read: Any, sent: Sequence[int]) -> None:
-    """What was read must be what was sent.
+def token_ids(value: Any, vocabulary: int | None = None) -> tuple[int, ...]:
+    """Ids of tokens, as a server gave them.
+
+    Args:
+        value: an array of integers.
+        vocabulary: how many ids the model has, where that is known.
 
     Raises:
-        ContractError: it is not, or is not told.
+        PolicyServerError: it is something else, or an id is out of range.
     """
-    if read is None:
-        raise ContractError("it does not say which ids it read; Turnwise needs an answer to return_token_ids")
+    if not isinstance(value, list) or any(type(each) is not int for each in value):
+        raise PolicyServerError(f"its ids are not an array of integers: {shortened(value)}")
+    largest = LARGEST_ID if vocabulary is None else vocabulary - 1
+    if value and not (min(value) >= 0 and max(value) <= largest):
+        wrong = next(each for each in value if not 0 <= each <= largest)
+        raise PolicyServerError(f"it gives the id {wrong}, and the model's ids are from 0 to {largest}")
+    return tuple(value)
+
+
+def check_prompt(read: Sequence[int], sent: Sequence[int]) -> None:
+    """The ids that were read must be those that were sent.
+
+    Raises:
+        PolicyServerError: they are not.
+    """
     if list(read) == list(sent):
         return
     what = "truncated the prompt" if len(read) < len(sent) else "did not read the prompt as it was sent"
     first = next((i for i, (a, b) in enumerate(zip(read, sent, strict=False)) if a != b), min(len(read), len(sent)))
-    raise ContractError(
+    raise PolicyServerError(
         f"it {what}: sent were {len(sent)} ids {shortened(sent)}, read were {len(read)} ids {shortened(read)}; they "
         f"differ from place {first} on. A proxy between, or the server, decodes and encodes again or cuts"
     )
 
 
-def check_sampled(ids: tuple[int, ...], told: tuple[int, ...], logprobs: tuple[float, ...]) -> None:
-    """Each id that was sampled has its own log-probability.
+def check_sampled(ids: tuple[int, ...], told: tuple[int, ...], logprobs: Sequence[Any]) -> tuple[float, ...]:
+    """The log-probabilities of what was sampled: one for each id.
+
+    Args:
+        ids: what was sampled.
+        told: the ids that log-probabilities are given for.
+        logprobs: numbers, as they came.
 
     Raises:
-        ContractError: the log-probabilities are of other ids.
-        PolicyError: one is not finite.
+        PolicyServerError: they are of other ids, or one is not a log-probability.
     """
     if told != ids or len(logprobs) != len(ids):
-        raise ContractError(
+        raise PolicyServerError(
             f"it sampled the ids {shortened(ids)} and gives log-probabilities for {shortened(told)}: what came back "
             "was rewritten on its way"
         )
-    if any(not math.isfinite(value) or value <= IMPOSSIBLE for value in logprobs):
-        raise PolicyError("the model gave a log-probability that is not finite: its weights or its numerics are broken")
+    for value in logprobs:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise PolicyServerError(f"it gives {shortened(value)} as a log-probability, which is not a number")
+        if not math.isfinite(value):
+            raise PolicyServerError(
+                f"it gives the log-probability {value}, which is not finite: the model's weights or numerics are broken"
+            )
+        if not LEAST < value <= TOLERANCE:
+            raise PolicyServerError(
+                f"it gives the log-probability {value:g}, and those of sampled ids are from {LEAST:g} to 0: "
+                "it does not tell the distribution that it samples from, or its numbers are broken (vLLM writes -9999 "
+                "for one that is not finite)"
+            )
+    return tuple(map(float, logprobs))
 
 
 def finish_of(reason: Any, ids: tuple[int, ...], sampling: Sampling) -> Finish:
     """Why a request ended, in our words.
 
     Raises:
-        ContractError: something ended it that nobody asked for.
+        PolicyServerError: something ended it that nobody asked for.
     """
     if reason == "stop":
         if not ids or ids[-1] not in sampling.stop_ids:
-            raise ContractError(
+            raise PolicyServerError(
                 f"it stopped after {shortened(ids[-4:])}, and none of the stop ids {list(sampling.stop_ids)} ends "
                 "that: a stop of the server's own (stop_token_ids in its generation config?) cuts actions short, or "
                 "stop tokens are stripped; start it with --generation-config vllm"
@@ -73,28 +107,30 @@ def finish_of(reason: Any, ids: tuple[int, ...], sampling: Sampling) -> Finish:
         return Finish.STOP
     if reason == "length":
         if len(ids) != sampling.max_tokens:
-            raise ContractError(
+            raise PolicyServerError(
                 f"it ended after {len(ids)} tokens by a limit of its own, and {sampling.max_tokens} were asked for "
                 "(max_new_tokens in its generation config?); start it with --generation-config vllm"
             )
         return Finish.LENGTH
     if reason == "abort":
         return Finish.ABORT
-    raise ContractError(f"it ended a request for the reason {reason!r}, which nothing asked for")
+    raise PolicyServerError(f"it ended a request for the reason {reason!r}, which nothing asked for")
 
 
 def refusal(answer: Answer) -> TurnwiseError:
-    """The error that a status other than success stands for."""
+    """The error that a status other than success stands for.
+
+    What may pass is the machinery's failure. A refusal of the request itself is the server's fault, too: prompts that
+    are too long are refused before they are sent.
+    """
     said = reason(answer.content)
-    if answer.status == 400 and re.search(r"maximum (model|context) length|max_model_len", said):
-        return PromptTooLongError(said)
     if answer.status in (401, 403):
         return UsageError(f"refuses the request ({answer.status}: {said}); set VLLM_API_KEY to its key")
-    if answer.status in (408, 429) or answer.status >= 500:
-        return InfrastructureError(f"failed ({answer.status}): {said}")
     if answer.status == 404:  # e.g. an adapter that went with a restart: another replica may have it
         return InfrastructureError(f"does not have what was asked for (404): {said}")
-    return ContractError(f"refuses the request ({answer.status}): {said}")
+    if answer.status in (408, 429) or answer.status >= 500:
+        return InfrastructureError(f"failed ({answer.status}): {said}")
+    return PolicyServerError(f"refuses the request ({answer.status}): {said}")
 
 
 def reason(content: Any) -> str:
@@ -109,8 +145,9 @@ def reason(content: Any) -> str:
 
 
 def shortened(value: Any, longest: int = 120) -> str:
-    """A value in an error message, which is one line."""
-    text = " ".join(str(list(value) if isinstance(value, tuple) else value).split())
+    """A value in an error message: one line, without characters that a terminal obeys."""
+    shown = str(list(value) if isinstance(value, tuple) else value)[: 20 * longest]
+    text = " ".join("".join(letter if letter.isprintable() else " " for letter in shown).split())
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 

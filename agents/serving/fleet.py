@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from ...errors import InfrastructureError, UsageError
+from ...errors import InfrastructureError, PolicyServerError, UsageError
 from ..policy import Finish, Sampling
 from .http.routes import START
+from .limits import TimeLimits
 from .replica import Replica, Stamp, preferred
 from .server import Capabilities, Served, Server
 
@@ -24,7 +26,7 @@ class Fleet:
     Args:
         servers: the replicas.
         max_in_flight: the most requests under way at each of them.
-        patience: seconds without an answer from any replica after which a request fails.
+        limits: how long a request may take, and for how long after its first failure it is sent again.
         backoff: seconds until a replica that failed is looked at again; doubled each time.
         version: of the weights that are served at first.
 
@@ -33,7 +35,7 @@ class Fleet:
     """
 
     def __init__(
-        self, servers: Sequence[Server], *, max_in_flight: int, patience: float, backoff: float, version: int
+        self, servers: Sequence[Server], *, max_in_flight: int, limits: TimeLimits, backoff: float, version: int
     ) -> None:
         addresses = [server.address for server in servers]
         if not servers:
@@ -42,15 +44,16 @@ class Fleet:
             raise UsageError(f"each server is to be named once; got {', '.join(addresses)}")
         if max_in_flight < 1:
             raise UsageError(f"max_in_flight {max_in_flight} lets no request through")
-        longest = min(LONGEST_BACKOFF, patience / 4)  # a request that waits has more than one look
+        longest = min(LONGEST_BACKOFF, limits.patience / 4)  # a request that waits has more than one look
         self.replicas = [Replica(server, max_in_flight, backoff, longest) for server in servers]
-        self.patience = patience
+        self.limits = limits
         self.now = Stamp(version, None)
         self.moved = False
         """Weights are no longer those that the servers were started with."""
         self.control = False
         """This process changes the weights; others only use them."""
         self.paused = False
+        self._pauses = 0
         self.opening = asyncio.Lock()
         self._gate = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -109,33 +112,50 @@ class Fleet:
         deadline: float | None = None
         while True:
             await self._gate.wait()
-            replica = await self._choose(session)
+            if deadline is None and not any(replica.up for replica in self.replicas):
+                deadline = clock() + self.limits.patience
+            try:
+                async with asyncio.timeout_at(deadline):
+                    replica = await self._choose(session)
+            except TimeoutError:
+                raise self._silent() from None
             if replica is None:
-                deadline = deadline or clock() + self.patience
+                deadline = deadline or clock() + self.limits.patience
                 await self._wait_for_one(clock(), deadline)
                 continue
             async with replica.room:
                 if self.paused or not replica.up:
                     continue
-                stamp = self.now
+                stamp, left = self.now, math.inf if deadline is None else deadline - clock()
+                if left <= 0:
+                    raise self._silent()
                 try:
-                    served = await self._sent(replica, prompt, sampling, session, stamp)
+                    served = await self._sent(replica, prompt, sampling, session, stamp, left)
                 except InfrastructureError as error:
+                    if deadline is not None and clock() >= deadline:
+                        raise self._silent() from None  # why it failed before says more than that time is up
                     replica.failed(error, clock())
-                    deadline = deadline or clock() + self.patience
+                    deadline = deadline or clock() + self.limits.patience
                     continue
             if served is not None:
                 return served, stamp
 
     async def _sent(
-        self, replica: Replica, prompt: tuple[int, ...], sampling: Sampling, session: str, stamp: Stamp
+        self,
+        replica: Replica,
+        prompt: tuple[int, ...],
+        sampling: Sampling,
+        session: str,
+        stamp: Stamp,
+        left: float,
     ) -> Served | None:
         """What the replica answered; ``None`` if a pause took the request back."""
         asked = replica.server.generate(prompt, sampling, session=session, adapter=stamp.adapter)
         task = asyncio.ensure_future(asked)
         replica.running[task] = stamp
         try:
-            served = await task
+            await self._in_time(task, replica.address, min(left, self.limits.request))
+            served = task.result()
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if task in replica.withdrawn and not (current and current.cancelling()):
@@ -144,13 +164,45 @@ class Fleet:
         finally:
             replica.running.pop(task, None)
             replica.withdrawn.discard(task)
-        if replica.named and stamp.adapter is None and served.completion.token_ids and not served.spans:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+        self._check(replica, served, stamp)
+        return served
+
+    async def _in_time(self, task: asyncio.Task[Served], address: str, seconds: float) -> None:
+        """Wait for an answer. The clock starts again after a pause: a request that was frozen is nobody's fault.
+
+        Raises:
+            PolicyServerError: there is none in time.
+        """
+        while True:
+            before = self._pauses
+            done, _ = await asyncio.wait([task], timeout=seconds)
+            if done:
+                return
+            if not self.paused and before == self._pauses:
+                raise PolicyServerError(f"server {address} has not answered within {seconds:.3g} s")
+
+    def _check(self, replica: Replica, served: Served, stamp: Stamp) -> None:
+        """Hold an answer against the state of the replica.
+
+        Raises:
+            InfrastructureError: the replica was restarted, aborted the request, or gives versions that cannot be.
+        """
+        ids = served.completion.token_ids
+        if replica.named and stamp.adapter is None and ids and not served.spans:
             raise InfrastructureError(
                 f"server {replica.address} has forgotten what its weights are called: it was restarted meanwhile"
             )
-        if served.completion.finish is Finish.ABORT and not served.completion.token_ids and not self.paused:
+        told = [version for version, _, _ in served.spans] if replica.named and stamp.adapter is None else []
+        if told and not stamp.version <= min(told) <= max(told) <= self.now.version:
+            raise PolicyServerError(
+                f"server {replica.address} says that versions {sorted(set(told))} sampled, and it has had "
+                f"{stamp.version} to {self.now.version} since it was asked"
+            )
+        if served.completion.finish is Finish.ABORT and not ids and not self.paused:
             raise InfrastructureError(f"server {replica.address} aborted a request before its first token")
-        return served
 
     async def _choose(self, session: str) -> Replica | None:
         """The replica that the session prefers among those that are well; one that was not is looked at again."""
@@ -161,7 +213,7 @@ class Fleet:
             if replica.stale or replica.due > now:
                 continue
             if await replica.look_again(now, moved=self.moved):
-                if self.control:
+                if self.control and not replica.named:
                     await self.name([replica])
                 return replica
         return None
@@ -175,16 +227,21 @@ class Fleet:
         """
         hopeful = [replica for replica in self.replicas if not replica.stale]
         if not hopeful or now >= deadline:
-            waited = f"for {self.patience:g} s" if hopeful else "with the policy's weights"
-            raise InfrastructureError(f"no server of the policy answers {waited}: {self.causes}")
+            raise self._silent()
         due = min(replica.due for replica in hopeful)
         await asyncio.sleep(min(max(due - now, GLANCE), deadline - now))
+
+    def _silent(self) -> InfrastructureError:
+        hopeful = any(not replica.stale for replica in self.replicas)
+        waited = f"for {self.limits.patience:g} s" if hopeful else "with the policy's weights"
+        return InfrastructureError(f"no server of the policy answers {waited}: {self.causes}")
 
     # -- all of them ---------------------------------------------------------------------------------------------------
 
     def hold(self) -> None:
         """Let no request through."""
         self.paused = True
+        self._pauses += 1
         self._gate.clear()
 
     def release(self) -> None:
@@ -240,8 +297,9 @@ class Fleet:
 
     @property
     def causes(self) -> str:
-        """What is wrong with the replicas that something is wrong with."""
-        return "; ".join(replica.cause for replica in self.replicas if replica.failures or replica.stale)
+        """What is wrong with the replicas that something is wrong with; or what was wrong, if nothing is by now."""
+        wrong = [replica.cause for replica in self.replicas if replica.failures or replica.stale]
+        return "; ".join(wrong or [replica.cause for replica in self.replicas if replica.cause])
 
 
 async def _woken(server: Server) -> None:

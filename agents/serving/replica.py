@@ -91,8 +91,9 @@ class Replica:
             raise
         same = before is not None and before.started is not None and before.started == after.started
         self.capabilities, self.failures = after, 0
+        self.named = self.named and same  # a process that goes on keeps the name, or somebody else has changed it
         if moved and not same:
-            self.stale, self.named = True, False
+            self.stale = True
             self.cause = (
                 f"server {self.address} was restarted, or may have been, and has the weights it was started with; it "
                 "takes part again when it is sent the policy's"

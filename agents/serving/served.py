@@ -9,14 +9,17 @@ import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ...errors import ContractError, TurnwiseError, UsageError
+from ...errors import ContractError, PolicyServerError, TurnwiseError, UsageError
 from ...tasks.rng import stable_hash
 from ..policy import Completion, Finish, Sampling
 from .answers import too_long
 from .fleet import Fleet
+from .limits import TimeLimits
 from .replica import Stamp
 from .server import Capabilities, Pause, Served, Server
 
+MOST_PARTS = 64
+"""A completion is in no more parts than this: weights do not change that often under one."""
 GRACE = 2.0
 """Seconds for what a pause aborted to come back; what has not by then is asked again from its beginning."""
 
@@ -44,7 +47,8 @@ class ServedPolicy:
     Args:
         servers: the replicas.
         max_in_flight: the most requests under way at each of them.
-        patience: seconds without an answer from any replica after which a request fails.
+        patience: seconds after its first failure for which a request is sent again, to any replica.
+        request_timeout: seconds for one request, from the first byte sent to the last received.
         backoff: seconds until a replica that failed is looked at again; doubled each time, to 5 at most.
         version: of the weights that are served at first.
         seed: of the policy's own generator, which seeds the requests that bring no seed.
@@ -59,11 +63,13 @@ class ServedPolicy:
         *,
         max_in_flight: int = 256,
         patience: float = 60.0,
+        request_timeout: float = 210.0,
         backoff: float = 0.2,
         version: int = 0,
         seed: int = 0,
     ) -> None:
-        self._fleet = Fleet(servers, max_in_flight=max_in_flight, patience=patience, backoff=backoff, version=version)
+        self.limits = TimeLimits(request_timeout, patience)
+        self._fleet = Fleet(servers, max_in_flight=max_in_flight, limits=self.limits, backoff=backoff, version=version)
         self._seeds = random.Random(seed)
         self._context_length = 0
 
@@ -76,6 +82,11 @@ class ServedPolicy:
     def adapter(self) -> str | None:
         """The name of the adapter that samples, if one does."""
         return self._fleet.now.adapter
+
+    @property
+    def silence(self) -> float:
+        """The longest that a completion is waited for, in seconds, but for pauses and for room at a replica."""
+        return self.limits.silence
 
     @property
     def context_length(self) -> int:
@@ -116,8 +127,8 @@ class ServedPolicy:
 
         Raises:
             PromptTooLongError: no room is left for a single token.
-            ContractError: a server did not do what was asked, or the prompt is none.
-            InfrastructureError: no replica answered.
+            ContractError: the prompt is none.
+            InfrastructureError: no replica gave a good answer in time.
         """
         asked = time.perf_counter()
         self._fleet.enter_loop()
@@ -134,7 +145,10 @@ class ServedPolicy:
         logprobs: tuple[float, ...] = ()
         versions: tuple[int, ...] = ()
         finish = Finish.ABORT
+        parts = 0
         while finish is Finish.ABORT and len(ids) < limit:
+            if (parts := parts + 1) > MOST_PARTS:
+                raise PolicyServerError(f"a server of the policy aborted one completion {MOST_PARTS} times")
             part = replace(sampling, max_tokens=limit - len(ids), seed=_continued(seed, ids))
             served, stamp = await self._fleet.ask((*prompt, *ids), part, session)
             ids += served.completion.token_ids

@@ -69,6 +69,7 @@ class Acting:
                 dtype=config.dtype,
                 lora=config.lora,
                 base=files.base,
+                turn_timeout=config.episodes.turn_timeout,
                 world=world,
             )
             return cls(config.agent.over(serving.policy, tokenizer), serving.weights, serving)

@@ -13,6 +13,7 @@ import torch
 
 from ...agents.serving.http.client import ServerClient
 from ...agents.serving.http.vocabulary import check_tokenizer
+from ...agents.serving.limits import TimeLimits
 from ...agents.serving.served import ServedPolicy
 from ...agents.serving.server import Pause
 from ...agents.value_guided import ValueGuidedModel
@@ -75,9 +76,12 @@ class ServerConfig(Config):
     concurrency: int = pydantic.Field(default=256, ge=1)
     """The most requests under way at each replica; ``episodes.concurrency`` bounds those of all."""
     timeout: float = pydantic.Field(default=600.0, gt=0)
-    """Seconds that a server has for one request, or for one step of a weight transfer."""
-    patience: float = pydantic.Field(default=60.0, gt=0)
-    """Seconds without an answer of any replica after which a request counts as lost; its episode is then retried."""
+    """Seconds that a server has for one step of a weight transfer."""
+    request_timeout: float | None = pydantic.Field(default=None, gt=0)
+    """Seconds that a server has for one completion; omitted: what ``episodes.turn_timeout`` leaves room for (210 s)."""
+    patience: float | None = pydantic.Field(default=None, gt=0)
+    """Seconds after its first failure for which a request is sent again, to any replica; then its episode is retried.
+    Omitted: what ``episodes.turn_timeout`` leaves room for (60 s)."""
     nccl: NcclConfig | None = None
     """Send weights over NCCL instead of files, with ``native``."""
 
@@ -95,6 +99,14 @@ class ServerConfig(Config):
             raise ValueError(f"nccl is a backend of transfer = native; got transfer = {self.transfer}")
         return self
 
+    def limits(self, turn_timeout: float | None) -> TimeLimits:
+        """How long servers may take, within the time of a turn.
+
+        Raises:
+            UsageError: the settings do not nest.
+        """
+        return TimeLimits.within(turn_timeout, request=self.request_timeout, patience=self.patience)
+
 
 class Serving:
     """The policy over servers, and the transfer of weights to them, of one run.
@@ -109,6 +121,7 @@ class Serving:
         dtype: precision of the learner's weights.
         lora: adapters, if only these are trained.
         base: where the frozen part of an adapted model came from.
+        turn_timeout: seconds of a turn, in which the servers' limits have to fit.
         world: the processes that learn together; the leading one alone speaks with servers.
 
     Raises:
@@ -127,6 +140,7 @@ class Serving:
         dtype: str,
         lora: LoraConfig | None,
         base: Mapping[str, str],
+        turn_timeout: float | None = None,
         world: World = ALONE,
     ) -> None:
         if isinstance(model, ValueGuidedModel):
@@ -143,6 +157,8 @@ class Serving:
         self.clients = [
             ServerClient(url, model=config.model, api_key=key, timeout=config.timeout) for url in config.urls
         ]
+        for client in self.clients:
+            client.vocabulary = getattr(model.config, "vocab_size", None)
         self.engine: OwnEngine | None = None
         if config.engine is not None:
             if world.size > 1:
@@ -152,10 +168,12 @@ class Serving:
                 )
             options = config.engine.options(longest=longest, dtype=theirs)
             self.engine = OwnEngine(options, model, tokenizer, out / "engine")
+        limits = config.limits(turn_timeout)
         self.policy = ServedPolicy(
             [self.engine.server] if self.engine is not None else self.clients,
             max_in_flight=config.concurrency,
-            patience=config.patience,
+            patience=limits.patience,
+            request_timeout=limits.request,
             version=version,
         )
         asked = Questions.of(tokenizer, context_length=longest, temperature=temperature, dtypes=[dtype, theirs])

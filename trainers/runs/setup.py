@@ -201,6 +201,12 @@ class TrainConfig(Config):
         saved = trained_settings(given.get("model")).model_dump(exclude_unset=True)
         return beneath({"agent": saved} if saved else {}, cls.filled(given))
 
+    @pydantic.model_validator(mode="after")
+    def _nested(self) -> Self:
+        if self.server is not None:
+            self.server.limits(self.episodes.turn_timeout)
+        return self
+
     @pydantic.field_validator("device")
     @classmethod
     def _device(cls, name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -10,14 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ....errors import ContractError, InfrastructureError, PromptTooLongError, TurnwiseError, UsageError
+from ....errors import ContractError, InfrastructureError, PolicyServerError, UsageError
 from ...policy import Sampling
 from ..answers import reason, shortened, too_long
 from ..server import Capabilities, Pause, Served
-from . import routes
-from .probing import Probing
+from . import reading, routes
+from .probing import FIRST_PAUSE, TRIES, Probing
 from .wire import Wire
 
+GLANCE_SECONDS, LOOKS = 10.0, 3
+"""What takes longer, or fails more often, to tell when it was started is taken for another process."""
 RESETS = 20
 """How often an engine is asked again to forget its cache while transfers still hold blocks of it."""
 
@@ -31,7 +34,7 @@ class ServerClient:
         url: e.g. ``http://127.0.0.1:8000``.
         model: the name it must serve; omitted, the one that it serves.
         api_key: sent with every request, if the server asks for one.
-        timeout: the longest silence of a request, in seconds; what waits for weights that are changed is silent too.
+        timeout: the longest that a request may take, in seconds; what waits for weights that are changed takes longer.
 
     Raises:
         UsageError: the URL is none.
@@ -41,11 +44,13 @@ class ServerClient:
         self, url: str, *, model: str | None = None, api_key: str | None = None, timeout: float = 600.0
     ) -> None:
         self._wire = Wire(url, api_key=api_key, timeout=timeout)
-        self._model = model
+        self._model, self._timeout = model, timeout
         self._native = False
         self._known: Capabilities | None = None
         self._owner = secrets.token_hex(4)  # so that two trainers on one server are told apart
         self._names = False
+        self.vocabulary: int | None = None
+        """How many ids the model has, once somebody says so: an answer with a larger one is the server's fault."""
         self.root = ""
         """Where the server loaded its model from, once it was asked."""
 
@@ -73,16 +78,57 @@ class ServerClient:
             raise ContractError(f"a prompt is one or more ids from 0 on; got {shortened(tuple(prompt_ids))}")
         within = replace(sampling, max_tokens=min(sampling.max_tokens, room))
         call = routes.generate(prompt_ids, within, model=adapter or known.model, native=self._native, session=session)
+        end = asked + self._timeout
+        for tried in range(1, TRIES + 1):
+            try:
+                served = await self._once(call, prompt_ids, within)
+                return replace(served, completion=replace(served.completion, seconds=time.perf_counter() - asked))
+            except InfrastructureError as error:
+                over = tried == TRIES or time.perf_counter() >= end
+                if over or not (isinstance(error, PolicyServerError) or await self._as_before(known)):
+                    again = f" (asked {tried} times)" if tried > 1 else ""
+                    raise type(error)(f"{error}{again}") from None
+            await asyncio.sleep(FIRST_PAUSE * 2 ** (tried - 1))
+        raise AssertionError("unreachable")
+
+    async def _once(self, call: routes.Call, prompt_ids: Sequence[int], sampling: Sampling) -> Served:
+        """One request and its answer, held against it."""
+        answer, owner = await self._wire.send(call), self._owner if self._names else ""
         try:
-            content = await self._wire.ask(call)
-        except PromptTooLongError:
-            raise too_long(len(prompt_ids), known.context_length) from None
+            content = self._wire.checked(answer)
+        except UsageError as error:  # it took such requests before: what refuses them now is not the user's mistake
+            raise PolicyServerError(str(error)) from None
         try:
-            owner = self._owner if self._names else ""
-            served = routes.read_served(content, prompt_ids, within, native=self._native, owner=owner)
-        except TurnwiseError as error:
+            return reading.read_served(
+                content, prompt_ids, sampling, native=self._native, owner=owner, vocabulary=self.vocabulary
+            )
+        except PolicyServerError as error:
             raise self._wire.named(error) from None
-        return replace(served, completion=replace(served.completion, seconds=time.perf_counter() - asked))
+
+    async def _as_before(self, known: Capabilities) -> bool:
+        """Whether this is still the process that was probed: a new one has other weights, and must not be asked."""
+        if known.started is None:
+            return False
+        for _ in range(LOOKS):
+            with contextlib.suppress(InfrastructureError):
+                answer = await self._wire.send(routes.Call(routes.METRICS), within=GLANCE_SECONDS)
+                if answer.status == 200 and (started := reading.read_started(answer.content)) is not None:
+                    return started == known.started
+        return False
+
+    async def knows(self, token: int) -> bool:
+        """Whether the model has an embedding for an id.
+
+        Raises:
+            InfrastructureError: it does not answer.
+        """
+        known = self._known or await self.probe()
+        sampling = Sampling(max_tokens=1, seed=0)
+        answer = await self._wire.send(routes.generate([token], sampling, model=known.model, native=self._native))
+        if answer.status == 400:
+            return False
+        self._wire.checked(answer)
+        return True
 
     async def tokenize(self, text: str) -> tuple[int, ...] | None:
         """The server's own ids of a text, nothing added; ``None`` if it has no tokenizer."""
@@ -90,7 +136,10 @@ class ServerClient:
         answer = await self._wire.send(routes.tokenize(text, known.model))
         if answer.status in (*routes.ABSENT, 400, 500):
             return None
-        return tuple(self._wire.checked(answer)["tokens"])
+        try:
+            return reading.read_tokens(self._wire.checked(answer))
+        except PolicyServerError as error:
+            raise self._wire.named(error) from None
 
     # -- control ------------------------------------------------------------------------------------------------
 

@@ -21,10 +21,11 @@ class Connections:
     def __init__(self, make: Callable[[], httpx.AsyncClient]) -> None:
         self._make = make
         self._idle: list[httpx.AsyncClient] = []
+        self._broken: list[httpx.AsyncClient] = []
         self._all: list[httpx.AsyncClient] = []
 
     def __len__(self) -> int:
-        """The most requests that were under way at once."""
+        """How many clients there are."""
         return len(self._all)
 
     @contextmanager
@@ -36,8 +37,18 @@ class Connections:
         client = self._idle.pop()
         try:
             yield client
-        finally:
-            self._idle.append(client)
+        except BaseException:
+            # Cancelled twice, it may believe for ever that its connection is in use.
+            self._broken.append(client)
+            raise
+        self._idle.append(client)
+
+    async def clean(self) -> None:
+        """Close the clients whose last request broke off."""
+        while self._broken:
+            client = self._broken.pop()
+            await client.aclose()
+            self._all.remove(client)
 
     async def aclose(self) -> None:
         """Let go of all connections."""

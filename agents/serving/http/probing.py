@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
-from ....errors import ContractError, UsageError
+from ....errors import InfrastructureError, PolicyServerError, UsageError
 from ...policy import Sampling
+from ..answers import Answer
 from ..server import Capabilities
-from . import routes
+from . import reading, routes
 from .wire import Wire
 
+T = TypeVar("T")
 PROMPTS = ((1, 2, 3), (3, 2, 1), (2, 2), (0,))
 """Prompts that are tried until one of them tells temperatures apart."""
 ALIKE = 1e-3
 """Log-probabilities closer than this say nothing about a temperature."""
-VERSION_SECONDS = 30.0
-"""What accepts a connection and does not say its version for so long is down, or something else."""
+VERSION_SECONDS, SAMPLE_SECONDS = 30.0, 120.0
+"""What accepts a connection and does not say its version for so long is down, or something else; the longest that any
+answer about a server may take, and one of the sampled tokens that are asked of it."""
+TRIES, FIRST_PAUSE = 6, 0.02
+"""How often a request is sent whose answer is at fault, and the seconds before the second time, doubled each time."""
 PAUSED_SECONDS, PAUSED_LOOKS = 10.0, 20
 """What is paused for longer is not just being sent weights by somebody who is about to wake it."""
 
@@ -61,11 +69,14 @@ class Probing:
         native, spans = await self._speaks_ids(card.name)
         backend, rank, mode = None, 0, None
         if control:
-            info = await self._wire.send(routes.Call(routes.INFO))
-            backend, rank, mode = routes.read_info(info.content if info.status == 200 else None)
+            info = await self._send(routes.Call(routes.INFO))
+            try:
+                backend, rank, mode = reading.read_info(info.content if info.status == 200 else None)
+            except PolicyServerError as error:
+                raise self._wire.named(error) from None
         await self._processed(card.name, native, mode)
         adapters = await self._has(routes.LOAD_ADAPTER) and (rank > 0 or not control)
-        metrics = await self._wire.send(routes.Call(routes.METRICS))
+        metrics = await self._send(routes.Call(routes.METRICS))
         capabilities = Capabilities(
             version=version,
             model=card.name,
@@ -76,19 +87,19 @@ class Probing:
             reload=control and await self._has(routes.REMOTE),
             adapters=adapters,
             max_rank=rank if adapters else 0,
-            started=routes.read_started(metrics.content) if metrics.status == 200 else None,
+            started=reading.read_started(metrics.content) if metrics.status == 200 else None,
         )
         return Found(capabilities, native, card.root)
 
     async def _version(self) -> str:
-        answer = await self._wire.send(routes.Call(routes.VERSION), within=VERSION_SECONDS)
+        answer = await self._send(routes.Call(routes.VERSION))
         if answer.status in (404, 405):
             raise UsageError(
                 f"{self._wire.address} answers, but is no vLLM server: it has no {routes.VERSION}. Start one with "
                 f"{routes.START}{self._other_way}"
             )
         try:
-            return routes.read_version(self._wire.checked(answer))
+            return reading.read_version(self._wire.checked(answer))
         except UsageError as error:
             raise self._wire.named(UsageError(f"{error}{self._other_way}")) from None
 
@@ -97,9 +108,9 @@ class Probing:
         """What to write for a server that is not vLLM."""
         return f"; to evaluate a server that speaks OpenAI's chat API, write chat:{self._wire.address}/v1#MODEL"
 
-    async def _card(self) -> routes.Card:
+    async def _card(self) -> reading.Card:
         try:
-            cards = routes.read_cards(await self._wire.ask(routes.Call(routes.MODELS)))
+            cards = reading.read_cards(self._wire.checked(await self._send(routes.Call(routes.MODELS))))
         except UsageError as error:
             raise self._wire.named(error) from None
         if not cards:
@@ -121,10 +132,10 @@ class Probing:
             UsageError: it is, and stays so.
         """
         for _ in range(PAUSED_LOOKS):
-            answer = await self._wire.send(routes.Call(routes.IS_PAUSED))
+            answer = await self._send(routes.Call(routes.IS_PAUSED))
             if answer.status != 200:
                 return False
-            if not routes.read_paused(answer.content):
+            if not reading.read_paused(answer.content):
                 return True
             await asyncio.sleep(PAUSED_SECONDS / PAUSED_LOOKS)
         raise UsageError(
@@ -137,17 +148,16 @@ class Probing:
         """Whether it has the route that knows ids alone, and tells weight versions there."""
         prompt, sampling = PROMPTS[0], Sampling(max_tokens=1, seed=0)
         for native in (True, False):
-            answer = await self._wire.send(routes.generate(prompt, sampling, model=model, native=native))
-            if native and answer.status in routes.ABSENT:
-                continue
-            content = self._wire.checked(answer)
+            call = routes.generate(prompt, sampling, model=model, native=native)
+            absent = routes.ABSENT if native else ()
             try:
-                routes.read_served(content, prompt, sampling, native=native)
-            except ContractError as error:
+                spans = await self._sampled(call, partial(_spans, prompt, sampling, native), absent)
+            except PolicyServerError as error:
                 if native:
                     continue  # older series do not echo there what they read, and spell tokens in log-probabilities
-                raise self._wire.named(UsageError(str(error))) from None
-            return native, native and bool(content["choices"][0].get("weight_versions"))
+                raise UsageError(str(error)) from None
+            if spans is not None:
+                return native, spans
         raise UsageError(f"server {self._wire.address} has neither {routes.NATIVE} nor {routes.COMPLETIONS}")
 
     async def _processed(self, model: str, native: bool, mode: str | None) -> None:
@@ -160,15 +170,11 @@ class Probing:
         """
         raw = mode is not None and mode != "processed_logprobs"
         for prompt in PROMPTS:
-            tops = [
-                routes.read_top(
-                    await self._wire.ask(
-                        routes.generate(prompt, Sampling(temperature, 1, seed=0), model=model, native=native, top=4)
-                    ),
-                    native=native,
-                )
+            calls = [
+                routes.generate(prompt, Sampling(temperature, 1, seed=0), model=model, native=native, top=4)
                 for temperature in (1.0, 0.5)
             ]
+            tops = [await self._sampled(call, partial(reading.read_top, native=native)) or {} for call in calls]
             shared = sorted(set(tops[0]) & set(tops[1]), key=lambda token: tops[0][token])
             if len(shared) < 2:
                 continue
@@ -185,4 +191,40 @@ class Probing:
 
     async def _has(self, path: str) -> bool:
         """Whether a POST route exists: to a GET it then says "method not allowed" rather than "not found"."""
-        return (await self._wire.send(routes.Call(path))).status == 405
+        return (await self._send(routes.Call(path))).status == 405
+
+    async def _send(self, call: routes.Call, within: float | None = None) -> Answer:
+        """The answer to a call; asked again where the connection breaks or the server fails, within the same time."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + (VERSION_SECONDS if within is None else within)
+        for tried in range(1, TRIES + 1):
+            last = tried == TRIES
+            try:
+                answer = await self._wire.send(call, within=max(end - clock(), FIRST_PAUSE))
+                if last or answer.status < 500 or answer.status in routes.ABSENT:
+                    return answer
+            except InfrastructureError:
+                if last or clock() >= end:
+                    raise
+            await asyncio.sleep(FIRST_PAUSE * 2 ** (tried - 1))
+        raise AssertionError("unreachable")
+
+    async def _sampled(self, call: routes.Call, read: Callable[[Any], T], absent: Sequence[int] = ()) -> T | None:
+        """What is read in an answer, asked again where that is at fault; ``None`` where there is no such route."""
+        for tried in range(1, TRIES + 1):
+            answer = await self._send(call, SAMPLE_SECONDS)
+            if answer.status in absent:
+                return None
+            try:
+                return read(self._wire.checked(answer))
+            except PolicyServerError as error:
+                if tried == TRIES:
+                    raise (error if self._wire.address in str(error) else self._wire.named(error)) from None
+            await asyncio.sleep(FIRST_PAUSE * 2 ** (tried - 1))
+        raise AssertionError("unreachable")
+
+
+def _spans(prompt: Sequence[int], sampling: Sampling, native: bool, content: Any) -> bool:
+    """Whether a good answer tells weight versions."""
+    reading.read_served(content, prompt, sampling, native=native)
+    return native and bool(content["choices"][0].get("weight_versions"))

@@ -1,6 +1,6 @@
-"""Every route of vLLM that Turnwise speaks, and the shapes that go over it: what differs between versions stands here.
+"""Every route of vLLM that Turnwise speaks, and what goes over it: what differs between versions stands here.
 
-Nothing here reaches a network: a ``Call`` is what to send, and the functions that read an answer are pure. What was
+Nothing here reaches a network: a ``Call`` is what to send; ``reading`` has what comes back. What was
 read from the sources of 0.32: ``/inference/v1/generate`` takes and gives ids alone (started with
 ``--enable-scale-out``; its answers carry weight versions since 0.32), ``/v1/completions`` gives them beside the text
 on request; a request that its client drops is aborted; the routes below ``DEVELOPMENT`` exist with
@@ -10,22 +10,14 @@ or the command line, wherever a request is silent: so a request is never silent.
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....errors import ContractError, UsageError
-from ...policy import Completion, Sampling
-from ..answers import check_prompt, check_sampled, finish_of, shortened
-from ..server import Pause, Served
+from ...policy import Sampling
+from ..server import Pause
 
-OLDEST, NEWEST = (0, 26), (0, 33)
-"""The series of vLLM that are supported, both included."""
-TESTED = ("0.32.0",)
-"""The versions that the tests marked ``vllm`` have been run against."""
 START = (
     "VLLM_SERVER_DEV_MODE=1 python -m vllm.entrypoints.openai.api_server --model FOLDER "
     "--logprobs-mode processed_logprobs --enable-scale-out"
@@ -34,6 +26,8 @@ START = (
 ABSENT = (403, 404, 405, 501)
 """Statuses of a route that a server does not have, or was started without."""
 
+BYTES_READ, BYTES_SAMPLED = 32, 512
+"""What an answer may take for each id that was read, and for each that may be sampled; twice what vLLM needs."""
 VERSION, MODELS, METRICS, TOKENIZE = "/version", "/v1/models", "/metrics", "/tokenize"
 NATIVE, COMPLETIONS = "/inference/v1/generate", "/v1/completions"
 LOAD_ADAPTER, UNLOAD_ADAPTER = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
@@ -52,11 +46,13 @@ class Call:
         path: with its query.
         body: sent as JSON by POST; ``None`` is a GET.
         headers: beside those of every request.
+        most_bytes: the longest answer that makes sense; ``None`` for that of every request.
     """
 
     path: str
     body: Mapping[str, Any] | None = None
     headers: Mapping[str, str] | None = None
+    most_bytes: int | None = None
 
 
 # -- sampling ---------------------------------------------------------------------------------------------------
@@ -114,95 +110,8 @@ def generate(
             "echo": False,
             "return_tokens_as_token_ids": True,
         }
-    return Call(NATIVE if native else COMPLETIONS, body, {"X-Session-ID": session} if session else None)
-
-
-def read_served(
-    content: Any, prompt_ids: Sequence[int], sampling: Sampling, *, native: bool, owner: str = ""
-) -> Served:
-    """What a server answered to ``generate``, held against what was asked.
-
-    Args:
-        content: the answer.
-        prompt_ids: what was sent.
-        sampling: what was asked for.
-        native: by which route.
-        owner: who named the weights, if they were named here; see ``read_spans``.
-
-    Raises:
-        ContractError: another prompt was read than was sent, what was sampled is not told exactly, something ended it
-            that nobody asked for, or the weights are another trainer's.
-        PolicyError: the model gave numbers that are not finite.
-    """
-    try:
-        choice = content["choices"][0]
-        ids = tuple(choice["token_ids"])
-        read = choice.get("prompt_token_ids") or content.get("prompt_token_ids")
-        told, logprobs = _told(choice["logprobs"], native=native)
-        reason = choice["finish_reason"]
-        usage = content.get("usage") or {}
-        cached = int((usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise ContractError(
-            f"its answer is not what vLLM {_span()} sends ({type(error).__name__}: {error}): {shortened(content)}"
-        ) from None
-    check_prompt(read, prompt_ids)
-    check_sampled(ids, told, logprobs)
-    completion = Completion(ids, logprobs, (0,) * len(ids), finish_of(reason, ids, sampling))
-    return Served(completion, tuple(read), read_spans(choice.get("weight_versions"), len(ids), owner), cached)
-
-
-def read_top(content: Any, *, native: bool) -> dict[int, float]:
-    """The alternatives at the first sampled position: id → log-probability."""
-    logprobs = content["choices"][0]["logprobs"]
-    if native:
-        return {int(entry["token_id"]): float(entry["logprob"]) for entry in logprobs["content"][0]["top_logprobs"]}
-    return {_token_id(token): float(value) for token, value in logprobs["top_logprobs"][0].items()}
-
-
-def read_spans(spans: Any, length: int, owner: str = "") -> tuple[tuple[int, int, int], ...]:
-    """Which weights sampled which tokens, where the server tells it by names that Turnwise gave; empty otherwise.
-
-    Args:
-        spans: of an answer.
-        length: how many tokens were sampled.
-        owner: who alone may have named them; empty, whoever did.
-
-    Raises:
-        ContractError: somebody else named them, or they are not those of so many tokens.
-    """
-    if not spans:
-        return ()
-    found = []
-    for span in spans:
-        name = re.fullmatch(r"(\w+):(\d+)", str(span["version"]))
-        if not name:
-            return ()  # "default": nobody has named these weights yet
-        if owner and name[1] != owner:
-            raise ContractError(
-                f"its weights are called {name[0]!r} by another run, and this one calls them {owner}:…: two trainers "
-                "send it weights, and each samples from the other's; give every run servers of its own"
-            )
-        found.append((int(name[2]), int(span["start"]), int(span["end"])))
-    edges = [0, *(end for _, _, end in found)]
-    if [start for _, start, _ in found] != edges[:-1] or edges[-1] != length:
-        raise ContractError(f"its weight versions {found} do not cover the {length} tokens that it sampled")
-    return tuple(found)
-
-
-def _told(logprobs: Any, *, native: bool) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """The ids that log-probabilities are given for, and these; a request aborted at once has none."""
-    if not logprobs:
-        return (), ()
-    if native:
-        entries = logprobs["content"] or ()
-        return tuple(int(e["token_id"]) for e in entries), tuple(float(e["logprob"]) for e in entries)
-    values = tuple(math.nan if value is None else float(value) for value in logprobs["token_logprobs"])
-    return tuple(map(_token_id, logprobs["tokens"])), values
-
-
-def _token_id(token: str) -> int:
-    return int(token.removeprefix("token_id:"))
+    most_bytes = 2**20 + BYTES_READ * len(prompt_ids) + BYTES_SAMPLED * sampling.max_tokens
+    return Call(NATIVE if native else COMPLETIONS, body, {"X-Session-ID": session} if session else None, most_bytes)
 
 
 # -- control ----------------------------------------------------------------------------------------------------
@@ -266,83 +175,3 @@ def name_version(version: int, owner: str) -> Call:
 def tokenize(text: str, model: str) -> Call:
     """The server's own ids of a text."""
     return Call(TOKENIZE, {"model": model, "prompt": text, "add_special_tokens": False})
-
-
-# -- what a server says of itself ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """One model of ``/v1/models``.
-
-    Args:
-        name: what requests call it.
-        root: where it was loaded from; a folder on the server's machine, or a hub name.
-        context_length: the most tokens of prompt and action together.
-        adapter: it is an adapter of another one.
-    """
-
-    name: str
-    root: str
-    context_length: int
-    adapter: bool
-
-
-def read_cards(content: Any) -> list[Card]:
-    """The models of ``/v1/models``.
-
-    Raises:
-        UsageError: they are something else.
-    """
-    try:
-        return [
-            Card(str(c["id"]), str(c.get("root") or ""), int(c.get("max_model_len") or 0), bool(c.get("parent")))
-            for c in content["data"]
-        ]
-    except (TypeError, KeyError, ValueError, AttributeError):
-        raise UsageError(f"answers {MODELS} with {shortened(content)}, which is no list of models") from None
-
-
-def read_version(content: Any) -> str:
-    """The version of ``/version``, if it is one that is supported.
-
-    Raises:
-        UsageError: it is not.
-    """
-    version = str(content.get("version", "")) if isinstance(content, Mapping) else ""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    if not found:
-        raise UsageError(f"says that its version is {shortened(content)}, which is no version of vLLM")
-    if not OLDEST <= (int(found[1]), int(found[2])) <= NEWEST:
-        older = (int(found[1]), int(found[2])) < OLDEST
-        raise UsageError(
-            f"runs vLLM {version}, and supported is {_span()} (tested: {', '.join(TESTED)}); "
-            f"{'upgrade it' if older else 'use an older one, or a newer Turnwise'}"
-        )
-    return version
-
-
-def read_info(content: Any) -> tuple[str | None, int, str | None]:
-    """The transfer backend, the largest rank of an adapter, and the mode of log-probabilities of ``/server_info``."""
-    config = content.get("vllm_config") if isinstance(content, Mapping) else None
-    if not isinstance(config, Mapping):
-        return None, 0, None
-    transfer, lora = config.get("weight_transfer_config") or {}, config.get("lora_config") or {}
-    backend = transfer.get("backend")
-    mode = (config.get("model_config") or {}).get("logprobs_mode")
-    return (str(backend) if backend else None), int(lora.get("max_lora_rank") or 0), str(mode) if mode else None
-
-
-def read_paused(content: Any) -> bool:
-    """Whether it is paused, of ``/is_paused``."""
-    return isinstance(content, Mapping) and bool(content.get("is_paused"))
-
-
-def read_started(metrics: Any) -> float | None:
-    """When the server's process began, of ``/metrics``."""
-    found = re.search(r"^process_start_time_seconds\s+(\S+)", str(metrics), re.MULTILINE)
-    return float(found[1]) if found else None
-
-
-def _span() -> str:
-    return f"{OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"

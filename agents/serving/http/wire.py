@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import math
 import ssl
 from collections.abc import AsyncGenerator
 from functools import partial
@@ -11,7 +11,8 @@ from typing import Any
 
 import httpx
 
-from ....errors import InfrastructureError, TurnwiseError
+from ....errors import InfrastructureError, PolicyServerError, TurnwiseError
+from ...http_bodies import BodyError, loads, read_body
 from ...urls import http_url
 from ..answers import Answer, refusal, shortened
 from .connections import Connections
@@ -20,6 +21,8 @@ from .routes import Call
 CONNECT_SECONDS = 10.0
 KEEP_SECONDS = 3.0
 """How long an idle connection is kept: shorter than the server's five, or it closes one just when it is used again."""
+MOST_BYTES = 4 * 2**20
+"""The longest answer, where a call does not say how long its own may be."""
 A_YEAR = 365 * 24 * 3600.0
 
 
@@ -32,7 +35,7 @@ class Wire:
     Args:
         url: e.g. ``http://127.0.0.1:8000``.
         api_key: sent with every request, if the server asks for one.
-        timeout: the longest silence of a request, in seconds.
+        timeout: the longest that a request may take, in seconds, from the first byte sent to the last received.
 
     Raises:
         UsageError: it is not the URL of a server.
@@ -42,34 +45,42 @@ class Wire:
         parsed = http_url(url, what=f"server {url!r}", example="http://host:port")
         self.address = str(parsed).rstrip("/").removesuffix("/v1")
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._silence = timeout
-        self._timeout = httpx.Timeout(timeout, connect=CONNECT_SECONDS, pool=None)
+        self._longest = timeout
         self._verify = parsed.scheme == "https" and ssl.create_default_context()  # read once, not by every client
         self._clients: dict[bool, Connections] = {}
         self._open: AsyncGenerator[None, None] | None = None
         self._held: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def send(self, call: Call, *, once: bool = False, within: float | None = None) -> Answer:
+    async def send(self, call: Call, *, once: bool = False, within: float = math.inf) -> Answer:
         """Send and receive.
 
         Args:
             call: what to send.
             once: over a connection of its own: a kept one may be closed by the server just as it is used again, and
                 what must not happen twice cannot simply be sent again.
-            within: the longest silence of this one, where it is shorter than others'.
+            within: the longest that this one may take, where that is shorter than others'.
 
         Raises:
-            InfrastructureError: the network failed, or nothing came for too long.
+            PolicyServerError: the answer is longer than it may be.
+            InfrastructureError: the network failed, or the answer was not whole in time.
         """
         connections = (await self._connections())[once]
-        timeout = self._timeout if within is None else httpx.Timeout(min(within, self._silence), pool=None)
+        await connections.clean()
+        limit = min(within, self._longest)
         method = "GET" if call.body is None else "POST"
         try:
             with connections.lent() as http:
-                response = await http.request(method, call.path, json=call.body, headers=call.headers, timeout=timeout)
+                sent = http.stream(method, call.path, json=call.body, headers=call.headers)
+                async with asyncio.timeout(limit), sent as response:
+                    body = await read_body(response, call.most_bytes or MOST_BYTES)
+                http.cookies.clear()  # a server that sets new ones without end would fill the memory
+        except BodyError as error:
+            raise self.named(PolicyServerError(str(error))) from None
+        except TimeoutError:
+            raise InfrastructureError(f"server {self.address} has not answered within {limit:g} s") from None
         except httpx.HTTPError as error:
-            said = str(error) or type(error).__name__
+            said = shortened(error, 300) or type(error).__name__
             raise InfrastructureError(f"server {self.address} cannot be reached: {said}") from error
         if response.has_redirect_location:  # followed, it would be another server, that weights are not sent to
             there = shortened(response.headers["location"])
@@ -78,9 +89,9 @@ class Wire:
                 "stands before it; name the address of the server itself"
             )
         try:
-            return Answer(response.status_code, response.json())
-        except (json.JSONDecodeError, UnicodeDecodeError):
-            return Answer(response.status_code, response.text)
+            return Answer(response.status_code, loads(body, largest=math.inf))
+        except ValueError:
+            return Answer(response.status_code, body.decode("utf-8", "replace"))
 
     async def ask(self, call: Call) -> Any:
         """Send, and what came, if it is no refusal."""
@@ -118,8 +129,8 @@ class Wire:
     def _client(self, kept: bool) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             base_url=self.address,
-            headers=self._headers,
-            timeout=self._timeout,
+            headers=self._headers | {"accept-encoding": "identity"},
+            timeout=httpx.Timeout(None, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=1, max_keepalive_connections=int(kept), keepalive_expiry=KEEP_SECONDS),
             verify=self._verify,
             trust_env=False,  # a proxy of the surroundings between trainer and server is never wanted

@@ -301,5 +301,5 @@ def test_a_trainer_refuses_such_episodes_in_words(learn: Callable[[Episode], Any
 def test_infrastructure_errors_have_no_traceback_of_ours(shops: str, tmp_path: Path) -> None:
     api = FakeApi(faults={"500": 1.0})
     with pytest.raises(UsageError, match=r"none of 2 episodes is scored \(2 infra_failed\).*failed \(500\): try later"):
-        play(api, shops, tmp_path, 2, settings={"patience": 5.0})
+        play(api, shops, tmp_path, 2, settings={"patience": 15.0})
     assert issubclass(InfrastructureError, Exception)

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit
 
 import torch
@@ -160,8 +160,9 @@ class FakeServer:
         """The bodies of the requests to a path so far."""
         return [asked.body for asked in self.asked if urlsplit(asked.path).path == path]
 
-    def __enter__(self) -> FakeServer:
-        return self.start()
+    def __enter__(self) -> Self:
+        self.start()
+        return self
 
     def __exit__(self, *error: object) -> None:
         self.stop()
@@ -212,13 +213,18 @@ class FakeServer:
             with contextlib.suppress(*gone):
                 while request := await _receive(reader):
                     method, path, headers, body = request
-                    self.asked.append(Asked(path, body, headers))
+                    asked = Asked(path, body, headers)
+                    self.asked.append(asked)
                     answer = await self._until_gone(self._answer(method, path, body, headers), reader)
                     if answer is None:
                         break
-                    await _send(writer, *answer)
+                    await self._reply(writer, asked, *answer)
         finally:
             writer.close()  # which waits until all is sent; what nobody reads is aborted at the end
+
+    async def _reply(self, writer: asyncio.StreamWriter, asked: Asked, status: int, content: Any) -> None:
+        """Send an answer; the place where a faulty server sends something else."""
+        await _send(writer, status, content)
 
     async def _until_gone(
         self, work: Awaitable[tuple[int, Any] | None], reader: asyncio.StreamReader

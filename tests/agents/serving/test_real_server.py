@@ -17,12 +17,12 @@ from turnwise.agents.models import load_model
 from turnwise.agents.named import agent_from
 from turnwise.agents.policy import Finish, Sampling
 from turnwise.agents.policy_checks import PolicyContract, Subject
-from turnwise.agents.serving.http import probing, routes
+from turnwise.agents.serving.http import probing, reading, routes
 from turnwise.agents.serving.http.client import ServerClient
 from turnwise.agents.serving.http.vocabulary import check_tokenizer
 from turnwise.agents.serving.served import ServedPolicy
 from turnwise.agents.serving.server import Pause
-from turnwise.errors import ContractError, InfrastructureError, ModelError, PromptTooLongError, UsageError
+from turnwise.errors import InfrastructureError, ModelError, PolicyServerError, PromptTooLongError, UsageError
 from turnwise.rollouts.episode import Episode, Outcome
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
@@ -79,7 +79,7 @@ class TestContractWithoutTheNativeRoute(TestContract):
 
 async def test_a_probe_of_the_real_one(vllm_server: VllmProcess) -> None:
     found = await ServerClient(vllm_server.url).probe()
-    assert found.version.startswith(routes.TESTED), (
+    assert found.version.startswith(reading.TESTED), (
         f"vLLM {found.version} is not among those that are said to be tested"
     )
     assert (found.model, found.context_length) == ("policy", CONTEXT)
@@ -123,7 +123,7 @@ def test_ids_sampled_are_ids_served_and_recorded_whatever_their_text(
 
 async def test_ids_out_of_the_vocabulary_and_prompts_too_long(vllm_server: VllmProcess) -> None:
     client = ServerClient(vllm_server.url)
-    with pytest.raises(ContractError, match="Token id 9999 is out of vocabulary"):
+    with pytest.raises(PolicyServerError, match="Token id 9999 is out of vocabulary"):
         await client.generate([1, 9999], Sampling())
     known = await client.probe()
     client._known = type(known)(**{**{n: getattr(known, n) for n in known.__slots__}, "context_length": 10**6})

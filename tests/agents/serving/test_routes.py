@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from turnwise.agents.policy import Finish, Sampling
 from turnwise.agents.serving.answers import Answer, reason, refusal
-from turnwise.agents.serving.http import routes
-from turnwise.errors import ContractError, InfrastructureError, PolicyError, PromptTooLongError, UsageError
+from turnwise.agents.serving.http import reading, routes
+from turnwise.errors import InfrastructureError, PolicyServerError, UsageError
 
 SAMPLING = Sampling(temperature=0.7, max_tokens=3, stop_ids=(9, 8), seed=5)
 BOTH = pytest.mark.parametrize("native", [True, False], ids=["native", "completions"])
@@ -39,7 +39,7 @@ def answer(native: bool, **changes: Any) -> dict[str, Any]:
 
 
 def read(native: bool, **changes: Any) -> Any:
-    return routes.read_served(answer(native, **changes), (1, 2), SAMPLING, native=native)
+    return reading.read_served(answer(native, **changes), (1, 2), SAMPLING, native=native)
 
 
 @BOTH
@@ -89,13 +89,21 @@ def test_an_answer_as_it_should_be(native: bool) -> None:
         ({"prompt": [1, 3]}, "did not read the prompt as it was sent.*differ from place 1"),
         ({"prompt": [0, 1, 2]}, "did not read the prompt as it was sent"),
         ({"prompt": None}, "does not say which ids it read"),
+        ({"prompt": ["1", "2"]}, "not an array of integers"),
+        ({"ids": [4, 5, -9]}, "gives the id -9"),
+        ({"ids": [4, 2**31, 9]}, "gives the id 2147483648"),
+        ({"ids": [4, 5.0, 9]}, "not an array of integers"),
+        ({"logprobs": [-0.1, 0.2, -0.3]}, "gives the log-probability 0.2"),
+        ({"logprobs": [-0.1, -500, -0.3]}, "gives the log-probability -500"),
+        ({"logprobs": [-0.1, "-0.2", -0.3]}, "as a log-probability, which is not a number"),
+        ({"logprobs": [-0.1, True, -0.3]}, "as a log-probability, which is not a number"),
         ({"told": [4, 6, 9]}, "rewritten on its way"),
         ({"ids": [4, 5], "logprobs": [-0.1, -0.2], "told": [4, 5]}, "none of the stop ids"),
         ({"ids": [], "logprobs": [], "told": []}, "none of the stop ids"),
         ({"ids": [4, 5], "logprobs": [0, 0], "told": [4, 5], "finish_reason": "length"}, "limit of its own"),
         ({"finish_reason": "repetition"}, "'repetition'"),
         ({"finish_reason": None}, "None"),
-        ({"token_ids": None}, "not what vLLM"),
+        ({"token_ids": None}, "not an array of integers"),
         ({"weight_versions": [{"version": "me:1", "start": 0, "end": 2}]}, "do not cover"),
         ({"weight_versions": [{"version": "me:1", "start": 1, "end": 3}]}, "do not cover"),
     ],
@@ -103,22 +111,22 @@ def test_an_answer_as_it_should_be(native: bool) -> None:
 def test_an_answer_that_is_not_exact_is_refused_with_what_is_wrong(
     native: bool, changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ContractError, match=message):
+    with pytest.raises(PolicyServerError, match=message):
         read(native, **changes)
 
 
 @BOTH
 @pytest.mark.parametrize("value", [-9999.0, math.nan, -math.inf])
-def test_a_log_probability_that_is_no_number_is_the_policys_failure(native: bool, value: float) -> None:
-    with pytest.raises(PolicyError, match="not finite"):
+def test_a_log_probability_that_is_no_number_is_the_servers_fault(native: bool, value: float) -> None:
+    with pytest.raises(PolicyServerError, match="not finite"):
         read(native, logprobs=[-0.1, value, -0.3])
 
 
 @BOTH
 @pytest.mark.parametrize("content", [None, [], {}, {"choices": []}, {"choices": [{}]}, "<html>"])
 def test_an_answer_of_another_shape_is_one_line(native: bool, content: Any) -> None:
-    with pytest.raises(ContractError, match=r"not what vLLM 0\.26 to 0\.33 sends") as caught:
-        routes.read_served(content, (1, 2), SAMPLING, native=native)
+    with pytest.raises(PolicyServerError, match=r"not what vLLM 0\.26 to 0\.33 sends") as caught:
+        reading.read_served(content, (1, 2), SAMPLING, native=native)
     assert "\n" not in str(caught.value)
 
 
@@ -134,24 +142,24 @@ def test_spans_say_each_tokens_version(runs: list[tuple[int, int]]) -> None:
     for version, length in runs:
         sent.append({"version": f"me:{version}", "start": place, "end": place + length})
         place += length
-    spans = routes.read_spans(sent, place, "me")
+    spans = reading.read_spans(sent, place, "me")
     assert [version for version, start, end in spans for _ in range(start, end)] == [
         v for v, n in runs for _ in range(n)
     ]
 
 
 def test_versions_that_somebody_else_named_are_not_ours() -> None:
-    assert routes.read_spans([{"version": "default", "start": 0, "end": 3}], 3) == ()
-    assert routes.read_spans(None, 3) == routes.read_spans([], 0) == ()
+    assert reading.read_spans([{"version": "default", "start": 0, "end": 3}], 3) == ()
+    assert reading.read_spans(None, 3) == reading.read_spans([], 0) == ()
     others = [{"version": "other:7", "start": 0, "end": 3}]
-    assert routes.read_spans(others, 3) == ((7, 0, 3),), "who names nothing takes the server's word"
-    with pytest.raises(ContractError, match=r"called 'other:7' by another run.*servers of its own"):
-        routes.read_spans(others, 3, "me")
+    assert reading.read_spans(others, 3) == ((7, 0, 3),), "who names nothing takes the server's word"
+    with pytest.raises(PolicyServerError, match=r"called 'other:7' by another run.*servers of its own"):
+        reading.read_spans(others, 3, "me")
 
 
 @pytest.mark.parametrize("version", ["0.26.0", "0.31.1", "0.32.0", "0.32.0+cpu", "0.33.0rc1"])
 def test_supported_versions(version: str) -> None:
-    assert routes.read_version({"version": version}) == version
+    assert reading.read_version({"version": version}) == version
 
 
 @pytest.mark.parametrize(
@@ -167,15 +175,15 @@ def test_supported_versions(version: str) -> None:
 )
 def test_other_versions_are_refused_in_words(content: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        routes.read_version(content)
+        reading.read_version(content)
 
 
 @pytest.mark.parametrize(
     ("status", "content", "kind"),
     [
-        (400, {"error": {"message": "… is longer than the maximum model length of 256."}}, PromptTooLongError),
-        (400, {"error": {"message": "Token id 9999 is out of vocabulary"}}, ContractError),
-        (422, {"detail": [{"loc": ["body"]}]}, ContractError),
+        (400, {"error": {"message": "… is longer than the maximum model length of 256."}}, PolicyServerError),
+        (400, {"error": {"message": "Token id 9999 is out of vocabulary"}}, PolicyServerError),
+        (422, {"detail": [{"loc": ["body"]}]}, PolicyServerError),
         (401, {"error": "Unauthorized"}, UsageError),
         (404, {"error": {"message": "The model `a7` does not exist."}}, InfrastructureError),
         (429, "", InfrastructureError),
@@ -190,15 +198,15 @@ def test_what_a_refusal_means(status: int, content: Any, kind: type[Exception]) 
 
 
 def test_what_a_server_says_of_itself_may_be_missing() -> None:
-    assert routes.read_info(None) == routes.read_info("text") == (None, 0, None)
-    assert routes.read_info({"vllm_config": {"lora_config": None, "weight_transfer_config": None}}) == (None, 0, None)
+    assert reading.read_info(None) == reading.read_info("text") == (None, 0, None)
+    assert reading.read_info({"vllm_config": {"lora_config": None, "weight_transfer_config": None}}) == (None, 0, None)
     whole = {"lora_config": {"max_lora_rank": 8}, "weight_transfer_config": {"backend": "nccl"}}
-    assert routes.read_info({"vllm_config": whole}) == ("nccl", 8, None)
-    assert routes.read_started("nothing") is None
-    assert routes.read_started("a 1\nprocess_start_time_seconds 1.5e+09\n") == 1.5e9
+    assert reading.read_info({"vllm_config": whole}) == ("nccl", 8, None)
+    assert reading.read_started("nothing") is None
+    assert reading.read_started("a 1\nprocess_start_time_seconds 1.5e+09\n") == 1.5e9
 
 
 @pytest.mark.parametrize("content", [{"data": [None]}, {"data": "x"}, {}, "not JSON", [1], {"data": [{"root": "x"}]}])
 def test_what_is_no_list_of_models_is_refused(content: object) -> None:
     with pytest.raises(UsageError, match="which is no list of models"):
-        routes.read_cards(content)
+        reading.read_cards(content)

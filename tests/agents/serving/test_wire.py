@@ -40,7 +40,7 @@ async def test_what_accepts_and_never_speaks_is_down(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("turnwise.agents.serving.http.probing.VERSION_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, and nobody reads
         client = ServerClient(f"http://127.0.0.1:{silent.getsockname()[1]}")
-        with pytest.raises(InfrastructureError, match="cannot be reached: ReadTimeout"):
+        with pytest.raises(InfrastructureError, match="has not answered within"):
             await asyncio.wait_for(client.probe(), 60)
         await client.close()
 
@@ -59,7 +59,7 @@ async def test_what_accepts_and_never_speaks_is_down(monkeypatch: pytest.MonkeyP
         ("200 OK\r\ncontent-type: application/json", '["0.32.0"]', UsageError, "is no version of vLLM"),
         ("502 Bad Gateway\r\ncontent-type: text/html", PAGE, InfrastructureError, r"failed \(502\): .*Please log in"),
         ("407 Proxy Authentication Required", PAGE, TurnwiseError, "407.*Please log in"),
-        ("200 OK\r\ncontent-encoding: gzip", PAGE, InfrastructureError, "cannot be reached"),
+        ("200 OK\r\ncontent-encoding: gzip", PAGE, InfrastructureError, "is not gzip as it says"),
     ],
 )
 async def test_a_page_or_another_service_is_one_line(head: str, body: str, error: type[Exception], said: str) -> None:
@@ -129,5 +129,10 @@ async def test_a_client_has_one_connection_so_that_nothing_looks_for_a_free_one(
     with connections.lent() as again:
         assert again is first, "of those that are free, the one used last"
     assert len(connections) == 2
+    with pytest.raises(ValueError, match="broke off"), connections.lent():
+        raise ValueError("broke off")
+    await connections.clean()
+    assert len(connections) == 1, "a client whose request broke off may be stuck, and is not used again"
+    assert sum(client.is_closed for client in made) == 1
     await connections.aclose()
     assert all(client.is_closed for client in made)

@@ -1,0 +1,66 @@
+"""``TimeLimits``: how long a policy's servers may take, nested within the time of a turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from ...errors import UsageError
+
+TURN = 300.0
+"""Seconds of a turn, where a run sets no limit."""
+WITHIN = 0.9
+"""The share of a turn that may be spent waiting for servers: the rest is the agent's own work."""
+PATIENCE = 0.2
+"""The share of a turn for which a failing server is asked again, where nothing else is set."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """How long one completion may take: ``request < request + patience < turn``.
+
+    Args:
+        request: seconds for one request, from the first byte sent to the last received.
+        patience: seconds after the first failure for which a request is sent again, to any replica.
+    """
+
+    request: float
+    patience: float
+
+    @classmethod
+    def within(
+        cls, turn: float | None, *, request: float | None = None, patience: float | None = None, table: str = "server."
+    ) -> Self:
+        """Limits that nest within a turn; what is not given follows from it.
+
+        Args:
+            turn: seconds of a turn (``turn_timeout``); ``None`` for no limit.
+            request: seconds for one request, where they are set.
+            patience: seconds for which a failing server is asked again, where they are set.
+            table: the table of the settings, for messages.
+
+        Raises:
+            UsageError: what is given does not fit into the turn.
+        """
+        longest = turn or max(TURN, 2 * ((request or 0.0) + (patience or 0.0)))
+        whole = WITHIN * longest
+        if request is None and patience is None:
+            patience = PATIENCE * longest
+        chosen = cls(
+            request=whole - (patience or 0.0) if request is None else request,
+            patience=min(whole - (request or 0.0), PATIENCE * TURN) if patience is None else patience,
+        )
+        if min(chosen.request, chosen.patience) <= 0 or (turn and chosen.silence >= turn):
+            given = {f"{table}request_timeout": request, f"{table}patience": patience}
+            said = " and ".join(f"{name} = {value:g} s" for name, value in given.items() if value is not None)
+            raise UsageError(
+                f"{said} do not fit into turn_timeout = {turn:g} s: a turn has to hold one request and, after it, the "
+                f"patience with failing servers; raise turn_timeout above {(request or 0) + (patience or 0):g} s by a "
+                "tenth or more, or lower the others"
+            )
+        return chosen
+
+    @property
+    def silence(self) -> float:
+        """The longest that a completion is waited for, whatever the servers do."""
+        return self.request + self.patience
