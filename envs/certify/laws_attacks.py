@@ -14,7 +14,7 @@ from .law import Law
 CURE = "answer it, or end the episode as a failure: what an agent does is scored, and never an error"
 
 
-def no_way_out(lab: Lab) -> str:
+def no_way_out(lab: Lab) -> str | None:
     """Play calls with hostile values, and the ways that the author knows to break the environment."""
     spec, tried = lab.few[0], 0
     try:
@@ -34,7 +34,7 @@ def no_way_out(lab: Lab) -> str:
         if not tried:
             raise
         return f"tried {tried} attempts in the time that there was; allow more --minutes for all"
-    return f"{tried} attempts"
+    return None
 
 
 def _attacks(lab: Lab) -> Sequence[tuple[str, Sequence[ActionLike]]]:
