@@ -88,5 +88,5 @@ class Shifts:
         shifts = f"shift {', '.join(map(str, sorted(self.played)))} of {SHIFTS}" if self.played else "no shift"
         terminalreporter.write_line(f"played: the core and {shifts}; SHIFT={self.choice} TEST_SEED={SEED}")
         for report in (*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")):
-            script = "scripts/test-vllm" if "vllm" in report.keywords else "scripts/test"
+            script = "scripts/test-vllm" if "vllm" in getattr(report, "keywords", ()) else "scripts/test"
             terminalreporter.write_line(f"repeat: TEST_SEED={SEED} {script} '{report.nodeid}'")

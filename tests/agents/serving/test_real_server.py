@@ -125,11 +125,13 @@ async def test_ids_out_of_the_vocabulary_and_prompts_too_long(vllm_server: VllmP
     client = ServerClient(vllm_server.url)
     with pytest.raises(PolicyServerError, match="Token id 9999 is out of vocabulary"):
         await client.generate([1, 9999], Sampling())
-    known = await client.probe()
-    client._known = type(known)(**{**{n: getattr(known, n) for n in known.__slots__}, "context_length": 10**6})
     for length in (CONTEXT, CONTEXT + 50):
         with pytest.raises(PromptTooLongError, match=f"the prompt has {length} tokens"):
-            await client.generate([1] * length, Sampling())  # the server's own refusal, in our words
+            await client.generate([1] * length, Sampling())
+    known = await client.probe()
+    client._known = type(known)(**{**{n: getattr(known, n) for n in known.__slots__}, "context_length": 10**6})
+    with pytest.raises(PolicyServerError, match="maximum model length"):
+        await client.generate([1] * CONTEXT, Sampling())  # it had said that more fits: its fault, and nobody's failure
 
 
 async def test_cancelling_a_call_aborts_it_on_the_server(vllm_server: VllmProcess) -> None:
