@@ -34,7 +34,7 @@ async def listening(serve: Serve) -> AsyncIterator[str]:
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:
-        await _ticks()
+        await accepted(server)
         server.close()
         tasks = [task for task in served if task is not None]
         for task in tasks:
@@ -43,6 +43,13 @@ async def listening(serve: Serve) -> AsyncIterator[str]:
         for writer in served.values():
             writer.transport.abort()
         await _ticks()
+
+
+async def accepted(server: asyncio.Server) -> None:
+    """Accept nobody else, and wait until who was accepted is served: then the server can be closed."""
+    for listener in server.sockets:
+        asyncio.get_running_loop().remove_reader(listener.fileno())
+    await _ticks()
 
 
 async def _ticks() -> None:

@@ -23,6 +23,7 @@ from safetensors.torch import load_file
 from turnwise.agents.policy import Completion, Finish, Sampling
 from turnwise.agents.transformers_policy import TransformersPolicy
 
+from ..listening import accepted
 from .helpers import merged
 
 SABOTAGE = {
@@ -190,8 +191,7 @@ class FakeServer:
         self.port = server.sockets[0].getsockname()[1]
         ready.set()
         await self._end.wait()
-        for _ in range(10):  # who was accepted a moment ago has a writer only after three; see listening.py
-            await asyncio.sleep(0)
+        await accepted(server)
         server.close()
         for _ in range(3):
             await asyncio.sleep(0)

@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import threading
-import time
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -31,6 +30,7 @@ from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
 
 from ...rollouts.fakes import Count, tasks
+from ..listening import listening
 from .faults import FAULTS, SLOW, FaultyServer
 
 NAMES = tuple(FAULTS)
@@ -133,8 +133,8 @@ async def test_a_list_of_models_that_drips_is_given_up(monkeypatch: pytest.Monke
             writer.write(b" ")
             await asyncio.sleep(0.02)
 
-    async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
-        client = ServerClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    async with listening(drip) as address:
+        client = ServerClient(address)
         with pytest.raises(TurnwiseError, match="has not answered within"):
             await asyncio.wait_for(client.probe(), 60)
         await client.close()
@@ -144,11 +144,9 @@ def test_one_ctrl_c_ends_the_wait_for_a_server_that_never_speaks() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, and nobody reads
         clock = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
         clock.start()
-        started = time.monotonic()
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):  # and not the error of having waited to the end
             agent_from(f"http://127.0.0.1:{silent.getsockname()[1]}")
         clock.join()
-    assert time.monotonic() - started < probing.VERSION_SECONDS, "it was waited for to the end all the same"
 
 
 # -- bounds ---------------------------------------------------------------------------------------------------------
