@@ -19,7 +19,7 @@ Make = Callable[..., Episode]
 def run(make_episode: Make, *, dodged: int, solved: int, retried: int = 0) -> list[Episode]:
     """Episodes of a policy whose environment fails whenever it does not know the answer."""
     lost = [make_episode(seed=i, outcome=Outcome.INFRA_FAILED, after_action=3) for i in range(dodged)]
-    won = [make_episode(True, seed=100 + i, after_action=int(i < retried)) for i in range(solved)]
+    won = [make_episode(True, seed=100 + i, redrawn=int(i < retried)) for i in range(solved)]
     return [*lost, *won]
 
 
@@ -34,7 +34,8 @@ def test_a_policy_that_is_seldom_counted_has_no_success(make_episode: Make) -> N
     text = shown(summary)
     assert "success inconclusive" in text
     assert "100.0 %  (" not in text, "what is left over is no success rate"
-    assert "failed in 70 of 100 episodes, in 70 after an action of the agent; at most 5 % may fail" in text
+    assert "failed in 70 of 100 episodes: 70 are not scored, 0 were played anew; at most 5 % may fail" in text
+    assert "In 70 episodes it failed after an action of the agent" in text
     assert "success is 30.0 %, and 100.0 % if they count as successes" in text
     assert Summary.from_json(summary.to_json()) == summary
 
@@ -47,12 +48,29 @@ def test_the_rate_decides(make_episode: Make, dodged: int, retried: int, rate: f
     assert said in found
 
 
-def test_failures_after_an_action_count_although_another_attempt_was_scored(make_episode: Make) -> None:
+def test_episodes_that_were_played_anew_count_although_they_were_scored(make_episode: Make) -> None:
     summary = summarise(run(make_episode, dodged=0, solved=100, retried=70))
-    assert (summary.after_action, summary.scored) == (70, 100)
-    assert "failed in 70 of 100 episodes" in summary.inconclusive
-    few = shown(summarise(run(make_episode, dodged=0, solved=100, retried=2)))
+    assert summary.scored == 100
+    assert "failed in 70 of 100 episodes: 0 are not scored, 70 were played anew" in summary.inconclusive
+    assert "success is 30.0 %, and 100.0 %" in summary.inconclusive
+
+
+def test_what_was_repeated_exactly_drew_nothing_and_is_shown_only(make_episode: Make) -> None:
+    few = shown(summarise([make_episode(True, seed=i, after_action=int(i < 2)) for i in range(10)]))
+    assert "inconclusive" not in few
     assert "in 2 episodes the infrastructure failed after an action of the agent" in few, "every summary shows them"
+
+
+def test_two_failures_say_nothing(make_episode: Make) -> None:
+    assert not summarise(run(make_episode, dodged=2, solved=8)).inconclusive
+    assert summarise(run(make_episode, dodged=3, solved=7)).inconclusive
+
+
+def test_what_somebody_cancelled_is_neither_failed_nor_counted(make_episode: Make) -> None:
+    stopped = [make_episode(seed=500 + i, outcome=Outcome.CANCELLED, error="nobody judged it") for i in range(900)]
+    assert "failed in 6 of 100 episodes" in summarise([*run(make_episode, dodged=6, solved=94), *stopped]).inconclusive
+    late = [make_episode(seed=500 + i, outcome=Outcome.CANCELLED, error="… (episode_timeout), …") for i in range(9)]
+    assert "failed in 9 of 10 episodes" in summarise([make_episode(True), *late]).inconclusive
 
 
 def test_nothing_is_better_than_what_is_inconclusive(make_episode: Make) -> None:
