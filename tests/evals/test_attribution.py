@@ -10,8 +10,12 @@ from rich.console import Console
 
 from turnwise import Episode, Outcome
 from turnwise.evals.compare import compare
+from turnwise.evals.gather import Evaluation, Report
+from turnwise.evals.html import render_html
+from turnwise.evals.markdown import render_markdown
+from turnwise.evals.ranking import rank
 from turnwise.evals.summary import Summary, summarise
-from turnwise.evals.terminal import print_summary
+from turnwise.evals.terminal import print_comparison, print_summary
 
 Make = Callable[..., Episode]
 
@@ -77,3 +81,24 @@ def test_nothing_is_better_than_what_is_inconclusive(make_episode: Make) -> None
     honest = [make_episode(i < 30, seed=i) for i in range(100)]
     found = compare(honest, run(make_episode, dodged=70, solved=30), names=("honest", "dodger"))
     assert found.verdict == "no verdict: dodger inconclusive"
+    out = io.StringIO()
+    print_comparison(found, Console(file=out, highlight=False, width=120))
+    assert out.getvalue().count("no verdict: dodger inconclusive") == 2, "on return, neither"
+    assert "better" not in out.getvalue()
+    lenient = compare(honest, run(make_episode, dodged=70, solved=30), failure_rates=(0.05, 0.7))
+    assert not lenient.inconclusive, "the rate is that of the evaluation"
+
+
+def test_what_is_inconclusive_is_ranked_last_and_shown_with_its_range(make_episode: Make) -> None:
+    honest = [make_episode(i < 30, seed=i) for i in range(100)]
+    dodger = run(make_episode, dodged=70, solved=30)
+    found = rank({"dodger": dodger, "honest": honest})
+    assert [row[:3] for row in found.rows][1] == ("dodger", "inconclusive", "30.0 – 100.0")
+    assert rank({"dodger": dodger, "honest": honest}, failure_rates={"dodger": 0.7}).rows[0][0] == "dodger"
+    for why in (shown(summarise(dodger)), report_of(dodger, render_markdown), report_of(dodger, render_html)):
+        assert "30.0 – 100.0, possible" in why.replace(" %, possible", ", possible")
+
+
+def report_of(episodes: list[Episode], render: Callable[[Report], str]) -> str:
+    """A report on one evaluation."""
+    return render(Report("a run", (Evaluation("run", summarise(episodes), tuple(episodes)),)))
