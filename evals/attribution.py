@@ -39,7 +39,7 @@ def inconclusive(episodes: Sequence[Episode], limit: float = FAILURE_RATE) -> st
     counted = sum(episode.scored for episode in episodes) + lost
     if lost + drawn_anew < FEWEST or lost + drawn_anew <= limit * counted:
         return ""
-    low, high = possible(episodes)
+    low, high = _range(episodes)
     return (
         f"inconclusive: the infrastructure failed in {lost + drawn_anew} of {counted} episodes: {lost} are not scored, "
         f"{drawn_anew} were played anew; at most {100 * limit:g} % may fail. In {after_action(episodes)} episodes it "
@@ -48,7 +48,12 @@ def inconclusive(episodes: Sequence[Episode], limit: float = FAILURE_RATE) -> st
     )
 
 
-def possible(episodes: Sequence[Episode]) -> tuple[float, float]:
+def possible(episodes: Sequence[Episode], limit: float = FAILURE_RATE) -> tuple[float, float] | None:
+    """The range in which success lies, where it is inconclusive."""
+    return _range(episodes) if inconclusive(episodes, limit) else None
+
+
+def _range(episodes: Sequence[Episode]) -> tuple[float, float]:
     """The range in which success lies, whatever would have come of the episodes in which the infrastructure failed."""
     sure = [episode for episode in episodes if episode.scored and not episode.redrawn]
     open_ = sum(excluded(e) or (e.scored and e.redrawn > 0) for e in episodes)

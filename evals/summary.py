@@ -225,9 +225,7 @@ def summarise(
     Raises:
         UsageError: no episode is scored, so nothing can be said about the policy.
     """
-    every = _in_order(episodes)
-    doubt = inconclusive(every, failure_rate)
-    judged = judged_of(every)
+    judged = judged_of(every := _in_order(episodes))
     turns = [turn for episode in judged for turn in episode.turns]
     return Summary(
         env_ids=tuple(sorted({episode.env_id for episode in every})),
@@ -259,8 +257,8 @@ def summarise(
         api=api_usage(every),
         environment_errors=environment_errors(every),
         after_action=after_action(every),
-        inconclusive=doubt,
-        possible=possible(every) if doubt else None,
+        inconclusive=inconclusive(every, failure_rate),
+        possible=possible(every, failure_rate),
         made=made,
     )
 
