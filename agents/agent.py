@@ -119,6 +119,15 @@ class SelfTimed(Protocol):
 
 
 @runtime_checkable
+class Repeatable(Protocol):
+    """A session that is as it was before where ``act`` raises ``InfrastructureError``: it can be asked again."""
+
+    def repeatable(self) -> None:
+        """Does nothing; that it is there says so."""
+        ...
+
+
+@runtime_checkable
 class Holding(Protocol):
     """A session that holds more than memory, such as a process, and has to be told when its episode is over."""
 

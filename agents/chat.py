@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from ..envs.messages import Action, Observation
 from ..envs.tools import Tool
-from ..errors import ModelError
+from ..errors import InfrastructureError, ModelError
 from ..tasks.rng import stable_hash
 from .agent import Decision, EpisodeContext
 from .context import ContextStrategy, Round, context_strategy
@@ -232,10 +232,15 @@ class ChatSession:
             PolicyError: the policy's own errors, e.g. a prompt that is too long.
         """
         agent = self._agent
+        before = self._conversation.copy(), self._turn
         prompt = self._conversation.hear(observation)
         sampling = agent.sampling if agent.sampling.seed is not None else replace(agent.sampling, seed=self._seed())
         asked = time.perf_counter()
-        completion = await agent.policy.generate(prompt, sampling, session=self._context.policy_session)
+        try:
+            completion = await agent.policy.generate(prompt, sampling, session=self._context.policy_session)
+        except InfrastructureError:
+            self._conversation, self._turn = before  # as if it had never been asked
+            raise
         seconds = time.perf_counter() - asked
         opened = agent.template.opens_thought(prompt)
         text = self._conversation.say(completion.token_ids, closed=completion.finish is Finish.STOP, opened=opened)
@@ -243,6 +248,9 @@ class ChatSession:
         action = self._parser.parse(said)
         ids, logprobs, versions = completion.token_ids, completion.logprobs, completion.versions
         return Decision(action, prompt, ids, logprobs, versions, completion.finish, seconds, thoughts_in(said))
+
+    def repeatable(self) -> None:
+        """See ``Repeatable``."""
 
     def read(self, observation: Observation) -> tuple[int, ...]:
         """The ids that would be read before the next action; see ``Reader``."""

@@ -144,8 +144,8 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
         return {}
 
     def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
-        """Named ways to break this environment in the task just begun, beside odd arguments of its tools: none may make
-        it fail. What an agent does is scored, whatever it is.
+        """Named ways to break this environment in the task just begun, in addition to odd arguments of its tools: none
+        may make it fail. What an agent does is scored, whatever it is.
         """
         return {}
 

@@ -11,7 +11,7 @@ import pydantic
 
 from ..errors import UsageError
 from ..rollouts.episode import Episode
-from .attribution import inconclusive
+from .attribution import FAILURE_RATE, inconclusive
 from .bootstrap import bootstrap
 from .statistics import Estimate, proportion, square_and_add
 from .summary import task_of
@@ -83,9 +83,13 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """The headline: what the difference in success says."""
+        return self.verdict_on(self.success, points=True)
+
+    def verdict_on(self, difference: Difference, *, points: bool = False) -> str:
+        """What one of its differences says: nothing, where a run is inconclusive."""
         if self.inconclusive:
             return f"no verdict: {' and '.join(self.inconclusive)} inconclusive"
-        return self.success.verdict(self.a, self.b, points=True)
+        return difference.verdict(self.a, self.b, points=points)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict."""
@@ -94,7 +98,12 @@ class Comparison:
 
 
 def compare(
-    a: Iterable[Episode], b: Iterable[Episode], *, names: tuple[str, str] = ("A", "B"), confidence: float = 0.95
+    a: Iterable[Episode],
+    b: Iterable[Episode],
+    *,
+    names: tuple[str, str] = ("A", "B"),
+    confidence: float = 0.95,
+    failure_rates: tuple[float, float] = (FAILURE_RATE, FAILURE_RATE),
 ) -> Comparison:
     """Compare two runs of the same environments.
 
@@ -106,12 +115,14 @@ def compare(
         b: the other run's episodes.
         names: what to call them.
         confidence: nominal coverage of each interval (they are not adjusted for there being several).
+        failure_rates: of each run, the share of the episodes in which the infrastructure may fail.
 
     Raises:
         UsageError: a run has no scored episode, or the runs have no environment in common.
     """
     played = (list(a), list(b))
-    doubts = [(name, why) for name, run in zip(names, played, strict=True) if (why := inconclusive(run))]
+    limited = zip(names, played, failure_rates, strict=True)
+    doubts = [(name, why) for name, run, rate in limited if (why := inconclusive(run, rate))]
     runs = tuple(sorted((e for e in run if e.scored), key=lambda e: (*task_of(e), e.episode_id)) for run in played)
     for name, run in zip(names, runs, strict=True):
         if not run:

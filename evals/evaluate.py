@@ -141,7 +141,8 @@ def evaluate(
         agent: who acts; see ``turnwise.agents.named.agent_from``.
         store: the folder of the episode store.
         env: what to play, where it is not registered under ``config.env``.
-        resume: go on with what is in the store; episodes that the machinery failed are played again.
+        resume: go on with what is in the store; episodes that the machinery failed are played again, unless it failed
+            after an action of the agent: they stay unscored, and are counted.
         overwrite: remove what is in the store first, whatever evaluation it belongs to.
         on_episode: called with each new episode, after it is stored.
         progress: show a progress bar on standard error.
@@ -153,8 +154,8 @@ def evaluate(
     Raises:
         UsageError: the environment, a split or a level does not exist, no episode came to be scored, both ``resume``
             and ``overwrite`` are set, or an event loop is running here already.
-        StoreError: the store holds scored episodes and neither ``resume`` nor ``overwrite`` is set, or it belongs to
-            another evaluation or another version of the environment's source.
+        StoreError: the store holds episodes that count and neither ``resume`` nor ``overwrite`` is set, or it belongs
+            to another evaluation or another version of the environment's source.
         SpendingCapError: the cap was reached before any episode was scored.
         KeyboardInterrupt: Ctrl-C before any episode was scored.
     """
@@ -248,7 +249,7 @@ async def _play(
         raise UsageError("--resume keeps what is there and --overwrite replaces it: choose one")
     identity = config.identity | ({"env_source": plan.source} if plan.source else {})
     with EpisodeStore(path, run=identity, overwrite=overwrite or _replaceable(path, identity)) as store:
-        store.discard_unscored()
+        store.discard_unscored(after_action=False)
         if len(store) and not resume:
             raise StoreError(
                 f"{path} holds {len(store)} episodes already; continue it (--resume), replace it (--overwrite), or "
@@ -256,7 +257,8 @@ async def _play(
             )
         stats, there = RunStats(), len(store)
         source = config.env if env is None else env
-        episodes = record_episodes(source, agent, plan.sample.tasks, store, options=config, stats=stats)
+        tasks = plan.sample.tasks
+        episodes = record_episodes(source, agent, tasks, store, options=config, stats=stats, redraw=False)
         with RunProgress(stats, total=plan.planned, done=there, quiet=not progress) as bar:
             async with aclosing(episodes):
                 async for episode in episodes:
@@ -266,7 +268,7 @@ async def _play(
 
 
 def _replaceable(path: Path, identity: Mapping[str, Any]) -> bool:
-    """Whether a store holds no scored episode, so that nothing is lost by starting over.
+    """Whether a store holds no episode that counts, so that nothing is lost by starting over.
 
     Raises:
         StoreError: its episodes were played with another version of the environment's source.
@@ -274,7 +276,7 @@ def _replaceable(path: Path, identity: Mapping[str, Any]) -> bool:
     if not (path / MANIFEST).is_file():
         return False
     there = run_of(path)
-    if not any(episode.scored for episode in read_episodes(path)):
+    if not any(episode.scored or episode.after_action for episode in read_episodes(path)):
         return True
     if there != identity and {**there, "env_source": None} == {**identity, "env_source": None}:
         raise StoreError(

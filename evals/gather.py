@@ -13,6 +13,7 @@ import pydantic
 from ..errors import UsageError
 from ..rollouts.episode import Episode
 from ..rollouts.store import MANIFEST, load_episodes, run_of
+from .attribution import FAILURE_RATE
 from .compare import Comparison, compare
 from .curves import METRICS, RATES, Curve, Run, curve, read_run
 from .ranking import Ranking, rank
@@ -200,7 +201,8 @@ def _ranking(evaluations: Sequence[Evaluation], confidence: float) -> Ranking | 
     environments = [set(each.summary.env_ids) for each in evaluations]
     if len(evaluations) < 3 or not all(one & other for one, other in combinations(environments, 2)):
         return None
-    return rank({each.name: each.episodes for each in evaluations}, confidence=confidence)
+    rates = {each.name: _failure_rate(each) for each in evaluations}
+    return rank({each.name: each.episodes for each in evaluations}, confidence=confidence, failure_rates=rates)
 
 
 def _comparison(evaluations: Sequence[Evaluation], confidence: float) -> Comparison | None:
@@ -209,7 +211,15 @@ def _comparison(evaluations: Sequence[Evaluation], confidence: float) -> Compari
     first, last = evaluations[0], evaluations[-1]
     if not set(first.summary.env_ids) & set(last.summary.env_ids):
         return None
-    return compare(first.episodes, last.episodes, names=(first.name, last.name), confidence=confidence)
+    rates = _failure_rate(first), _failure_rate(last)
+    names = (first.name, last.name)
+    return compare(first.episodes, last.episodes, names=names, confidence=confidence, failure_rates=rates)
+
+
+def _failure_rate(each: Evaluation) -> float:
+    """With which it was evaluated."""
+    settings = each.summary.made.settings if each.summary.made else {}
+    return float(settings.get("failure_rate", FAILURE_RATE))
 
 
 def _title(evaluations: Sequence[Evaluation], trainings: Sequence[Training]) -> str:

@@ -54,7 +54,7 @@ def render_html(report: Report) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
-    names = ("percent", "interval", "method", "plain", "seconds", "signed")
+    names = ("percent", "interval", "method", "plain", "seconds", "signed", "success_interval", "success_method")
     environment.globals.update({name: getattr(words, name) for name in names})
     environment.globals.update({name: getattr(exhibits, name) for name in ("pieces", "speaker", "shown")})
     environment.globals.update(whisker=whisker, signed_interval=_signed_interval, ranking_headings=HEADINGS)

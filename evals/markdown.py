@@ -16,7 +16,6 @@ from .words import (
     failures,
     interval,
     made,
-    method,
     not_scored,
     percent,
     plain,
@@ -24,6 +23,8 @@ from .words import (
     signed,
     subtitle,
     success,
+    success_interval,
+    success_method,
     time_split,
     training_note,
 )
@@ -49,7 +50,7 @@ def render_markdown(report: Report) -> str:
 def _evaluation(each: Evaluation, *, heading: bool) -> list[str]:
     s = each.summary
     blocks = [f"## {_inline(each.name)}"] if heading else []
-    blocks.append(f"**Success {success(s)}** ({interval(s.success, rate=True)}, {method(s.success)})")
+    blocks.append(f"**Success {success(s)}** ({success_interval(s)}, {success_method(s)})")
     blocks.append(_table(("", "", ""), facts(s)))
     blocks += [f"> {_inline(note)}" for note in s.notes]
     blocks.append(f"Failures: {_inline(failures(s))}")
@@ -92,15 +93,13 @@ def _pass_k(summary: Summary) -> str:
 
 
 def _comparison(c: Comparison) -> list[str]:
-    rows = [
-        (d.name, percent(d.a.value), percent(d.b.value), d.verdict(c.a, c.b, points=True))
-        for d in (c.success, *c.levels)
-    ]
+    told = () if c.inconclusive else (c.success, *c.levels)
+    rows = [(d.name, percent(d.a.value), percent(d.b.value), c.verdict_on(d, points=True)) for d in told]
     return [
         f"## {_inline(c.a)} against {_inline(c.b)}",
         f"**{_inline(c.verdict)}**",
-        f"Return: {_inline(c.mean_return.verdict(c.a, c.b))}",
-        _table(("", c.a, c.b, "verdict"), rows),
+        f"Return: {_inline(c.verdict_on(c.mean_return))}",
+        _table(("", c.a, c.b, "verdict"), rows) if rows else "",
         *(f"> {_inline(note)}" for note in c.notes),
     ]
 
@@ -111,7 +110,7 @@ def _ranking(r: Ranking) -> list[str]:
         _table(HEADINGS, r.rows),
         _table(
             ("pair", "difference in success", "return"),
-            [(f"{p.b} against {p.a}", p.verdict, p.mean_return.verdict(p.a, p.b)) for p in r.pairs],
+            [(f"{p.b} against {p.a}", p.verdict, p.verdict_on(p.mean_return)) for p in r.pairs],
         ),
         *(f"> {_inline(note)}" for note in r.notes),
     ]

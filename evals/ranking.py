@@ -11,10 +11,11 @@ import pydantic
 
 from ..errors import UsageError
 from ..rollouts.episode import Episode
+from .attribution import FAILURE_RATE
 from .compare import Comparison, compare
 from .statistics import Estimate
 from .summary import summarise
-from .words import interval, percent, plain
+from .words import plain, success, success_interval
 
 HEADINGS = ("run", "success", "interval", "return", "episodes", "tasks", "shown better than")
 """Of a ranking's table."""
@@ -31,6 +32,7 @@ class Ranked:
         episodes: scored episodes.
         tasks: different tasks among them.
         beats: names of the runs that it is shown to be better than in success.
+        shown: success in words, and its interval; not a number where the infrastructure failed too often.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Ranked:
     episodes: int
     tasks: int
     beats: tuple[str, ...]
+    shown: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Ranking:
     """Several runs, by success.
 
     Args:
-        runs: best first.
+        runs: best first, those that are inconclusive last.
         pairs: every pair of runs in the order of ``runs``; the better one second, so that differences are gains.
         confidence: the chance that the intervals of all pairs' success hold at once, at least.
     """
@@ -61,8 +64,7 @@ class Ranking:
         return [
             (
                 run.name,
-                percent(run.success.value),
-                interval(run.success, rate=True),
+                *run.shown,
                 plain(run.mean_return.value),
                 f"{run.episodes:,}",
                 f"{run.tasks:,}",
@@ -91,7 +93,12 @@ class Ranking:
         return {"runs": runs, "pairs": [pair.to_json() for pair in self.pairs], "confidence": self.confidence}
 
 
-def rank(runs: Mapping[str, Iterable[Episode]], *, confidence: float = 0.95) -> Ranking:
+def rank(
+    runs: Mapping[str, Iterable[Episode]],
+    *,
+    confidence: float = 0.95,
+    failure_rates: Mapping[str, float] | None = None,
+) -> Ranking:
     """Rank runs of the same environment by success.
 
     Every pair is compared as ``compare`` does, at a confidence of ``1 − (1 − confidence) / pairs``: by Bonferroni's
@@ -100,6 +107,7 @@ def rank(runs: Mapping[str, Iterable[Episode]], *, confidence: float = 0.95) -> 
     Args:
         runs: episodes by the name of the run; two at least.
         confidence: of all pairs together.
+        failure_rates: by the name of the run, the share of the episodes in which the infrastructure may fail.
 
     Raises:
         UsageError: there are fewer than two runs, or ``compare`` refuses a pair.
@@ -107,12 +115,25 @@ def rank(runs: Mapping[str, Iterable[Episode]], *, confidence: float = 0.95) -> 
     played = {name: list(episodes) for name, episodes in runs.items()}
     if len(played) < 2:
         raise UsageError(f"a ranking is of two runs at least; got {', '.join(played) or 'none'}")
-    summaries = {name: summarise(episodes, confidence=confidence) for name, episodes in played.items()}
-    order = sorted(played, key=lambda name: (-summaries[name].success.value, -summaries[name].mean_return.value))
+    rates = {name: (failure_rates or {}).get(name, FAILURE_RATE) for name in played}
+    summaries = {n: summarise(e, confidence=confidence, failure_rate=rates[n]) for n, e in played.items()}
+    by_success = lambda name: (  # noqa: E731
+        bool(summaries[name].inconclusive),
+        -summaries[name].success.value,
+        -summaries[name].mean_return.value,
+    )
+    order = sorted(played, key=by_success)
     couples = list(combinations(order, 2))
     each = _each(confidence, len(couples))
     pairs = tuple(
-        compare(played[worse], played[better], names=(worse, better), confidence=each) for better, worse in couples
+        compare(
+            played[worse],
+            played[better],
+            names=(worse, better),
+            confidence=each,
+            failure_rates=(rates[worse], rates[better]),
+        )
+        for better, worse in couples
     )
     shown = {(pair.b, pair.a) for pair in pairs if pair.success.difference.excludes_zero and not pair.inconclusive}
     ranked = tuple(
@@ -123,6 +144,7 @@ def rank(runs: Mapping[str, Iterable[Episode]], *, confidence: float = 0.95) -> 
             episodes=summaries[name].scored,
             tasks=summaries[name].tasks,
             beats=tuple(other for other in order if (name, other) in shown),
+            shown=(success(summaries[name]), success_interval(summaries[name])),
         )
         for name in order
     )

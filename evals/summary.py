@@ -15,7 +15,7 @@ from ..errors import StoreError
 from ..rollouts.episode import Episode, Outcome
 from ..rollouts.provenance import Provenance
 from .api_usage import ApiUsage, api_usage, tokens_read, tokens_written
-from .attribution import FAILURE_RATE, after_action, counted, environment_errors, inconclusive, judged_of
+from .attribution import FAILURE_RATE, after_action, counted, environment_errors, inconclusive, judged_of, possible
 from .bootstrap import bootstrap
 from .failures import error_name, failure_label, unparsed
 from .statistics import Estimate, pass_at_k, pass_hat_k, proportion
@@ -122,6 +122,7 @@ class Summary:
         api: tokens, cost and latency of a model behind a chat API; ``None`` for other policies.
         after_action: episodes in which the infrastructure failed after an action of the agent, retried ones included.
         inconclusive: why success says nothing, in words: the infrastructure failed too often; empty if it did not.
+        possible: where it is inconclusive, the range in which success lies.
         made: when and how it was made, where that is known; two summaries with the same numbers are equal.
     """
 
@@ -155,6 +156,7 @@ class Summary:
     environment_errors: Mapping[str, int] = field(default_factory=dict)
     after_action: int = 0
     inconclusive: str = ""
+    possible: tuple[float, float] | None = None
     made: Provenance | None = field(default=None, compare=False)
 
     @property
@@ -223,8 +225,7 @@ def summarise(
     Raises:
         UsageError: no episode is scored, so nothing can be said about the policy.
     """
-    every = _in_order(episodes)
-    judged = judged_of(every)
+    judged = judged_of(every := _in_order(episodes))
     turns = [turn for episode in judged for turn in episode.turns]
     return Summary(
         env_ids=tuple(sorted({episode.env_id for episode in every})),
@@ -257,6 +258,7 @@ def summarise(
         environment_errors=environment_errors(every),
         after_action=after_action(every),
         inconclusive=inconclusive(every, failure_rate),
+        possible=possible(every, failure_rate),
         made=made,
     )
 

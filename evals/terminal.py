@@ -17,10 +17,11 @@ from .words import (
     environment_notes,
     failures,
     interval,
-    method,
     percent,
     plain,
     success,
+    success_interval,
+    success_method,
     time_split,
     whole_percent,
 )
@@ -36,7 +37,7 @@ def print_summary(summary: Summary, console: Console | None = None, *, report: P
     """
     console = console or Console(highlight=False)
     line = Text("  ").append("success ", "dim").append(success(summary), "bold")
-    line.append(f"  ({interval(summary.success, rate=True)}, {method(summary.success)})")
+    line.append(f"  ({success_interval(summary)}, {success_method(summary)})")
     for name, value in _facts(summary):
         line.append(f"   {name} ", "dim").append(value)
     console.print(line.append(f"   {time_split(summary)}"), soft_wrap=True)
@@ -56,10 +57,10 @@ def print_comparison(comparison: Comparison, console: Console | None = None) -> 
     """Show a comparison; plain text where the output is piped."""
     console = console or Console(highlight=False)
     console.print(Text("  ").append("success: ", "dim").append(comparison.verdict, "bold"), soft_wrap=True)
-    verdict = comparison.mean_return.verdict(comparison.a, comparison.b)
+    verdict = comparison.verdict_on(comparison.mean_return)
     console.print(Text("  ").append("return:  ", "dim").append(verdict), soft_wrap=True)
     for level in comparison.levels:
-        verdict = level.verdict(comparison.a, comparison.b, points=True)
+        verdict = comparison.verdict_on(level, points=True)
         console.print(Text("  ").append(f"{level.name}: ", "dim").append(verdict), soft_wrap=True)
     for note in comparison.notes:
         console.print(Text("  ").append(f"note: {note}", "yellow"), soft_wrap=True)
@@ -92,7 +93,7 @@ def print_standing(standing: Standing, console: Console | None = None) -> None:
         s = entry.summary
         numbers = (
             success(s),
-            interval(s.success, rate=True),
+            success_interval(s),
             plain(s.mean_return.value),
             f"{s.scored:,}",
             f"{s.episodes - s.scored:,}",

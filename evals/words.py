@@ -63,6 +63,18 @@ def success(summary: Summary) -> str:
     return "inconclusive" if summary.inconclusive else percent(summary.success.value)
 
 
+def success_interval(summary: Summary) -> str:
+    """Where success lies: its interval, or the range that is possible where the infrastructure failed too often."""
+    if not summary.inconclusive:
+        return interval(summary.success, rate=True)
+    return "{:.1f} – {:.1f}".format(*(100 * end for end in summary.possible)) if summary.possible else "unknown"
+
+
+def success_method(summary: Summary) -> str:
+    """How ``success_interval`` was made."""
+    return "possible" if summary.inconclusive else method(summary.success)
+
+
 def time_split(summary: Summary) -> str:
     """Where the time went: ``"policy 71 % · environment 28 % · turnwise 1 %"``."""
     names = ("policy", "environment", "turnwise")

@@ -7,9 +7,9 @@ import logging
 from collections.abc import Awaitable
 from dataclasses import replace
 from time import perf_counter
-from typing import TypeVar
+from typing import Self, TypeVar
 
-from ..agents.agent import Agent, Decision, EpisodeContext, Forking, Holding, Reader, SelfTimed, Session
+from ..agents.agent import Agent, Decision, EpisodeContext, Forking, Holding, Repeatable, SelfTimed, Session
 from ..envs.base import Stepped
 from ..envs.messages import Action, Observation
 from ..errors import (
@@ -28,7 +28,7 @@ from .jobs import Job
 from .options import RunOptions
 from .place import Lender, Place, Watcher
 from .repeating import repeated
-from .turns import TYPED, judgement, one_line, recorded
+from .turns import TYPED, judgement, one_line, recorded, unread
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -71,21 +71,26 @@ class Attempt:
         self._started = perf_counter()
         self._host: Host | None = None
         self._held: Session | None = None
-        self._asked: tuple[Place, Decision] | None = None
-        """The action that the environment has been told of and has not answered, and where it was taken."""
-        self.after_action = 0
+        self._asked: tuple[Place, Decision | None] | None = None
+        """Where it failed so that it can go on there, and the action that the environment was told of, if it was."""
+        self._begun = self._spending = False  # the agent was asked; what passes now is the agent's own time
+        self.after_action = self.redrawn = 0
 
     def retry(self) -> Attempt:
         """The next attempt, after a failure of the infrastructure, at an episode that began by a reset.
 
-        Where an action was not answered, the recorded actions are repeated on another environment, and the agent goes
-        on from there: nothing is drawn again.
+        Where an action was not answered, or the policy's server failed and the agent can be asked again, the recorded
+        actions are repeated on another environment, and the agent goes on from there: nothing is drawn again.
         """
         if self._asked is None:
-            after = Attempt(self._job, self._number + 1, self._agent, self._options)
-            after.after_action = self.after_action
-            return after
-        self._number, self._started = self._number + 1, perf_counter()
+            return Attempt(self._job, self._number + 1, self._agent, self._options).following(self)
+        self._number += 1
+        return self
+
+    def following(self, failed: Attempt) -> Self:
+        """This attempt, in place of one that failed, whose time and failures it goes on counting."""
+        self.after_action, self.redrawn = failed.after_action, failed.redrawn + failed._begun
+        self._started = failed._started
         return self
 
     async def release(self) -> None:
@@ -102,7 +107,7 @@ class Attempt:
             ContractError: the agent has a bug.
             UsageError: the task or the agent's settings are wrong.
         """
-        limit = self._options.episode_timeout
+        limit, self._spending = self._options.episode_timeout, False
         try:
             async with asyncio.timeout(limit) as deadline:
                 self._deadline = deadline
@@ -118,6 +123,8 @@ class Attempt:
             if not deadline.expired():
                 raise
             late = f"the episode was not over after {limit:g} s (episode_timeout), in turn {len(self._turns)}"
+            if self._spending:
+                return self.sealed(Outcome.POLICY_FAILED, score=Score(success=False), error=late)
             return self.sealed(Outcome.CANCELLED, error=late)
 
     def sealed(
@@ -130,8 +137,8 @@ class Attempt:
     ) -> Episode:
         """The record of what happened so far, ended by ``outcome``; the action that was not answered is its last."""
         turns = self._turns
-        if self._asked is not None and outcome is Outcome.INFRA_FAILED:
-            place, decision = self._asked
+        place, decision = self._asked or (None, None)
+        if place is not None and decision is not None and outcome is Outcome.INFRA_FAILED:
             turn = recorded(place.observation, decision, 0.0)
             info = {**decision.info, UNANSWERED: True}
             turns = [*turns, replace(turn, obs_key=place.obs_key, seconds_env=self._seconds_env, info=info)]
@@ -151,6 +158,7 @@ class Attempt:
             final_prompt_ids=final_prompt_ids,
             fork=self._job.fork,
             after_action=self.after_action,
+            redrawn=self.redrawn,
         )
 
     async def _turn_by_turn(self, host: Host) -> Episode:
@@ -173,17 +181,19 @@ class Attempt:
         context = self._context(host)
         return Place(tuple(self._turns), observation, obs_key, host, self._session(context), context)
 
-    async def _resumed(self, host: Host) -> tuple[Place, Decision] | None:
-        """The place in which the last attempt failed, reached by its actions, and the action that it had not answered;
-        ``None`` if it did not fail so, or the environment does not answer as it did: then the episode is played anew.
+    async def _resumed(self, host: Host) -> tuple[Place, Decision | None] | None:
+        """The place in which the last attempt failed, reached by its actions, and the action that was not answered, if
+        one was; ``None`` if it cannot go on there, or the environment answers otherwise: the episode is played anew.
         """
         if self._asked is None:
             return None
         place, decision = self._asked
         if await repeated(self._turns, place.observation, self._job.task, host, self._env):
+            self._seconds_env = 0.0
             return replace(place, host=host), decision
         await self.release()
-        self._asked, self._turns = None, []
+        self._asked, self._turns, self._begun = None, [], False
+        self.redrawn += 1
         return None
 
     async def _until_over(self, place: Place, decision: Decision | None) -> Episode:
@@ -199,6 +209,10 @@ class Attempt:
             except PolicyError as error:
                 await self.release()  # what was sampled until then is part of the record
                 return self.sealed(Outcome.POLICY_FAILED, score=Score(success=False), error=one_line(error))
+            except InfrastructureError:
+                if isinstance(session, Repeatable) and self._origin is None:
+                    self._asked = place, None
+                raise
             if watcher is not None:
                 await watcher.decided(place, decision)
             after, reward, terminated, truncated, info = await self._answered(place, decision)
@@ -215,10 +229,10 @@ class Attempt:
             self._seconds_env = 0.0
             self._observation = after
             if terminated or truncated:
-                unread = await _unread(session, after, truncated=not terminated)
+                left = await unread(session, after, truncated=not terminated)
                 if terminated:
                     return self.sealed(Outcome.COMPLETED, score=judgement(info))
-                return self.sealed(Outcome.TRUNCATED, score=judgement(info), final_prompt_ids=unread)
+                return self.sealed(Outcome.TRUNCATED, score=judgement(info), final_prompt_ids=left)
             if not others_ran:  # a scripted agent on a quick environment never waits: let the others have their turn
                 await asyncio.sleep(0)
             others_ran.clear()
@@ -228,6 +242,7 @@ class Attempt:
 
     async def _answered(self, place: Place, decision: Decision) -> Stepped:
         """What the environment answers; that it fails is remembered as a failure after an action."""
+        self._spending = True
         try:
             answer = await self._env(place.host.step(decision.action), "step")
         except InfrastructureError:
@@ -283,6 +298,7 @@ class Attempt:
     async def _decide(self, session: Session, observation: Observation) -> Decision:
         own = session.patience if isinstance(session, SelfTimed) else None
         limit = self._options.turn_timeout if own is None else None
+        self._begun, self._spending = True, own is None
         try:
             async with asyncio.timeout(limit) as deadline:
                 decision = await session.act(observation)
@@ -324,13 +340,6 @@ class Attempt:
 
     def _who(self) -> str:
         return f"agent {type(self._agent).__name__}, in turn {len(self._turns)} of episode {self._job.episode_id},"
-
-
-async def _unread(session: Session, observation: Observation, *, truncated: bool) -> tuple[int, ...]:
-    """What would have been read next: where a limit ended the episode, the state that a critic bootstraps from."""
-    if isinstance(session, Holding):
-        return await session.over(observation)
-    return session.read(observation) if truncated and isinstance(session, Reader) else ()
 
 
 def _asked_to_stop() -> bool:

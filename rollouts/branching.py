@@ -167,11 +167,12 @@ class Paths:
         Returns:
             the episode, and the watcher of the attempt that it is of; ``None`` where all attempts failed.
         """
-        number = 1
+        number, failed = 1, None
         while True:
             slot = Slot(self.slots)
             watcher = watch(slot) if watch is not None else None
             attempt = Attempt(job, number, self.agent, self.options, origin=origin, watcher=watcher)
+            attempt = attempt.following(failed) if failed is not None else attempt
             try:
                 async with slot:
                     return await attempt.play(lender), watcher
@@ -187,7 +188,7 @@ class Paths:
                 await attempt.release()
             self.stats.retries += 1
             await asyncio.sleep(min(self.options.backoff * 2 ** (number - 1), LONGEST_BACKOFF))
-            number += 1
+            number, failed = number + 1, attempt
 
 
 class Slot:

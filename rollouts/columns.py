@@ -104,6 +104,7 @@ def _row(episode: Episode) -> dict[str, Any]:
         "lookaheads": [_lookahead_row(each) for each in episode.lookaheads],
         "thoughts": [_out(turn.thoughts) for turn in episode.turns] if any(t.thoughts for t in episode.turns) else None,
         "after_action": episode.after_action,
+        "redrawn": episode.redrawn,
     }
 
 
@@ -200,6 +201,7 @@ def _episode(row: dict[str, Any]) -> Episode:
         fork=None if (fork := row["fork"]) is None else _fork(fork),
         lookaheads=tuple(_lookahead(each) for each in row["lookaheads"] or ()),
         after_action=row["after_action"] or 0,
+        redrawn=row["redrawn"] or 0,
     )
 
 

@@ -155,7 +155,7 @@ class Episode:
         score: the judgement; ``None`` unless the outcome is scored.
         error: what went wrong, in one line.
         attempts: how many tries it took (infrastructure failures are retried).
-        seconds: wall time of the last attempt.
+        seconds: wall time from the first attempt on.
         fingerprints: versions and hashes needed to reproduce it (task digest, environment kwargs, code version, …).
         final_prompt_ids: what a language model would have read next, where a limit ended the episode and the last
             state still has a value; empty otherwise, and for scripted agents.
@@ -163,6 +163,7 @@ class Episode:
         lookaheads: what was played from its states to learn their values.
         after_action: how many attempts the infrastructure failed after the environment was told of an action: it may
             be the action that made it fail.
+        redrawn: how many attempts were given up in which the agent had been asked: it then drew anew, from the start.
     """
 
     episode_id: str
@@ -181,6 +182,7 @@ class Episode:
     fork: Fork | None = None
     lookaheads: tuple[Lookahead, ...] = ()
     after_action: int = 0
+    redrawn: int = 0
 
     @property
     def own_turns(self) -> tuple[Turn, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
+from dataclasses import replace
 
 from ..agents.agent import Agent
 from ..tasks.spec import TaskSpec
@@ -23,12 +24,13 @@ async def record_episodes(
     *,
     options: RunOptions | None = None,
     stats: RunStats | None = None,
+    redraw: bool = True,
 ) -> AsyncGenerator[Episode, None]:
     """``run_episodes`` into a store: plays what the store does not have, appends it, and yields it.
 
     Call it again with the same environment, tasks and options after an interruption of any kind, and the store ends
     up with every episode exactly once: ids are a function of run seed and task, not of when an episode was played.
-    Episodes that failed for reasons that are not the policy's are played again.
+    Episodes that failed for reasons that are not the policy's are played again, and their earlier attempts are counted.
 
     Args:
         env: as for ``run_episodes``.
@@ -37,13 +39,16 @@ async def record_episodes(
         store: open for writing; what is pending is written when this ends, however it ends.
         options: how to run; ``seed`` and ``group_size`` as before.
         stats: counts the episodes played now, not those that were there.
+        redraw: play those again, too, in which the infrastructure failed after an action of the agent.
     """
-    store.discard_unscored()
+    store.discard_unscored(after_action=redraw)
     try:
         async with aclosing(
             run_episodes(env, agent, tasks, options=options, skip=store.ids(), stats=stats)
         ) as episodes:
             async for episode in episodes:
+                before = store.attempts.get(episode.episode_id, 0)
+                episode = replace(episode, attempts=episode.attempts + before) if before else episode
                 store.append(episode)
                 yield episode
     finally:

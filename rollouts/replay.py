@@ -138,6 +138,8 @@ def _comparisons(episode: Episode, ask: Ask) -> Iterator[tuple[int, str, Any, An
         try:
             observation, reward, terminated, truncated, info = ask("step", turn.action)
         except Exception as error:
+            if turn.info.get(UNANSWERED):  # as it failed then
+                return
             yield number, "step", "an observation", one_line(error)
             return
         if turn.info.get(UNANSWERED):  # the record ends with an action that made the infrastructure fail

@@ -8,10 +8,13 @@ a turn limit ends it                                ``truncated``
 the policy exceeds ``turn_timeout``, or its prompt  ``policy_failed``: scored, as a failure
 exceeds the context
 the environment raises, hangs or dies; the policy   retried on a fresh environment ``retries`` times, with the
-server is gone (``InfrastructureError``)            recorded actions where one of them was not answered and with the
+server is gone (``InfrastructureError``)            recorded actions where the agent can go on from there, and with the
                                                     same random numbers otherwise; then ``infra_failed``: unscored,
                                                     its turns kept for inspection
-``episode_timeout`` passes                          ``cancelled``: unscored, not retried
+``episode_timeout`` passes in a turn of the agent   ``policy_failed``: scored, as a failure
+or while its action is answered
+``episode_timeout`` passes while an environment is  ``cancelled``: unscored, not retried
+opened or a remote server is waited for
 the agent raises anything else                      the run stops with a ``ContractError``: a bug is not data
 a task or a setting is wrong (``UsageError``)       the run stops with that error
 the run is closed or interrupted                    dropped; ``RunStats`` counts it as cancelled

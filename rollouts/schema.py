@@ -91,9 +91,10 @@ SCHEMA = pa.schema(
         ),
         "thoughts": pa.list_(pa.string()),
         "after_action": pa.int64(),
+        "redrawn": pa.int64(),
     }
 )
-ADDED = ("fork", "lookaheads", "thoughts", "after_action")
+ADDED = ("fork", "lookaheads", "thoughts", "after_action", "redrawn")
 """Columns that stores made before them do not have; they are then null, which stands for "none"."""
 
 

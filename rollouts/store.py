@@ -74,6 +74,7 @@ class EpisodeStore:
         self._flush_seconds = flush_seconds
         self._waiting_since = 0.0
         self._pending: list[pa.Table] = []
+        self.attempts: dict[str, int] = {}  # of the episodes that were discarded
         self._lock: int | None = None
         _made(self.path)
         self._lock = _locked(self.path)
@@ -123,20 +124,27 @@ class EpisodeStore:
         """The ids of all episodes, pending ones included: what a resumed run skips."""
         return frozenset(self._ids)
 
-    def discard_unscored(self) -> int:
+    def discard_unscored(self, *, after_action: bool = True) -> int:
         """Remove episodes that failed for reasons not the policy's, so that a resumed run plays them again.
 
+        Args:
+            after_action: also those in which the infrastructure failed after an action of the agent.
+
         Returns:
-            How many were removed.
+            How many were removed; ``attempts`` has how often each was tried.
         """
         self.flush()
         removed: set[str] = set()
         for part in parts(self.path):
             table = _table(part)
             keep = compute.is_valid(table["success"])
+            if not after_action:
+                keep = compute.or_(keep, compute.greater(compute.fill_null(table["after_action"], 0), 0))
             if not compute.all(keep).as_py():
                 gone = table.filter(compute.invert(keep))
-                removed.update(map(text_in, gone["episode_id"].to_pylist()))
+                ids = list(map(text_in, gone["episode_id"].to_pylist()))
+                removed.update(ids)
+                self.attempts.update(zip(ids, gone["attempts"].to_pylist(), strict=True))
                 _write(self.path, table.filter(keep), part)
         self._ids -= removed
         return len(removed)

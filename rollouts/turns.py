@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..agents.agent import Decision
+from ..agents.agent import Decision, Holding, Reader, Session
 from ..envs.messages import Observation
 from ..tasks.score import Score
 from .episode import Turn
@@ -34,6 +34,13 @@ def judgement(info: Mapping[str, Any]) -> Score:
     """The score that a last step brought; environments from elsewhere may say ``success`` only."""
     score = info.get("score")
     return score if isinstance(score, Score) else Score(success=bool(info.get("success", False)))
+
+
+async def unread(session: Session, observation: Observation, *, truncated: bool) -> tuple[int, ...]:
+    """What would have been read next: where a limit ended the episode, the state that a critic bootstraps from."""
+    if isinstance(session, Holding):
+        return await session.over(observation)
+    return session.read(observation) if truncated and isinstance(session, Reader) else ()
 
 
 def one_line(error: BaseException) -> str:

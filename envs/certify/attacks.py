@@ -79,6 +79,18 @@ VALUES: Mapping[str, Any] = {
     "an odd key": {"\ud800": {"": [None]}},
 }
 """What stands for a value, by name: sizes, counts, depths, encodings, names, numbers and types."""
+CODE: Mapping[str, str] = {
+    "900 signs": "-" * 900 + "1",
+    "9,000 signs": "-" * 9_000 + "1",
+    "4,000 digits in hexadecimal": "0x" + "F" * 4_000,
+    "a sum with 4,000 digits": "0x" + "F" * 4_000 + "+1",
+    "a long sum": "1" + "+1" * 900,
+    "a longer sum": "1" + "+1" * 9_000,
+    "many attributes": "a" + ".a" * 900,
+    "more attributes": "a" + ".a" * 9_000,
+    "many calls": "a" + "()" * 900,
+}
+"""What stands for a value in a message that is written as a call, for whoever reads messages as code."""
 PER_VALUE = 3
 """Calls in which each value is tried; which tools they call changes with the value."""
 
@@ -99,6 +111,9 @@ def attempts(env: TurnEnv) -> Iterator[tuple[str, Action]]:
             for argument in call.arguments:
                 changed = ToolCall(call.name, {**call.arguments, argument: value})
                 yield f"{call.name} with {name} for {argument}", Action.of(changed)
+    for number, (name, text) in enumerate(CODE.items() if tools else ()):
+        tool = tools[number % len(tools)]
+        yield f"a message that calls {tool.name} with {name}", Action(f"{tool.name}({text})")
 
 
 def _with(tool: Tool, value: Any, rng: Rng) -> dict[str, Any]:

@@ -139,6 +139,8 @@ def calls(target: str) -> dict[str, Sequence[ActionLike]]:
         "searches for a megabyte": [ToolCall("search", {"text": "x" * MB})],
         "patches with endless hunks": [ToolCall("patch", {"path": target, "diff": (one + "-a\n+b\n") * 20_000})],
         "patches beyond number": [ToolCall("patch", {"path": target, "diff": f"@@ -{10**30},1 +1,1 @@\n a\n"})],
+        "patches at 5,000 digits": [ToolCall("patch", {"path": target, "diff": f"@@ -{'9' * 5000},1 +1,1 @@\n-a\n"})],
+        "patches to 5,000 digits": [ToolCall("patch", {"path": target, "diff": f"@@ -1 +1,{'9' * 5000} @@\n-a\n"})],
         "patches what is everywhere": [ToolCall("patch", {"path": target, "old": " ", "new": "x" * MB})],
         "calls too much": [Action(tool_calls=(ToolCall("test"),) * 400)],
     }

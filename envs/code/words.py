@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from ...sandboxes.result import ExecResult, FileInfo, Status
 from ...tasks.code.trouble import Trouble, trouble_in
@@ -15,6 +16,8 @@ LISTED = 200
 """Files of a listing."""
 FOUND = 50
 """Lines that a search shows."""
+COUNTED = 1000
+"""Lines that a search counts."""
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
 """Where an object lies in memory, as its ``repr`` tells: another number in every process."""
 
@@ -55,8 +58,9 @@ def _listed(info: FileInfo) -> str:
 
 def matches(found: Iterable[tuple[str, int, str]]) -> str:
     """Lines in which a text was found, by file and number."""
-    lines = [f"{path}:{number}: {line.strip()[:160]}" for path, number, line in found]
-    more = [f"[… {len(lines) - FOUND} more …]"] if len(lines) > FOUND else []
+    lines = [f"{path}:{number}: {line.strip()[:160]}" for path, number, line in islice(found, COUNTED + 1)]
+    least = "more than " if len(lines) > COUNTED else ""
+    more = [f"[… {least}{min(len(lines), COUNTED) - FOUND} more …]"] if len(lines) > FOUND else []
     return "\n".join([*lines[:FOUND], *more]) or "It is found nowhere."
 
 

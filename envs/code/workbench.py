@@ -19,6 +19,8 @@ from .workspace import workspace_of
 Line = Annotated[int, pydantic.Field(ge=1)]
 READ = 1024 * 1024
 """Bytes of the largest file that is read or patched."""
+SEARCHED = 2 * 1024 * 1024
+"""Bytes of all files that one search looks at; the files that would go beyond are left out, which is said."""
 
 
 class Workbench(ToolEnv):
@@ -59,14 +61,22 @@ class Workbench(ToolEnv):
         """
         if not text or "\n" in text:
             raise ToolError("search for a piece of one line")
-        entries = workspace_of(await self.room.look()).entries
-        return matches(
+        files, left_out, size = dict[str, str](), 0, 0
+        for path, entry in sorted(workspace_of(await self.room.look()).entries.items()):
+            if entry.kind == "file" and size + len(entry.content) > SEARCHED:
+                left_out += 1
+            elif entry.kind == "file":
+                size += len(entry.content)
+                files[path] = entry.content.decode("utf-8", "replace")
+        found = (
             (path, number, line)
-            for path, entry in sorted(entries.items())
-            if entry.kind == "file"
-            for number, line in enumerate(entry.content.decode("utf-8", "replace").splitlines(), 1)
+            for path, content in files.items()
+            if text in content
+            for number, line in enumerate(content.splitlines(), 1)
             if text in line
         )
+        note = f"\n[{left_out} files were not searched: more than {SEARCHED} bytes in all]" if left_out else ""
+        return matches(found) + note
 
     @tool
     async def write(self, path: str, content: str) -> str:

@@ -27,13 +27,14 @@ def read(text: str, parameters: Mapping[str, Sequence[str]]) -> tuple[ToolCall, 
     code = _inside(text)
     if len(code) > LONGEST:
         raise UnparseableError(f"This is too long. {HOW}")
+    source = code.strip()
     try:
-        body = ast.parse(code.strip()).body
+        body = ast.parse(source).body
+        if not body:
+            raise UnparseableError(f"There is no action in this. {HOW}")
+        return tuple(_call(one, source, parameters) for one in body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise UnparseableError(f"This cannot be read as actions. {HOW}") from None
-    if not body:
-        raise UnparseableError(f"There is no action in this. {HOW}")
-    return tuple(_call(one, parameters) for one in body)
 
 
 def _inside(text: str) -> str:
@@ -46,25 +47,33 @@ def _inside(text: str) -> str:
     return rest if first.strip().isidentifier() or not first.strip() else block
 
 
-def _call(one: ast.stmt, parameters: Mapping[str, Sequence[str]]) -> ToolCall:
+def _call(one: ast.stmt, source: str, parameters: Mapping[str, Sequence[str]]) -> ToolCall:
     if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) and isinstance(one.value.func, ast.Name)):
-        raise UnparseableError(f"{ast.unparse(one)[:80]!r} is no action. {HOW}")
+        raise UnparseableError(f"{_written(one, source)[:80]!r} is no action. {HOW}")
     call, name = one.value, one.value.func.id
     if name not in parameters:
         raise UnparseableError(f"There is no action {name[:40]!r}. There are {', '.join(parameters)}.")
     names = parameters[name]
     if len(call.args) > len(names):
         raise UnparseableError(f"{name} takes {len(names)} arguments: {', '.join(names)}.")
-    arguments: dict[str, Any] = dict(zip(names, (_literal(arg, name) for arg in call.args), strict=False))
+    arguments: dict[str, Any] = dict(zip(names, (_literal(arg, source, name) for arg in call.args), strict=False))
     for keyword in call.keywords:
         if keyword.arg is None or keyword.arg in arguments:
             raise UnparseableError(f"{name} is given an argument twice.")
-        arguments[keyword.arg] = _literal(keyword.value, name)
+        arguments[keyword.arg] = _literal(keyword.value, source, name)
     return ToolCall(name, arguments)
 
 
-def _literal(node: ast.expr, name: str) -> Any:
+def _literal(node: ast.expr, source: str, name: str) -> Any:
     try:
-        return ast.literal_eval(node)
+        value = ast.literal_eval(node)
+        repr(value)  # a number can be too long to be written, and then cannot be shown or recorded
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        raise UnparseableError(f"{ast.unparse(node)[:60]!r} is no value; {name} takes texts and numbers.") from None
+        said = _written(node, source)[:60]
+        raise UnparseableError(f"{said!r} is no value; {name} takes texts and numbers.") from None
+    return value
+
+
+def _written(node: ast.expr | ast.stmt, source: str) -> str:
+    """What stands in the source; made of the node again it could be nested too deeply, or be too long a number."""
+    return ast.get_source_segment(source, node) or ""

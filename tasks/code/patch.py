@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 from ...errors import ToolError
 
-HEAD = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+HEAD = re.compile(r"^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+LARGEST_DIFF = 256 * 1024
+"""Characters of a diff."""
+LARGEST_FILE = 1024 * 1024
+"""Characters of a text that a diff changes."""
+MOST_LINES = 50_000
+"""Of a text that a diff changes."""
+MOST_PASSAGES = 100
+"""Of a diff. Each may have to be looked for in the whole text, and whoever applies a diff must not be held up."""
+MOST_PLACES = 5
+"""Places that a refusal names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +56,14 @@ def patched(text: str, diff: str) -> str:
     """The text after a unified diff of this one file; line numbers may be off, the lines themselves may not.
 
     Raises:
-        ToolError: it is no unified diff, or one of its passages does not stand in the text, or in several places.
+        ToolError: it is no unified diff, or one of its passages does not stand in the text, or in several places, or
+            diff or text is too large.
     """
-    lines = text.splitlines()
+    passages, lines = hunks(diff), text.splitlines() if len(text) <= LARGEST_FILE else []
+    if len(text) > LARGEST_FILE or len(lines) > MOST_LINES:
+        raise ToolError(f"the file has more than {LARGEST_FILE} characters or {MOST_LINES} lines, too large for a diff")
     shift = 0
-    for number, hunk in enumerate(hunks(diff), 1):
+    for number, hunk in enumerate(passages, 1):
         at = _place(lines, hunk, hunk.start - 1 + shift, number)
         lines[at : at + len(hunk.old)] = hunk.new
         shift += len(hunk.new) - len(hunk.old)
@@ -61,11 +74,15 @@ def hunks(diff: str) -> tuple[Hunk, ...]:
     """The passages of a unified diff.
 
     Raises:
-        ToolError: it has none, or a line that belongs in no diff.
+        ToolError: it has none, too many, or a line that belongs in no diff.
     """
+    if len(diff) > LARGEST_DIFF:
+        raise ToolError(f"the diff has {len(diff)} characters; {LARGEST_DIFF} are allowed")
     found: list[tuple[int, list[str], list[str]]] = []
     for number, line in enumerate(diff.splitlines(), 1):
         if head := HEAD.match(line):
+            if len(found) == MOST_PASSAGES:
+                raise ToolError(f"the diff has more than {MOST_PASSAGES} passages; give it in parts")
             found.append((int(head[1]), [], []))
         elif not found:
             if line.startswith("@@"):
@@ -86,16 +103,16 @@ def _place(lines: list[str], hunk: Hunk, guess: int, number: int) -> int:
     size = len(hunk.old)
     if not size:
         return max(0, min(guess + 1, len(lines)))  # nothing but additions: after the line that it names
-    places = [at for at in range(len(lines) - size + 1) if tuple(lines[at : at + size]) == hunk.old]
-    if guess in places:
+    if guess >= 0 and tuple(lines[guess : guess + size]) == hunk.old:
         return guess
+    text = "\n".join(("", *lines, ""))
+    places = [text.count("\n", 0, at) for at in _places(text, "\n".join(("", *hunk.old, "")), MOST_PLACES + 1)]
     if len(places) == 1:
         return places[0]
     if places:
-        there = ", ".join(str(at + 1) for at in places)
-        raise ToolError(
-            f"passage {number} fits in {len(places)} places (lines {there}); its line number must say which"
-        )
+        there = ", ".join(str(at + 1) for at in places[:MOST_PLACES])
+        amount = f"more than {MOST_PLACES}" if len(places) > MOST_PLACES else str(len(places))
+        raise ToolError(f"passage {number} fits in {amount} places (lines {there}); its line number must say which")
     raise ToolError(f"passage {number} does not fit: {_mismatch(lines, hunk, guess)}")
 
 
@@ -110,10 +127,11 @@ def _mismatch(lines: list[str], hunk: Hunk, guess: int) -> str:
     return "its lines stand elsewhere"
 
 
-def _places(text: str, old: str) -> list[int]:
+def _places(text: str, old: str, most: int = MOST_PLACES) -> list[int]:
+    """Where a text stands, at the first places: each is found in time that grows with the text and not with both."""
     places: list[int] = []
     at = text.find(old)
-    while at >= 0 and len(places) < 5:
+    while at >= 0 and len(places) < most:
         places.append(at)
         at = text.find(old, at + 1)
     return places

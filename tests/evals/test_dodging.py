@@ -16,7 +16,7 @@ from turnwise.agents.scripted import FunctionAgent
 from turnwise.envs.code.attacks import attacks_on
 from turnwise.envs.code.backends import shared_backend
 from turnwise.envs.messages import ActionLike, ToolCall
-from turnwise.errors import SandboxUnavailableError
+from turnwise.errors import SandboxUnavailableError, StoreError, UsageError
 from turnwise.evals.evaluate import EvalConfig, evaluate
 from turnwise.evals.summary import Summary
 from turnwise.rollouts.store import load_episodes
@@ -78,13 +78,34 @@ def test_failures_that_pass_bring_no_second_draw(tmp_path: Path) -> None:
     summary = evaluated(tmp_path, times=2)
     assert summary.scored == summary.episodes
     assert summary.success.value == pytest.approx(solved_share(tmp_path)), "the true success, no matter what broke"
-    assert summary.inconclusive, "but the infrastructure failed far too often"
+    assert not summary.inconclusive, "nothing was drawn again, so nothing is in doubt"
+    assert summary.after_action == 100 - sum(e.task.seed % 100 < KNOWN for e in load_episodes(tmp_path))
 
 
 def test_failures_that_stay_are_no_success(tmp_path: Path) -> None:
     summary = evaluated(tmp_path, times=9)
     assert summary.success.value == 1.0, "of what is left over, and so no success at all"
     assert f"success is {100 * solved_share(tmp_path):.1f} %, and 100.0 %" in summary.inconclusive
+
+
+def test_resuming_draws_nothing_again_that_failed_after_an_action(tmp_path: Path) -> None:
+    before = evaluated(tmp_path, times=9)
+    Fragile.times = 0
+    config = EvalConfig(env="test/Fragile", n=100, backoff=0, retries=2, splits=(tw.Split.TRAIN,))
+    agent = FunctionAgent(factory=dodger)
+    after = evaluate(config, agent, store=tmp_path, env=Fragile, resume=True)
+    assert (after.scored, after.inconclusive) == (before.scored, before.inconclusive)
+    replaced = evaluate(config, agent, store=tmp_path, env=Fragile, overwrite=True)
+    assert replaced.scored == 100
+
+
+def test_what_counts_is_not_replaced_without_being_asked(tmp_path: Path) -> None:
+    Fragile.times, Fragile.breaks = 99, Counter()
+    config = EvalConfig(env="test/Fragile", n=3, backoff=0, retries=0, splits=(tw.Split.TRAIN,))
+    with pytest.raises(UsageError, match="none of 3 episodes is scored"):
+        evaluate(config, FunctionAgent(lambda text: "dodge"), store=tmp_path, env=Fragile)
+    with pytest.raises(StoreError, match="--overwrite"):
+        evaluate(config, FunctionAgent(lambda text: "known"), store=tmp_path, env=Fragile)
 
 
 MEANS = (

@@ -168,6 +168,7 @@ def test_resuming_plays_again_what_the_machinery_failed(tmp_path: Path) -> None:
     evaluate(config(n=12), OracleAgent(), store=tmp_path / "run", env=Breaks)
     mended = evaluate(config(n=12), OracleAgent(), store=tmp_path / "run", env=_Mended, resume=True)
     assert (mended.scored, dict(mended.infrastructure)) == (12, {})
+    assert mended.retried == 6, "what was tried before is not forgotten"
 
 
 class _Mended(OneDoor):

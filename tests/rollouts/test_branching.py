@@ -338,6 +338,7 @@ async def test_a_branch_that_fails_is_played_again_from_where_it_left() -> None:
     again = [episode for episode in episodes if episode.attempts > 1]
     assert len(again) == 1
     assert again[0].fork is not None
+    assert (again[0].after_action, again[0].redrawn) == (1, 1), "what failed before is counted in what is played again"
     assert all(episode.outcome is Outcome.COMPLETED for episode in episodes)
     assert stats.retries == stats.failures["EnvironmentFailedError"] == 1
 
@@ -522,7 +523,7 @@ async def test_an_episodes_clock_stands_still_while_others_are_played(monkeypatc
     (waited,) = await played(road(), Walker(evenly), Patience(hour), count=1, size=1, **limits)
     assert waited.outcome is Outcome.COMPLETED
     (dawdled,) = await played(road(), Walker(evenly, slow), Patience(lambda: None), count=1, size=1, **limits)
-    assert dawdled.outcome is Outcome.CANCELLED, "the agent's own time does count"
+    assert dawdled.outcome is Outcome.POLICY_FAILED, "the agent's own time does count"
 
 
 def test_what_is_dealt_is_dealt_evenly_and_wholly() -> None:

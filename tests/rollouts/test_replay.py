@@ -146,6 +146,8 @@ def test_episodes_that_were_cut_short_agree_as_far_as_they_go() -> None:
     assert result.ok
     assert result.turns == 2
     assert not replay(edited(failed, 1, reward=5.0), lambda: Count(length=LENGTH)).ok
+    again = replay(failed, faulty({0: [(3, raises)]}, length=LENGTH))
+    assert again.ok, "a failure that can be repeated is as it was recorded"
 
 
 def test_an_environment_that_fails_now_is_a_difference() -> None:

@@ -33,6 +33,8 @@ from turnwise.errors import (
     UnscoredEpisodeError,
     UsageError,
 )
+from turnwise.evals.attribution import inconclusive
+from turnwise.rollouts import attempt
 from turnwise.rollouts.episode import UNANSWERED
 from turnwise.rollouts.options import RunOptions, run_options
 from turnwise.rollouts.pool import EnvPool
@@ -230,7 +232,7 @@ async def test_a_scripted_agent_that_never_waits_still_lets_the_loop_turn() -> N
         episode_timeout=0.1,
         concurrency=1,
     )
-    assert episode.outcome is tw.Outcome.CANCELLED, "a deadline can strike only if the event loop gets its turn"
+    assert episode.outcome is tw.Outcome.POLICY_FAILED, "a deadline can strike only if the event loop gets its turn"
 
 
 async def test_wrapped_environments_are_played_like_any_other() -> None:
@@ -411,6 +413,7 @@ async def test_a_policy_server_that_is_gone_is_retried_in_a_new_session() -> Non
     assert episode.outcome is tw.Outcome.COMPLETED
     assert episode.attempts == 3
     assert len(agent.contexts) == 3, "each attempt opens its own session"
+    assert episode.redrawn == 2, "and that it drew anew is counted"
     assert len({context.rng.key for context in agent.contexts}) == 1, "with the same random numbers: nothing is redrawn"
     assert len({context.episode_id for context in agent.contexts}) == 1
     (lost,) = await played(Count, FakeAgent(gone), tasks(1), retries=1)
@@ -428,7 +431,7 @@ async def test_a_retry_repeats_the_recorded_actions_and_draws_nothing_again() ->
     agent, env = FakeAgent(draws), faulty({0: [(2, raises), (3, raises)]})
     (episode,) = await played(env, agent, tasks(1), isolation="inline")
     assert [turn.action.text for turn in episode.turns] == ["draw 0", "draw 1", "draw 2"]
-    assert (episode.attempts, episode.after_action, len(agent.contexts)) == (3, 2, 1)
+    assert (episode.attempts, episode.after_action, episode.redrawn, len(agent.contexts)) == (3, 2, 0, 1)
     assert replay(episode, Count).ok, "the record is what one environment answers to these actions"
 
 
@@ -442,8 +445,31 @@ async def test_where_the_world_differs_an_episode_is_played_anew_and_counted() -
 
     agent = FakeAgent(answer)
     (episode,) = await played(faulty({0: [(2, raises)]}, Unlike), agent, tasks(1), isolation="inline")
-    assert (episode.attempts, episode.after_action, len(agent.contexts)) == (2, 1, 2)
+    assert (episode.attempts, episode.after_action, episode.redrawn, len(agent.contexts)) == (2, 1, 1, 2)
     assert len(episode.turns) == 3, "nothing of the failed attempt is left in the record"
+
+
+async def test_time_is_counted_from_the_first_attempt_and_repeated_actions_are_no_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = itertools.accumulate([0.0, *[1.0] * 99])
+    seconds = [next(now)]
+    failing = iter([True])
+
+    class Paced(Count):
+        """A second passes in every action; the last one fails once."""
+
+        def act(self, action: tw.Action) -> Any:
+            seconds.append(next(now))
+            if self.turn == self.length and next(failing, False):
+                raise ZeroDivisionError
+            return super().act(action)
+
+    monkeypatch.setattr(attempt, "perf_counter", lambda: seconds[-1])
+    (episode,) = await played(Paced, answering(), tasks(1), isolation="inline")
+    assert episode.attempts == 2
+    assert episode.seconds == 6.0, "of both attempts"
+    assert [turn.seconds_env for turn in episode.turns] == [1.0, 1.0, 1.0]
 
 
 async def gone(context: EpisodeContext, turn: int, observation: Observation) -> Decision:
@@ -482,14 +508,41 @@ async def test_a_prompt_that_is_too_long_is_the_policys_failure() -> None:
     assert episode.error == "PromptTooLongError: prompt of 9 tokens, context of 8"
 
 
-async def test_an_episode_deadline_cancels_without_a_score() -> None:
-    async def slow_at_task_0(context: EpisodeContext, turn: int, observation: Observation) -> Decision:
-        if context.task.seed == 0 and turn == 2:
-            await asyncio.Event().wait()
-        return await answer(context, turn, observation)
+async def slow_at_task_0(context: EpisodeContext, turn: int, observation: Observation) -> Decision:
+    if context.task.seed == 0 and turn == 2:
+        await asyncio.Event().wait()
+    return await answer(context, turn, observation)
 
+
+@pytest.mark.parametrize("where", ["turn", "action"])
+async def test_an_episode_deadline_in_the_agents_own_time_is_its_failure(where: str) -> None:
+    """To wait until the time is up is no way out of the count."""
+    env, agent = (Count, FakeAgent(slow_at_task_0)) if where == "turn" else (faulty({0: [(2, hangs)]}), answering())
+    late, _ = sorted(await played(env, agent, tasks(2), episode_timeout=0.5), key=lambda e: e.task.seed)
+    assert (late.outcome, late.success, len(late.turns)) == (tw.Outcome.POLICY_FAILED, False, 1)
+    assert "episode_timeout" in str(late.error)
+
+
+async def test_an_episode_deadline_while_the_environment_is_reset_cancels() -> None:
+    late, _ = sorted(
+        await played(faulty({0: [(0, hangs)]}), answering(), tasks(2), episode_timeout=0.5), key=lambda e: e.task.seed
+    )
+    assert late.outcome is tw.Outcome.CANCELLED
+    assert inconclusive([late] * 3).startswith("inconclusive"), "whose fault it was is not known, and that is said"
+
+
+class Waiting(FakeAgent):
+    """Waits for a server, whose delay is never its own."""
+
+    def start(self, context: EpisodeContext) -> Any:
+        session: Any = super().start(context)
+        session.patience = 60.0
+        return session
+
+
+async def test_an_episode_deadline_cancels_without_a_score() -> None:
     stats = RunStats()
-    episodes = await played(Count, FakeAgent(slow_at_task_0), tasks(2), stats, episode_timeout=0.5)
+    episodes = await played(Count, Waiting(slow_at_task_0), tasks(2), stats, episode_timeout=0.5)
     (late,) = [episode for episode in episodes if episode.task.seed == 0]
     assert late.outcome is tw.Outcome.CANCELLED
     assert_never_scored(late, episodes)
@@ -819,6 +872,23 @@ class Parrot:
     async def generate(self, prompt_ids: Any, sampling: Any, *, session: str = "") -> Completion:
         self.read.append(tuple(prompt_ids))
         return Completion(self.ids, (-0.5,) * len(self.ids), (0,) * len(self.ids), Finish.STOP)
+
+
+async def test_a_conversation_goes_on_where_the_policy_server_failed() -> None:
+    """Nothing is drawn again, and the policy reads what it would have read."""
+    (smooth,) = await played(Count, chatting()[0], tasks(1))
+    agent, parrot = chatting()
+    generate, failing = parrot.generate, iter([False, True, True, False])
+
+    async def flaky(*args: Any, **kwargs: Any) -> Completion:
+        if next(failing, False):
+            raise InfrastructureError("connection refused")
+        return await generate(*args, **kwargs)
+
+    parrot.generate = flaky  # type: ignore[method-assign]
+    (episode,) = await played(Count, agent, tasks(1))
+    assert (episode.attempts, episode.redrawn, episode.after_action) == (3, 0, 0)
+    assert [(t.prompt_ids, t.action_ids) for t in episode.turns] == [(t.prompt_ids, t.action_ids) for t in smooth.turns]
 
 
 def chatting(**settings: Any) -> tuple[ChatAgent, Parrot]:

@@ -293,6 +293,13 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
         store.append(sample(1)[0])
 
 
+def test_how_often_the_infrastructure_failed_is_stored(tmp_path: Path) -> None:
+    with EpisodeStore(tmp_path / "s") as store:
+        store.append(replace(sample(1)[0], after_action=2, redrawn=1))
+    (episode,) = load_episodes(tmp_path / "s")
+    assert (episode.after_action, episode.redrawn) == (2, 1)
+
+
 def test_unscored_episodes_can_be_discarded(tmp_path: Path) -> None:
     episodes = mixed(tmp_path / "s")
     with EpisodeStore(tmp_path / "s") as store:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import turnwise as tw
-from turnwise.envs.code import backends, room
+from turnwise.envs.code import backends, room, workbench
 from turnwise.envs.code.env import CodeEnv
 from turnwise.errors import SandboxError, SandboxUnavailableError, UsageError
 from turnwise.sandboxes.backend import Backend
@@ -39,6 +39,18 @@ def test_files_are_listed_read_searched_written_and_patched() -> None:
     assert said(env, "write", path="new/deep.py", content="x = 1\n") == "Wrote 6 bytes to new/deep.py."
     assert said(env, "patch", path="new/deep.py", old="1", new="2") == "Changed new/deep.py: it has 1 lines now."
     assert said(env, "run", command="cat new/deep.py") == "x = 2\nExit code 0."
+
+
+def test_a_search_looks_at_so_much_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = begun()
+    said(env, "write", path="many.txt", content="x\n" * 3000)
+    found = said(env, "search", text="x").splitlines()
+    assert (len(found), found[-1]) == (51, "[… more than 950 more …]")
+    monkeypatch.setattr(workbench, "SEARCHED", 30)
+    assert said(env, "search", text="keep").splitlines() == [
+        "notes/a b.txt:1: keep",
+        "[2 files were not searched: more than 30 bytes in all]",
+    ]
 
 
 @pytest.mark.parametrize(

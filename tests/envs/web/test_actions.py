@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from turnwise.envs.certify.attacks import CODE
 from turnwise.envs.messages import ToolCall
 from turnwise.envs.web.acting import WebTools, parameters
 from turnwise.envs.web.actions import read
@@ -51,12 +52,22 @@ def test_calls_are_read(text: str, calls: list[tuple[str, dict[str, object]]]) -
         "lambda: click('1')",
         "click(" + "(" * 5000,
         "click('" + "a" * 30_000 + "')",
+        "0x" + "F" * 4000,
+        "-" * 900 + "1",
+        *(f"click({text})" for text in CODE.values()),
     ],
 )
 def test_what_is_no_action_is_told_so(text: str) -> None:
     with pytest.raises(UnparseableError) as caught:
         read(text, KNOWN)
     assert len(str(caught.value)) < 600, "an error must not give back all that was sent"
+
+
+def test_what_is_refused_is_shown_as_it_was_written() -> None:
+    with pytest.raises(UnparseableError, match=r"'x  = 1' is no action"):
+        read("click('é')\nx  = 1", KNOWN)
+    with pytest.raises(UnparseableError, match=r"'a . b' is no value"):
+        read("click('é'); click(a . b)", KNOWN)
 
 
 @given(st.text(max_size=80))

@@ -50,6 +50,35 @@ def test_a_passage_that_fits_twice_must_say_where() -> None:
         patched(twice, "@@ -9,1 +9,1 @@\n-a\n+c\n")
 
 
+@pytest.mark.parametrize(
+    ("text", "diff", "said"),
+    [
+        (TEXT, f"@@ -{'9' * 5000} +1 @@\n-a\n", "must look like"),
+        (TEXT, "@@ -1 +1 @@\n-def f(x):\n" + f"@@ -1,{'9' * 5000} +1 @@\n-a\n", "begins with none of"),
+        (TEXT, "@@ -1,1 +1,1 @@\n-a\n+b\n" * 20_000, "characters"),
+        (TEXT, "@@ -0,0 +1 @@\n+b\n" * 101, "more than 100 passages"),
+        ("x\n" * 50_001, "@@ -1 +1 @@\n-x\n", "too large"),
+        ("x" * 1024 * 1025, "@@ -1 +1 @@\n-x\n", "too large"),
+        ("a\nb\n" * 9, "@@ -99 +99 @@\n-a\n", "fits in more than 5 places (lines 1, 3, 5, 7, 9)"),
+    ],
+)
+def test_what_would_take_long_is_refused(text: str, diff: str, said: str) -> None:
+    with pytest.raises(ToolError) as refused:
+        patched(text, diff)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("guess", [0, 1, 2, 3, 7])
+def test_passages_that_overlap_themselves_are_found_by_whole_lines(guess: int) -> None:
+    text = "aa\na\na\na\nba\n"
+    diff = f"@@ -{guess} +1 @@\n-a\n-a\n+c\n"
+    if guess in (2, 3):
+        assert patched(text, diff).splitlines().index("c") == guess - 1
+    else:
+        with pytest.raises(ToolError, match=r"fits in 2 places \(lines 2, 3\)"):
+            patched(text, diff)
+
+
 def test_one_place_is_replaced() -> None:
     assert replaced(TEXT, "    y = x\n", "") == TEXT.replace("    y = x\n", "")
     with pytest.raises(ToolError, match=r"stands in 2 places \(lines 1, 5\)"):
