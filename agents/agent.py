@@ -114,7 +114,7 @@ class SelfTimed(Protocol):
     @property
     def patience(self) -> float | None:
         """Seconds that the server may fail before ``act`` raises ``InfrastructureError``. The run's ``turn_timeout``
-        does not apply. ``None`` where it waits for no server, and the run's limit does apply."""
+        does not apply: how long its own writing may take is the session's to bound (``PolicyTimeoutError``). ``None`` where it waits for no server, and the run's limit does apply."""
         ...
 
 

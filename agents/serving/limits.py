@@ -1,7 +1,8 @@
-"""``TimeLimits``: how long a policy's servers may take, nested within the time of a turn."""
+"""``TimeLimits``: how long a policy's servers may take, nested within the time of a turn; and a clock with stops."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Self
 
@@ -20,8 +21,8 @@ class TimeLimits:
     """How long one completion may take: ``request < request + patience < turn``.
 
     Args:
-        request: seconds for one request, from the first byte sent to the last received.
-        patience: seconds after the first failure for which a request is sent again, to any replica.
+        request: seconds for one request, from the first byte sent to the last received, but for pauses.
+        patience: seconds for which a request waits for a replica that takes it.
     """
 
     request: float
@@ -36,7 +37,7 @@ class TimeLimits:
         Args:
             turn: seconds of a turn (``turn_timeout``); ``None`` for no limit.
             request: seconds for one request, where they are set.
-            patience: seconds for which a failing server is asked again, where they are set.
+            patience: seconds of waiting for a replica, where they are set.
             table: the table of the settings, for messages.
 
         Raises:
@@ -64,3 +65,30 @@ class TimeLimits:
     def silence(self) -> float:
         """The longest that a completion is waited for, whatever the servers do."""
         return self.request + self.patience
+
+
+class Stopwatch:
+    """Seconds that pass while it is not stopped."""
+
+    def __init__(self) -> None:
+        self._lost = 0.0
+        self._since: float | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it stands still."""
+        return self._since is not None
+
+    def now(self) -> float:
+        """The seconds so far, from an arbitrary point on."""
+        return (time.monotonic() if self._since is None else self._since) - self._lost
+
+    def stop(self) -> None:
+        """Stand still."""
+        if self._since is None:
+            self._since = time.monotonic()
+
+    def go(self) -> None:
+        """Go on."""
+        if self._since is not None:
+            self._lost, self._since = self._lost + time.monotonic() - self._since, None
