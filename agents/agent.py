@@ -114,7 +114,8 @@ class SelfTimed(Protocol):
     @property
     def patience(self) -> float | None:
         """Seconds that the server may fail before ``act`` raises ``InfrastructureError``. The run's ``turn_timeout``
-        does not apply: how long its own writing may take is the session's to bound (``PolicyTimeoutError``). ``None`` where it waits for no server, and the run's limit does apply."""
+        does not apply: the session itself raises ``PolicyTimeoutError`` for a policy that writes too long. ``None``
+        where it waits for no server, and the run's limit does apply."""
         ...
 
 

@@ -84,9 +84,7 @@ class Asking:
             if self._searched >= fleet.limits.patience:
                 raise fleet.silent()
 
-    async def _sent(
-        self, replica: Replica, prompt: tuple[int, ...], sampling: Sampling, stamp: Stamp
-    ) -> Served | None:
+    async def _sent(self, replica: Replica, prompt: tuple[int, ...], sampling: Sampling, stamp: Stamp) -> Served | None:
         """What the replica answered; ``None`` if a pause took the request back."""
         limits, clock = self._fleet.limits, self._fleet.working
         own = limits.request - self._under_way

@@ -8,8 +8,8 @@ from typing import Self
 
 from ...errors import UsageError
 
-TURN = 300.0
-"""Seconds of a turn, where a run sets no limit."""
+REQUEST, LONGEST_PATIENCE = 600.0, 60.0
+"""Seconds of one request where a run sets no limit to a turn, and the most of patience where nothing else is set."""
 WITHIN = 0.9
 """The share of a turn that may be spent waiting for servers: the rest is the agent's own work."""
 PATIENCE = 0.2
@@ -43,15 +43,16 @@ class TimeLimits:
         Raises:
             UsageError: what is given does not fit into the turn.
         """
-        longest = turn or max(TURN, 2 * ((request or 0.0) + (patience or 0.0)))
-        whole = WITHIN * longest
+        if turn is None:
+            return cls(request or REQUEST, patience or LONGEST_PATIENCE)
+        whole = WITHIN * turn
         if request is None and patience is None:
-            patience = PATIENCE * longest
+            patience = PATIENCE * turn
         chosen = cls(
             request=whole - (patience or 0.0) if request is None else request,
-            patience=min(whole - (request or 0.0), PATIENCE * TURN) if patience is None else patience,
+            patience=min(whole - (request or 0.0), LONGEST_PATIENCE) if patience is None else patience,
         )
-        if min(chosen.request, chosen.patience) <= 0 or (turn and chosen.silence >= turn):
+        if min(chosen.request, chosen.patience) <= 0 or chosen.silence >= turn:
             given = {f"{table}request_timeout": request, f"{table}patience": patience}
             said = " and ".join(f"{name} = {value:g} s" for name, value in given.items() if value is not None)
             raise UsageError(

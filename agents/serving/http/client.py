@@ -17,11 +17,13 @@ from ...policy import Sampling
 from ..answers import reason, shortened, too_long
 from ..server import Capabilities, Pause, Served
 from . import reading, routes
-from .probing import Probing
+from .probing import Found, Probing
 from .wire import Wire
 
 GLANCE_SECONDS, LOOKS = 10.0, 3
 """What takes longer, or fails more often, to tell when it was started is taken for another process."""
+LASTING = ("started", "control", "version_spans", "transfer", "reload", "adapters")
+"""Capabilities that a process keeps."""
 RESETS = 20
 """How often an engine is asked again to forget its cache while transfers still hold blocks of it."""
 
@@ -70,8 +72,25 @@ class ServerClient:
     async def probe(self) -> Capabilities:
         """Ask what it can do; see ``Server``."""
         found = await Probing(self._wire, self._model).ask()
+        self._check_lost(found)
         self._native, self.root, self._known = found.native, found.root, found.capabilities
         return self._known
+
+    def _check_lost(self, found: Found) -> None:
+        """A process cannot lose what it could do: an answer on the way was at fault, and it is looked at again.
+
+        Raises:
+            InfrastructureError: it seems to have.
+        """
+        before, after = self._known, found.capabilities
+        if before is None or before.started is None or after.started not in (None, before.started):
+            return
+        could = {name: bool(getattr(before, name)) and not getattr(after, name) for name in LASTING}
+        could["native"] = self._native and not found.native
+        if lost := [name for name, gone in could.items() if gone]:
+            raise InfrastructureError(
+                f"server {self.address} no longer answers as it did ({', '.join(lost)}), and may be the same process"
+            )
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "", adapter: str | None = None

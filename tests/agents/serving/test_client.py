@@ -256,13 +256,6 @@ async def test_a_silent_server_is_given_up_and_the_request_aborted(fake: FakeSer
     await eventually(lambda: fake.aborted == 1)
 
 
-async def test_the_time_of_control_calls_does_not_cut_completions(serve: Serve) -> None:
-    client = ServerClient(serve(delay=0.6).url, timeout=0.3)
-    assert (await client.generate(PROMPT, SAMPLING)).completion.token_ids
-    with pytest.raises(InfrastructureError, match=r"has not answered within 0\.3 s"):
-        await client.knows(1)
-
-
 def test_one_client_serves_one_loop_after_another(fake: FakeServer) -> None:
     client = ServerClient(fake.url)
     first, second = (asyncio.run(client.generate(PROMPT, SAMPLING)) for _ in range(2))

@@ -246,4 +246,5 @@ def test_time_limits_nest_or_are_refused_in_words(
 
 
 def test_the_defaults_leave_a_request_most_of_the_turn() -> None:
-    assert TimeLimits.within(300.0) == TimeLimits.within(None) == TimeLimits(210.0, 60.0)
+    assert TimeLimits.within(300.0) == TimeLimits(210.0, 60.0)
+    assert TimeLimits.within(None) == TimeLimits(600.0, 60.0), "no limit of a turn is not that of a short one"
