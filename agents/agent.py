@@ -109,7 +109,7 @@ class Forking(Protocol):
 
 @runtime_checkable
 class SelfTimed(Protocol):
-    """A session that bounds its own turns: it waits for a remote server, whose delay is never the policy's failure."""
+    """A session that bounds its own turns: it waits for a remote server, whose faults are never the policy's."""
 
     @property
     def patience(self) -> float | None:
