@@ -22,6 +22,7 @@
     ├── RequestError               a client of the endpoint asked for what cannot be done; it is told so
     ├── InfrastructureError        the machinery failed; the episode is ``infra_failed`` and is retried, never scored
     │   ├── PolicyServerError          a policy's server answered what it must not, or not at all
+    │   │   └── ServerSettingsError        it cut an answer short by a setting of its own
     │   ├── EnvironmentFailedError     the environment raised
     │   ├── EnvironmentTimeoutError    the environment did not answer before the deadline
     │   ├── SandboxError               a sandbox could not be made this time, or died
@@ -127,6 +128,10 @@ class InfrastructureError(TurnwiseError):
 
 class PolicyServerError(InfrastructureError):
     """A policy's server answered what it must not, or not in time: its fault, and never the policy's."""
+
+
+class ServerSettingsError(PolicyServerError):
+    """A policy's server cut an answer short by a setting of its own; if it does so again, a person must change it."""
 
 
 class EnvironmentFailedError(InfrastructureError):

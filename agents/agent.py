@@ -109,12 +109,13 @@ class Forking(Protocol):
 
 @runtime_checkable
 class SelfTimed(Protocol):
-    """A session that bounds its own turns: it waits for a remote server, whose delay is never the policy's failure."""
+    """A session that bounds its own turns: it waits for a remote server, whose faults are never the policy's."""
 
     @property
     def patience(self) -> float | None:
         """Seconds that the server may fail before ``act`` raises ``InfrastructureError``. The run's ``turn_timeout``
-        does not apply. ``None`` where it waits for no server, and the run's limit does apply."""
+        does not apply: the session itself raises ``PolicyTimeoutError`` for a policy that writes too long. ``None``
+        where it waits for no server, and the run's limit does apply."""
         ...
 
 

@@ -5,8 +5,9 @@ Plain asyncio: one worker per concurrent episode, no barrier between turns. How 
 ==================================================  ======================================================
 the environment terminates                          ``completed``
 a turn limit ends it                                ``truncated``
-the policy exceeds ``turn_timeout``, or its prompt  ``policy_failed``: scored, as a failure
-exceeds the context
+the policy exceeds ``turn_timeout`` (at a server    ``policy_failed``: scored, as a failure
+that works, its ``request_timeout``), or its
+prompt exceeds the context
 the environment raises, hangs or dies; the policy   retried on a fresh environment ``retries`` times, with the
 server is gone (``InfrastructureError``)            recorded actions where the agent can go on from there, and with the
                                                     same random numbers otherwise; then ``infra_failed``: unscored,

@@ -9,7 +9,7 @@ import pydantic
 
 from ...config import Config
 
-PATIENCE = 900.0
+TIMEOUT, PATIENCE = 300.0, 900.0
 DEFAULT_MAX_TOKENS = 8192
 """The longest answer where no ``max_tokens`` is given; a reasoning model's thoughts count too."""
 
@@ -40,11 +40,12 @@ class ApiSettings(Config):
     key_variable: str | None = None
     """The environment variable that holds the key; omitted: ``OPENAI_API_KEY``, ``ANTHROPIC_API_KEY``, or
     ``CHAT_API_KEY`` for ``chat:``."""
-    timeout: float = pydantic.Field(default=300.0, gt=0)
-    """Seconds that one request may take, from the first byte sent to the last byte received; below ``patience``."""
+    timeout: float = pydantic.Field(default=TIMEOUT, gt=0)
+    """Seconds that one request may take, from the first byte sent to the last byte received; below ``patience``.
+    Where only ``patience`` is set: nine tenths of it, 300 at most."""
     patience: float = pydantic.Field(default=PATIENCE, gt=0)
     """Seconds that the server may keep failing or refusing before an episode counts as an infrastructure failure.
-    Three times ``timeout`` where only one of the two is set."""
+    Where only ``timeout`` is set: three times it, 900 at least."""
     max_bytes: int = pydantic.Field(default=8 * 2**20, ge=1024)
     """The longest answer, in bytes."""
     price: Annotated[tuple[Price, Price] | None, pydantic.BeforeValidator(_two_prices)] = None
@@ -62,7 +63,7 @@ class ApiSettings(Config):
             if "patience" not in given:
                 return {**given, "patience": max(PATIENCE, 3 * float(given["timeout"]))}
             if "timeout" not in given:
-                return {**given, "timeout": min(PATIENCE, float(given["patience"])) / 3}
+                return {**given, "timeout": min(TIMEOUT, 0.9 * float(given["patience"]))}
         return given
 
     @pydantic.model_validator(mode="after")

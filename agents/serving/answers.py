@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import InfrastructureError, PolicyServerError, PromptTooLongError, TurnwiseError, UsageError
+from ...errors import (
+    InfrastructureError,
+    PolicyServerError,
+    PromptTooLongError,
+    ServerSettingsError,
+    TurnwiseError,
+    UsageError,
+)
 from ..policy import Finish, Sampling
 
 LEAST, TOLERANCE = -100.0, 1e-3
@@ -95,11 +102,11 @@ def finish_of(reason: Any, ids: tuple[int, ...], sampling: Sampling) -> Finish:
     """Why a request ended, in our words.
 
     Raises:
-        PolicyServerError: something ended it that nobody asked for.
+        PolicyServerError: something ended it that nobody asked for; ``ServerSettingsError`` where a setting does that.
     """
     if reason == "stop":
         if not ids or ids[-1] not in sampling.stop_ids:
-            raise PolicyServerError(
+            raise (ServerSettingsError if ids else PolicyServerError)(
                 f"it stopped after {shortened(ids[-4:])}, and none of the stop ids {list(sampling.stop_ids)} ends "
                 "that: a stop of the server's own (stop_token_ids in its generation config?) cuts actions short, or "
                 "stop tokens are stripped; start it with --generation-config vllm"
@@ -107,7 +114,7 @@ def finish_of(reason: Any, ids: tuple[int, ...], sampling: Sampling) -> Finish:
         return Finish.STOP
     if reason == "length":
         if len(ids) != sampling.max_tokens:
-            raise PolicyServerError(
+            raise (ServerSettingsError if 0 < len(ids) < sampling.max_tokens else PolicyServerError)(
                 f"it ended after {len(ids)} tokens by a limit of its own, and {sampling.max_tokens} were asked for "
                 "(max_new_tokens in its generation config?); start it with --generation-config vllm"
             )

@@ -1,18 +1,16 @@
-"""The replicas of a policy together: who is asked, what is asked again, and what waits while weights change."""
+"""The replicas of a policy together: which of them are well, and what waits while weights change."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-from ...errors import InfrastructureError, PolicyServerError, UsageError
-from ..policy import Finish, Sampling
+from ...errors import InfrastructureError, UsageError
 from .http.routes import START
-from .limits import TimeLimits
+from .limits import Stopwatch, TimeLimits
 from .replica import Replica, Stamp, preferred
-from .server import Capabilities, Served, Server
+from .server import Capabilities, Server
 
 LONGEST_BACKOFF = 5.0
 """Seconds between two looks at a replica that is down, at most."""
@@ -26,7 +24,7 @@ class Fleet:
     Args:
         servers: the replicas.
         max_in_flight: the most requests under way at each of them.
-        limits: how long a request may take, and for how long after its first failure it is sent again.
+        limits: how long a request may take, and how long it waits for a replica.
         backoff: seconds until a replica that failed is looked at again; doubled each time.
         version: of the weights that are served at first.
 
@@ -53,24 +51,26 @@ class Fleet:
         self.control = False
         """This process changes the weights; others only use them."""
         self.paused = False
-        self._pauses = 0
+        self.pauses = 0
+        self.open_for, self.working = Stopwatch(), Stopwatch()
+        """Seconds in which requests were let through, and in which those under way were not frozen."""
         self.opening = asyncio.Lock()
-        self._gate = asyncio.Event()
+        self.gate = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def live(self) -> tuple[Server, ...]:
         """The replicas that are not known to be down."""
-        return tuple(replica.server for replica in self.replicas if not replica.failures)
+        return tuple(replica.server for replica in self.replicas if not replica.down)
 
     def enter_loop(self) -> None:
         """Forget what belonged to an earlier event loop."""
         loop = asyncio.get_running_loop()
         if self._loop is loop:
             return
-        self._loop, self._gate, self.opening = loop, asyncio.Event(), asyncio.Lock()
+        self._loop, self.gate, self.opening = loop, asyncio.Event(), asyncio.Lock()
         if not self.paused:
-            self._gate.set()
+            self.gate.set()
         for replica in self.replicas:
             replica.due = 0.0
             replica.enter_loop()
@@ -102,111 +102,21 @@ class Fleet:
 
     # -- one request ---------------------------------------------------------------------------------------------
 
-    async def ask(self, prompt: tuple[int, ...], sampling: Sampling, session: str) -> tuple[Served, Stamp]:
-        """One answer, of whichever replica gives it, and what it was asked under.
+    def well(self, session: str, last: Collection[Replica]) -> Replica | None:
+        """The replica that the session prefers among those that are asked without a second look."""
+        return next((replica for replica in self._ordered(session, last) if replica.up), None)
 
-        Raises:
-            InfrastructureError: none has answered for as long as is waited.
+    def _ordered(self, session: str, last: Collection[Replica]) -> list[Replica]:
+        return sorted(preferred(self.replicas, session), key=lambda replica: replica in last)
+
+    async def choose(self, session: str, last: Collection[Replica]) -> Replica | None:
+        """The replica that the session prefers among those that are well; one that was not is looked at again.
+
+        Args:
+            session: of the request.
+            last: replicas that come after all others.
         """
-        clock = asyncio.get_running_loop().time
-        deadline: float | None = None
-        while True:
-            await self._gate.wait()
-            if deadline is None and not any(replica.up for replica in self.replicas):
-                deadline = clock() + self.limits.patience
-            try:
-                async with asyncio.timeout_at(deadline):
-                    replica = await self._choose(session)
-            except TimeoutError:
-                raise self._silent() from None
-            if replica is None:
-                deadline = deadline or clock() + self.limits.patience
-                await self._wait_for_one(clock(), deadline)
-                continue
-            async with replica.room:
-                if self.paused or not replica.up:
-                    continue
-                stamp, left = self.now, math.inf if deadline is None else deadline - clock()
-                if left <= 0:
-                    raise self._silent()
-                try:
-                    served = await self._sent(replica, prompt, sampling, session, stamp, left)
-                except InfrastructureError as error:
-                    if deadline is not None and clock() >= deadline:
-                        raise self._silent() from None  # why it failed before says more than that time is up
-                    replica.failed(error, clock())
-                    deadline = deadline or clock() + self.limits.patience
-                    continue
-            if served is not None:
-                return served, stamp
-
-    async def _sent(
-        self,
-        replica: Replica,
-        prompt: tuple[int, ...],
-        sampling: Sampling,
-        session: str,
-        stamp: Stamp,
-        left: float,
-    ) -> Served | None:
-        """What the replica answered; ``None`` if a pause took the request back."""
-        asked = replica.server.generate(prompt, sampling, session=session, adapter=stamp.adapter)
-        task = asyncio.ensure_future(asked)
-        replica.running[task] = stamp
-        try:
-            await self._in_time(task, replica.address, min(left, self.limits.request))
-            served = task.result()
-        except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if task in replica.withdrawn and not (current and current.cancelling()):
-                return None
-            raise
-        finally:
-            replica.running.pop(task, None)
-            replica.withdrawn.discard(task)
-            if not task.done():
-                task.cancel()
-                await asyncio.wait([task])
-        self._check(replica, served, stamp)
-        return served
-
-    async def _in_time(self, task: asyncio.Task[Served], address: str, seconds: float) -> None:
-        """Wait for an answer. The clock starts again after a pause: a request that was frozen is nobody's fault.
-
-        Raises:
-            PolicyServerError: there is none in time.
-        """
-        while True:
-            before = self._pauses
-            done, _ = await asyncio.wait([task], timeout=seconds)
-            if done:
-                return
-            if not self.paused and before == self._pauses:
-                raise PolicyServerError(f"server {address} has not answered within {seconds:.3g} s")
-
-    def _check(self, replica: Replica, served: Served, stamp: Stamp) -> None:
-        """Hold an answer against the state of the replica.
-
-        Raises:
-            InfrastructureError: the replica was restarted, aborted the request, or gives versions that cannot be.
-        """
-        ids = served.completion.token_ids
-        if replica.named and stamp.adapter is None and ids and not served.spans:
-            raise InfrastructureError(
-                f"server {replica.address} has forgotten what its weights are called: it was restarted meanwhile"
-            )
-        told = [version for version, _, _ in served.spans] if replica.named and stamp.adapter is None else []
-        if told and not stamp.version <= min(told) <= max(told) <= self.now.version:
-            raise PolicyServerError(
-                f"server {replica.address} says that versions {sorted(set(told))} sampled, and it has had "
-                f"{stamp.version} to {self.now.version} since it was asked"
-            )
-        if served.completion.finish is Finish.ABORT and not ids and not self.paused:
-            raise InfrastructureError(f"server {replica.address} aborted a request before its first token")
-
-    async def _choose(self, session: str) -> Replica | None:
-        """The replica that the session prefers among those that are well; one that was not is looked at again."""
-        for replica in preferred(self.replicas, session):
+        for replica in self._ordered(session, last):
             if replica.up:
                 return replica
             now = asyncio.get_running_loop().time()
@@ -218,49 +128,58 @@ class Fleet:
                 return replica
         return None
 
-    async def _wait_for_one(self, now: float, deadline: float) -> None:
+    async def until_due(self) -> None:
         """Wait until a replica may be looked at again.
 
         Raises:
-            InfrastructureError: all have been down for longer than is waited for, or are of no use before they are
-                sent weights.
+            InfrastructureError: all are of no use before they are sent weights.
         """
         hopeful = [replica for replica in self.replicas if not replica.stale]
-        if not hopeful or now >= deadline:
-            raise self._silent()
+        if not hopeful:
+            raise self.silent()
         due = min(replica.due for replica in hopeful)
-        await asyncio.sleep(min(max(due - now, GLANCE), deadline - now))
+        await asyncio.sleep(max(due - asyncio.get_running_loop().time(), GLANCE))
 
-    def _silent(self) -> InfrastructureError:
+    def silent(self) -> InfrastructureError:
+        """The error that no replica answers."""
         hopeful = any(not replica.stale for replica in self.replicas)
         waited = f"for {self.limits.patience:g} s" if hopeful else "with the policy's weights"
         return InfrastructureError(f"no server of the policy answers {waited}: {self.causes}")
 
     # -- all of them ---------------------------------------------------------------------------------------------------
 
-    def hold(self) -> None:
-        """Let no request through."""
+    def hold(self, *, frozen: bool) -> None:
+        """Let no request through.
+
+        Args:
+            frozen: what is under way stands still, too; it is not waited for.
+        """
         self.paused = True
-        self._pauses += 1
-        self._gate.clear()
+        self.pauses += 1
+        self.gate.clear()
+        self.open_for.stop()
+        if frozen:
+            self.working.stop()
 
     def release(self) -> None:
         """Let requests through again."""
         self.paused = False
-        self._gate.set()
+        self.gate.set()
+        self.open_for.go()
+        self.working.go()
 
     async def each(
         self, verb: Callable[[Server], Awaitable[None]], replicas: Collection[Replica] | None = None
     ) -> list[Replica]:
         """Do something at every replica that is there; one that is not is left out until it is looked at again."""
-        there = [r for r in (self.replicas if replicas is None else replicas) if not r.failures]
+        there = [r for r in (self.replicas if replicas is None else replicas) if not r.down]
         results = await asyncio.gather(*(verb(replica.server) for replica in there), return_exceptions=True)
         for replica, result in zip(there, results, strict=True):
             if isinstance(result, InfrastructureError):
                 replica.failed(result, asyncio.get_running_loop().time())
             elif isinstance(result, BaseException):
                 raise result
-        return [replica for replica in there if not replica.failures]
+        return [replica for replica in there if not replica.down]
 
     async def name(self, replicas: Collection[Replica]) -> None:
         """Tell replicas that keep versions what their weights are called."""
@@ -276,7 +195,7 @@ class Fleet:
             InfrastructureError: none is there.
         """
         now = asyncio.get_running_loop().time()
-        down = [replica for replica in self.replicas if replica.failures]
+        down = [replica for replica in self.replicas if replica.down]
         await asyncio.gather(*(replica.look_again(now, moved=self.moved) for replica in down))
         if not self.live:
             raise InfrastructureError(f"no server of the policy is there: {self.causes}")
@@ -298,7 +217,7 @@ class Fleet:
     @property
     def causes(self) -> str:
         """What is wrong with the replicas that something is wrong with; or what was wrong, if nothing is by now."""
-        wrong = [replica.cause for replica in self.replicas if replica.failures or replica.stale]
+        wrong = [replica.cause for replica in self.replicas if replica.down or replica.stale]
         return "; ".join(wrong or [replica.cause for replica in self.replicas if replica.cause])
 
 

@@ -1,14 +1,15 @@
-"""``TimeLimits``: how long a policy's servers may take, nested within the time of a turn."""
+"""``TimeLimits``: how long a policy's servers may take, nested within the time of a turn; and a clock with stops."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Self
 
 from ...errors import UsageError
 
-TURN = 300.0
-"""Seconds of a turn, where a run sets no limit."""
+REQUEST, LONGEST_PATIENCE = 600.0, 60.0
+"""Seconds of one request where a run sets no limit to a turn, and the most of patience where nothing else is set."""
 WITHIN = 0.9
 """The share of a turn that may be spent waiting for servers: the rest is the agent's own work."""
 PATIENCE = 0.2
@@ -20,8 +21,8 @@ class TimeLimits:
     """How long one completion may take: ``request < request + patience < turn``.
 
     Args:
-        request: seconds for one request, from the first byte sent to the last received.
-        patience: seconds after the first failure for which a request is sent again, to any replica.
+        request: seconds for one request, from the first byte sent to the last received, but for pauses.
+        patience: seconds for which a request waits for a replica that takes it.
     """
 
     request: float
@@ -36,21 +37,22 @@ class TimeLimits:
         Args:
             turn: seconds of a turn (``turn_timeout``); ``None`` for no limit.
             request: seconds for one request, where they are set.
-            patience: seconds for which a failing server is asked again, where they are set.
+            patience: seconds of waiting for a replica, where they are set.
             table: the table of the settings, for messages.
 
         Raises:
             UsageError: what is given does not fit into the turn.
         """
-        longest = turn or max(TURN, 2 * ((request or 0.0) + (patience or 0.0)))
-        whole = WITHIN * longest
+        if turn is None:
+            return cls(request or REQUEST, patience or LONGEST_PATIENCE)
+        whole = WITHIN * turn
         if request is None and patience is None:
-            patience = PATIENCE * longest
+            patience = PATIENCE * turn
         chosen = cls(
             request=whole - (patience or 0.0) if request is None else request,
-            patience=min(whole - (request or 0.0), PATIENCE * TURN) if patience is None else patience,
+            patience=min(whole - (request or 0.0), LONGEST_PATIENCE) if patience is None else patience,
         )
-        if min(chosen.request, chosen.patience) <= 0 or (turn and chosen.silence >= turn):
+        if min(chosen.request, chosen.patience) <= 0 or chosen.silence >= turn:
             given = {f"{table}request_timeout": request, f"{table}patience": patience}
             said = " and ".join(f"{name} = {value:g} s" for name, value in given.items() if value is not None)
             raise UsageError(
@@ -64,3 +66,30 @@ class TimeLimits:
     def silence(self) -> float:
         """The longest that a completion is waited for, whatever the servers do."""
         return self.request + self.patience
+
+
+class Stopwatch:
+    """Seconds that pass while it is not stopped."""
+
+    def __init__(self) -> None:
+        self._lost = 0.0
+        self._since: float | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it stands still."""
+        return self._since is not None
+
+    def now(self) -> float:
+        """The seconds so far, from an arbitrary point on."""
+        return (time.monotonic() if self._since is None else self._since) - self._lost
+
+    def stop(self) -> None:
+        """Stand still."""
+        if self._since is None:
+            self._since = time.monotonic()
+
+    def go(self) -> None:
+        """Go on."""
+        if self._since is not None:
+            self._lost, self._since = self._lost + time.monotonic() - self._since, None

@@ -37,7 +37,9 @@ class Replica:
 
     def __post_init__(self) -> None:
         self.capabilities: Capabilities | None = None
-        self.failures = 0
+        self.down = False
+        self.failures = 0  # since its last good answer
+        self.answered = float("-inf")  # when it last did, to anything
         self.due = 0.0
         self.cause = ""
         self.stale = False  # it came back with other weights than the policy's
@@ -47,6 +49,7 @@ class Replica:
     def enter_loop(self) -> None:
         """Forget what belonged to an earlier event loop."""
         self.room = asyncio.Semaphore(self.limit)
+        self._checking = asyncio.Lock()
         self.running: dict[asyncio.Task[Served], Stamp] = {}
         self.withdrawn: set[asyncio.Task[Served]] = set()
 
@@ -58,14 +61,35 @@ class Replica:
     @property
     def up(self) -> bool:
         """Whether it is asked without a second look."""
-        return not self.failures and not self.stale
+        return not self.down and not self.stale
 
     def failed(self, error: Exception, now: float, *, looked: bool = False) -> None:
         """Leave it alone for a while, longer each time; requests that fail together are one failure."""
         self.cause = str(error)
-        if not self.failures or now >= self.due or looked:
-            self.due = now + min(self.backoff * 2**self.failures, self.longest)
-            self.failures += 1
+        if not self.down or now >= self.due or looked:
+            self.due = now + min(self.backoff * 2 ** min(self.failures, 30), self.longest)
+            self.down, self.failures = True, self.failures + 1
+
+    def succeeded(self, now: float) -> None:
+        """It gave a good answer: only this makes good for its failures."""
+        self.failures, self.answered = 0, now
+
+    async def works(self, since: float) -> bool:
+        """Whether it has answered anything since then, or says now that it is the process that it was.
+
+        Requests that were sent together are late together: one look serves all.
+        """
+        async with self._checking:
+            if self.answered > since or not self.up:
+                return self.answered > since
+            try:
+                after = await self.server.probe()
+            except TurnwiseError:
+                return self.answered > since
+            same = self.capabilities is None or self.capabilities.started == after.started
+            if same:
+                self.answered = asyncio.get_running_loop().time()
+            return same
 
     async def look_again(self, now: float, *, moved: bool) -> bool:
         """See whether a replica that failed is back, with the weights that it had.
@@ -90,7 +114,7 @@ class Replica:
             self.due = now
             raise
         same = before is not None and before.started is not None and before.started == after.started
-        self.capabilities, self.failures = after, 0
+        self.capabilities, self.down = after, False
         self.named = self.named and same  # a process that goes on keeps the name, or somebody else has changed it
         if moved and not same:
             self.stale = True

@@ -13,6 +13,7 @@ from ...errors import ContractError, PolicyServerError, TurnwiseError, UsageErro
 from ...tasks.rng import stable_hash
 from ..policy import Completion, Finish, Sampling
 from .answers import too_long
+from .asking import Asking
 from .fleet import Fleet
 from .limits import TimeLimits
 from .replica import Stamp
@@ -47,8 +48,9 @@ class ServedPolicy:
     Args:
         servers: the replicas.
         max_in_flight: the most requests under way at each of them.
-        patience: seconds after its first failure for which a request is sent again, to any replica.
-        request_timeout: seconds for one request, from the first byte sent to the last received.
+        patience: seconds for which a request waits for a replica that takes it, but for pauses and for room.
+        request_timeout: seconds for one completion, but for pauses; one that takes longer at a server that works is
+            the policy's own failure.
         backoff: seconds until a replica that failed is looked at again; doubled each time, to 5 at most.
         version: of the weights that are served at first.
         seed: of the policy's own generator, which seeds the requests that bring no seed.
@@ -128,7 +130,9 @@ class ServedPolicy:
         Raises:
             PromptTooLongError: no room is left for a single token.
             ContractError: the prompt is none.
+            PolicyTimeoutError: it takes longer than ``request_timeout``, at a server that works.
             InfrastructureError: no replica gave a good answer in time.
+            UsageError: a server's own settings cut answers short.
         """
         asked = time.perf_counter()
         self._fleet.enter_loop()
@@ -145,12 +149,12 @@ class ServedPolicy:
         logprobs: tuple[float, ...] = ()
         versions: tuple[int, ...] = ()
         finish = Finish.ABORT
-        parts = 0
+        parts, asking = 0, Asking(self._fleet, session)
         while finish is Finish.ABORT and len(ids) < limit:
             if (parts := parts + 1) > MOST_PARTS:
                 raise PolicyServerError(f"a server of the policy aborted one completion {MOST_PARTS} times")
             part = replace(sampling, max_tokens=limit - len(ids), seed=_continued(seed, ids))
-            served, stamp = await self._fleet.ask((*prompt, *ids), part, session)
+            served, stamp = await asking.ask((*prompt, *ids), part)
             ids += served.completion.token_ids
             logprobs += served.completion.logprobs
             versions += _versions(served, stamp)
@@ -180,7 +184,7 @@ class ServedPolicy:
                 "not tell which weights sampled which token (vLLM does since 0.32, with --enable-scale-out); use "
                 "'abort' or 'wait', which are exact with every version"
             )
-        fleet.hold()
+        fleet.hold(frozen=mode is not Pause.WAIT)  # which waits for what is under way
         try:
             if mode is Pause.WAIT:  # before the servers: paused, they would keep back what they have not begun
                 await fleet.finished(lambda stamp: True)

@@ -78,10 +78,12 @@ class ServerConfig(Config):
     timeout: float = pydantic.Field(default=600.0, gt=0)
     """Seconds that a server has for one step of a weight transfer."""
     request_timeout: float | None = pydantic.Field(default=None, gt=0)
-    """Seconds that a server has for one completion; omitted: what ``episodes.turn_timeout`` leaves room for (210 s)."""
+    """Seconds that a server has for one completion; omitted: what ``episodes.turn_timeout`` leaves room for (210 s).
+    Who writes for longer, at a server that works, has failed itself (``policy_failed``); a server that does not answer
+    anything else either is at fault."""
     patience: float | None = pydantic.Field(default=None, gt=0)
-    """Seconds after its first failure for which a request is sent again, to any replica; then its episode is retried.
-    Omitted: what ``episodes.turn_timeout`` leaves room for (60 s)."""
+    """Seconds for which a request waits for a replica that takes it; then its episode is retried. Pauses for new
+    weights and waiting for room do not count. Omitted: what ``episodes.turn_timeout`` leaves room for (60 s)."""
     nccl: NcclConfig | None = None
     """Send weights over NCCL instead of files, with ``native``."""
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from ...agents.policy import Sampling
+from ...agents.serving.asking import patiently
 from ...agents.serving.server import Capabilities, Pause, Served, Server
 from ...errors import InfrastructureError
 from .transfer import Changeable
@@ -111,7 +112,7 @@ class Replicas:
         return await self.each(
             "answer the canary",
             self._ready,
-            lambda server: server.generate(prompt_ids, sampling, session="canary", adapter=adapter),
+            lambda server: patiently(server, prompt_ids, sampling, session="canary", adapter=adapter),
         )
 
     async def close(self) -> None:

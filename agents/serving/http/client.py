@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -16,11 +17,13 @@ from ...policy import Sampling
 from ..answers import reason, shortened, too_long
 from ..server import Capabilities, Pause, Served
 from . import reading, routes
-from .probing import FIRST_PAUSE, TRIES, Probing
+from .probing import Found, Probing
 from .wire import Wire
 
 GLANCE_SECONDS, LOOKS = 10.0, 3
 """What takes longer, or fails more often, to tell when it was started is taken for another process."""
+LASTING = ("started", "control", "version_spans", "transfer", "reload", "adapters")
+"""Capabilities that a process keeps."""
 RESETS = 20
 """How often an engine is asked again to forget its cache while transfers still hold blocks of it."""
 
@@ -34,17 +37,24 @@ class ServerClient:
         url: e.g. ``http://127.0.0.1:8000``.
         model: the name it must serve; omitted, the one that it serves.
         api_key: sent with every request, if the server asks for one.
-        timeout: the longest that a request may take, in seconds; what waits for weights that are changed takes longer.
+        timeout: the longest that a call may take that controls the server or changes weights, in seconds.
+        request_timeout: the same of ``generate``; by default whoever asks bounds it, as ``ServedPolicy`` does.
 
     Raises:
         UsageError: the URL is none.
     """
 
     def __init__(
-        self, url: str, *, model: str | None = None, api_key: str | None = None, timeout: float = 600.0
+        self,
+        url: str,
+        *,
+        model: str | None = None,
+        api_key: str | None = None,
+        timeout: float = 600.0,
+        request_timeout: float = math.inf,
     ) -> None:
         self._wire = Wire(url, api_key=api_key, timeout=timeout)
-        self._model, self._timeout = model, timeout
+        self._model, self._request_timeout = model, request_timeout
         self._native = False
         self._known: Capabilities | None = None
         self._owner = secrets.token_hex(4)  # so that two trainers on one server are told apart
@@ -62,13 +72,36 @@ class ServerClient:
     async def probe(self) -> Capabilities:
         """Ask what it can do; see ``Server``."""
         found = await Probing(self._wire, self._model).ask()
+        self._check_lost(found)
         self._native, self.root, self._known = found.native, found.root, found.capabilities
         return self._known
+
+    def _check_lost(self, found: Found) -> None:
+        """A process cannot lose what it could do: an answer on the way was at fault, and it is looked at again.
+
+        Raises:
+            InfrastructureError: it seems to have.
+        """
+        before, after = self._known, found.capabilities
+        if before is None or before.started is None or after.started not in (None, before.started):
+            return
+        could = {name: bool(getattr(before, name)) and not getattr(after, name) for name in LASTING}
+        could["native"] = self._native and not found.native
+        if lost := [name for name, gone in could.items() if gone]:
+            raise InfrastructureError(
+                f"server {self.address} no longer answers as it did ({', '.join(lost)}), and may be the same process"
+            )
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "", adapter: str | None = None
     ) -> Served:
-        """Sample one continuation; see ``Server``."""
+        """Sample one continuation; see ``Server``.
+
+        Raises:
+            PolicyServerError: this one answer is at fault; the process is the one that was probed, and may be asked
+                again.
+            InfrastructureError: it is gone, or may be another process.
+        """
         known = self._known or await self.probe()
         asked = time.perf_counter()
         room = known.context_length - len(prompt_ids)
@@ -78,22 +111,20 @@ class ServerClient:
             raise ContractError(f"a prompt is one or more ids from 0 on; got {shortened(tuple(prompt_ids))}")
         within = replace(sampling, max_tokens=min(sampling.max_tokens, room))
         call = routes.generate(prompt_ids, within, model=adapter or known.model, native=self._native, session=session)
-        end = asked + self._timeout
-        for tried in range(1, TRIES + 1):
-            try:
-                served = await self._once(call, prompt_ids, within)
-                return replace(served, completion=replace(served.completion, seconds=time.perf_counter() - asked))
-            except InfrastructureError as error:
-                over = tried == TRIES or time.perf_counter() >= end
-                if over or not (isinstance(error, PolicyServerError) or await self._as_before(known)):
-                    again = f" (asked {tried} times)" if tried > 1 else ""
-                    raise type(error)(f"{error}{again}") from None
-            await asyncio.sleep(FIRST_PAUSE * 2 ** (tried - 1))
-        raise AssertionError("unreachable")
+        try:
+            served = await self._once(call, prompt_ids, within)
+        except PolicyServerError:
+            raise
+        except InfrastructureError as error:
+            if await self._as_before(known):
+                raise PolicyServerError(str(error)) from None
+            raise
+        return replace(served, completion=replace(served.completion, seconds=time.perf_counter() - asked))
 
     async def _once(self, call: routes.Call, prompt_ids: Sequence[int], sampling: Sampling) -> Served:
         """One request and its answer, held against it."""
-        answer, owner = await self._wire.send(call), self._owner if self._names else ""
+        owner = self._owner if self._names else ""
+        answer = await self._wire.send(call, within=self._request_timeout)
         try:
             content = self._wire.checked(answer)
         except UsageError as error:  # it took such requests before: what refuses them now is not the user's mistake

@@ -35,7 +35,8 @@ class Wire:
     Args:
         url: e.g. ``http://127.0.0.1:8000``.
         api_key: sent with every request, if the server asks for one.
-        timeout: the longest that a request may take, in seconds, from the first byte sent to the last received.
+        timeout: the longest that a request may take, in seconds, from the first byte sent to the last received, where
+            it does not say how long itself.
 
     Raises:
         UsageError: it is not the URL of a server.
@@ -52,14 +53,15 @@ class Wire:
         self._held: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def send(self, call: Call, *, once: bool = False, within: float = math.inf) -> Answer:
+    async def send(self, call: Call, *, once: bool = False, within: float | None = None) -> Answer:
         """Send and receive.
 
         Args:
             call: what to send.
             once: over a connection of its own: a kept one may be closed by the server just as it is used again, and
                 what must not happen twice cannot simply be sent again.
-            within: the longest that this one may take, where that is shorter than others'.
+            within: the longest that this one may take, where that is not what others may; ``math.inf`` where whoever
+                asks bounds it.
 
         Raises:
             PolicyServerError: the answer is longer than it may be.
@@ -67,12 +69,12 @@ class Wire:
         """
         connections = (await self._connections())[once]
         await connections.clean()
-        limit = min(within, self._longest)
+        limit = self._longest if within is None else within
         method = "GET" if call.body is None else "POST"
         try:
             with connections.lent() as http:
                 sent = http.stream(method, call.path, json=call.body, headers=call.headers)
-                async with asyncio.timeout(limit), sent as response:
+                async with asyncio.timeout(limit if limit < math.inf else None), sent as response:
                     body = await read_body(response, call.most_bytes or MOST_BYTES)
                 http.cookies.clear()  # a server that sets new ones without end would fill the memory
         except BodyError as error:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from turnwise.agents.chat_apis.faults import FaultError, Response
+from turnwise.agents.chat_apis.settings import ApiSettings
 from turnwise.agents.chat_apis.transport import UnreachableError, http_client, post
 
 from ..listening import listening
@@ -87,3 +88,18 @@ async def test_nobody_there() -> None:
         with pytest.raises(UnreachableError, match="cannot be reached") as caught:
             await post(http, "http://127.0.0.1:9/x", b"{}", {}, timeout=30.0, max_bytes=100)
     assert not caught.value.lost, "nothing was sent"
+
+
+@pytest.mark.parametrize(
+    ("given", "timeout", "patience"),
+    [
+        ({}, 300, 900),
+        ({"patience": 60}, 54, 60),
+        ({"patience": 5000}, 300, 5000),
+        ({"timeout": 10}, 10, 900),
+        ({"timeout": 400}, 400, 1200),
+    ],
+)
+def test_of_two_times_the_one_that_is_not_set_follows(given: dict[str, float], timeout: float, patience: float) -> None:
+    settings = ApiSettings.model_validate(given)
+    assert (settings.timeout, settings.patience) == (timeout, patience)

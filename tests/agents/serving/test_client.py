@@ -23,6 +23,7 @@ from turnwise.errors import (
     ModelError,
     PolicyServerError,
     PromptTooLongError,
+    ServerSettingsError,
     UsageError,
 )
 
@@ -91,10 +92,10 @@ def test_the_tokenizer_of_these_tests_is_one_that_drifts(tokenizer: Any) -> None
         ("truncates", PolicyServerError, r"truncated the prompt: sent were 6 ids .* read were 3 ids"),
         ("hides the prompt", PolicyServerError, "does not say which ids it read"),
         ("not a number", PolicyServerError, "not finite"),
-        ("stops by itself", PolicyServerError, "none of the stop ids"),
-        ("a limit of its own", PolicyServerError, "2 tokens by a limit of its own, and 6 were asked for"),
-        ("fails", InfrastructureError, r"failed \(500\): EngineCore"),
-        ("hangs up", InfrastructureError, "cannot be reached"),
+        ("stops by itself", ServerSettingsError, "none of the stop ids"),
+        ("a limit of its own", ServerSettingsError, "2 tokens by a limit of its own, and 6 were asked for"),
+        ("fails", PolicyServerError, r"failed \(500\): EngineCore"),
+        ("hangs up", PolicyServerError, "cannot be reached"),
     ],
 )
 async def test_sabotage_is_named_with_the_address(
@@ -247,7 +248,7 @@ async def test_cancelling_a_call_aborts_it_on_the_server(fake: FakeServer) -> No
 async def test_a_silent_server_is_given_up_and_the_request_aborted(fake: FakeServer) -> None:
     client = ServerClient(fake.url)
     await client.probe()
-    impatient = ServerClient(fake.url, timeout=0.5)
+    impatient = ServerClient(fake.url, request_timeout=0.5)
     impatient._known = client._known
     fake.sabotage.add("hangs")
     with pytest.raises(InfrastructureError, match=r"has not answered within 0\.5 s"):

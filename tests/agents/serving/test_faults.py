@@ -20,6 +20,7 @@ from turnwise.agents.chat import ChatAgent
 from turnwise.agents.http_bodies import BodyError, loads, read_body
 from turnwise.agents.named import agent_from
 from turnwise.agents.policy import Sampling
+from turnwise.agents.serving import fleet
 from turnwise.agents.serving.http import probing
 from turnwise.agents.serving.http.client import ServerClient
 from turnwise.agents.serving.limits import TimeLimits
@@ -32,8 +33,11 @@ from turnwise.rollouts.runner import run_episodes
 from ...rollouts.fakes import Count, tasks
 from ..listening import listening
 from .faults import FAULTS, SLOW, FaultyServer
+from .helpers import eventually
 
 NAMES = tuple(FAULTS)
+SETTINGS = ("ids one too few", "stopped by itself")
+"""What a server does by a setting of its own."""
 
 
 @pytest.fixture
@@ -62,11 +66,13 @@ def test_there_are_enough_of_them() -> None:
 
 @pytest.mark.slow
 async def test_a_server_that_is_always_at_fault_fails_episodes_and_none_is_scored(
-    faulty: FaultyServer, tokenizer: Any
+    faulty: FaultyServer, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    faulty.fail_by_session(*NAMES)
-    count = len(NAMES)
-    limits, options = TimeLimits(1.0, 2.0), {"concurrency": 12, "retries": 0, "turn_timeout": 0.001}
+    monkeypatch.setattr(fleet, "LONGEST_BACKOFF", 0.05)
+    names = [name for name in NAMES if not name.startswith(SLOW) and name not in SETTINGS]
+    faulty.fail_by_session(*names)
+    count = len(names)
+    limits, options = TimeLimits(60.0, 60.0), {"concurrency": 12, "retries": 0, "turn_timeout": 0.001}
     episodes = await played(faulty, tokenizer, count, limits=limits, **options)
     assert len(faulty.sent) > 0.8 * count, "an episode may find the server down because of the others"
     for episode in episodes.values():
@@ -94,13 +100,33 @@ async def test_a_fault_that_passes_costs_nothing(faulty: FaultyServer, tokenizer
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(SLOW)])
-async def test_what_never_ends_is_given_up_in_time_and_asked_for_again(
+async def test_what_never_ends_at_a_server_that_works_is_given_up_in_time_and_the_policys(
     faulty: FaultyServer, tokenizer: Any, name: str
 ) -> None:
     faulty.fail_by_session(name, first=True)
-    (episode,) = (await played(faulty, tokenizer, 1, limits=TimeLimits(2.0, 20.0), retries=0)).values()
-    assert faulty.sent[name] == 1
-    assert episode.outcome is Outcome.COMPLETED, episode.error
+    (episode,) = (await played(faulty, tokenizer, 1, limits=TimeLimits(2.0, 60.0), retries=0)).values()
+    assert faulty.sent[name] == 1, "it was sent again"
+    assert episode.outcome is Outcome.POLICY_FAILED, episode.error
+    assert "request_timeout" in str(episode.error)
+
+
+async def test_what_hangs_at_a_server_that_is_gone_is_not_the_policys(faulty: FaultyServer, tokenizer: Any) -> None:
+    faulty.fail("hang")
+    task = asyncio.ensure_future(played(faulty, tokenizer, 1, limits=TimeLimits(1.0, 2.0), retries=0))
+    faulty.draw, drawn = (lambda asked: "hang" if asked.headers.get("x-session-id") else None), faulty.draw
+    await eventually(lambda: faulty.sent["hang"] > 0)
+    faulty.draw = drawn  # by now whatever is sampled hangs
+    (episode,) = (await task).values()
+    assert episode.outcome is Outcome.INFRA_FAILED, episode.error
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+async def test_a_setting_of_the_servers_ends_the_run_with_its_remedy(
+    faulty: FaultyServer, tokenizer: Any, name: str
+) -> None:
+    faulty.fail_by_session(name)
+    with pytest.raises(UsageError, match="start it with --generation-config vllm"):
+        await played(faulty, tokenizer, 1, limits=TimeLimits(30.0, 60.0))
 
 
 @pytest.mark.parametrize("name", ["prompt cut", "log-probability null", "body empty", "connection cut", "no answer"])
@@ -218,4 +244,5 @@ def test_time_limits_nest_or_are_refused_in_words(
 
 
 def test_the_defaults_leave_a_request_most_of_the_turn() -> None:
-    assert TimeLimits.within(300.0) == TimeLimits.within(None) == TimeLimits(210.0, 60.0)
+    assert TimeLimits.within(300.0) == TimeLimits(210.0, 60.0)
+    assert TimeLimits.within(None) == TimeLimits(600.0, 60.0), "no limit of a turn is not that of a short one"

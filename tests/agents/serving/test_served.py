@@ -81,7 +81,7 @@ async def test_what_only_a_forward_pass_can_tell_breaks_a_law(
 
     await getattr(Contract(), f"test_{law}")()
     fake.sabotage.add(sabotage)
-    with pytest.raises((AssertionError, InfrastructureError)):
+    with pytest.raises((AssertionError, InfrastructureError, UsageError)):
         await getattr(Contract(), f"test_{law}")()
 
 
@@ -230,7 +230,7 @@ async def test_a_wrong_answer_is_asked_for_again_and_elsewhere(serve: Serve) -> 
     for server in servers:
         server.sabotage.add("truncates")
     policy._fleet.limits = TimeLimits(60.0, 0.3)
-    with pytest.raises(InfrastructureError, match=r"no server of the policy answers.*truncated the prompt") as caught:
+    with pytest.raises(InfrastructureError, match="truncated the prompt") as caught:
         await policy.generate(PROMPT, Sampling(max_tokens=2), session="s")
     assert "\n" not in str(caught.value)
 
