@@ -29,14 +29,17 @@ from turnwise.agents.agent import Agent
 from turnwise.agents.models import save_model
 from turnwise.agents.named import agent_from
 from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.errors import UsageError
 from turnwise.rollouts.episode import Episode, Outcome
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.agents.serving.faults import FAULTS, SLOW, FaultyServer, bomb
+from tests.agents.serving.faults import FAULTS, SETTINGS, SLOW, FaultyServer, bomb
 from tests.rollouts.fakes import Count, tasks
+
+RUN_ENDED = "run ended"
 
 
 class Parity(Count):
@@ -77,30 +80,46 @@ def play(agent: Agent, count: int, retries: int) -> list[Episode]:
     return sorted(asyncio.run(collect()), key=lambda episode: episode.task.seed)
 
 
+def ended(agent: Agent) -> tuple[str, str]:
+    """How one episode ended, and the error, or that the run ended."""
+    try:
+        (episode,) = play(agent, 1, 0)
+    except UsageError as error:
+        return RUN_ENDED, str(error)
+    assert episode.scored == (episode.outcome is not Outcome.INFRA_FAILED)
+    return str(episode.outcome), str(episode.error)
+
+
 def peak() -> float:
     """MiB that this process has held at most."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def each(hasty: Agent, patient: Agent, orders: Connection, console: Console) -> bool:
+def each(url: str, orders: Connection, console: Console) -> bool:
     """Every fault alone: in all answers, then in one."""
     table = Table("fault", "always", "once", "seconds", "what is said", box=None, header_style="bold")
     counts: Counter[str] = Counter()
     for name in FAULTS:
         ends = []
         started = time.perf_counter()
-        for once in (False, True):
+        for once, limit in ((False, 2.0), (True, 20.0)):
+            orders.send((0.0, (name,), False))  # whoever begins meets a good server
+            orders.recv()
+            agent = agent_from(url, max_tokens=4, turn_timeout=limit)
             orders.send((1.0, (name,), once))
             orders.recv()
-            (episode,) = play(patient if once else hasty, 1, 0)
-            ends.append(episode)
+            outcome, error = ended(agent)
+            ends.append(outcome)
             if not once:
-                seconds, said = time.perf_counter() - started, str(episode.error)
-        always, passing = ends
-        good = always.outcome is Outcome.INFRA_FAILED and always.score is None and "\n" not in said
-        good = good and "Traceback" not in said and not always.turns and passing.outcome is Outcome.COMPLETED
+                seconds, said = time.perf_counter() - started, error
+        # What hangs once at a server that works is the policy's slowness, which cannot be told from it.
+        wanted = (
+            RUN_ENDED if name in SETTINGS else str(Outcome.INFRA_FAILED),
+            str(Outcome.POLICY_FAILED if name.startswith(SLOW) else Outcome.COMPLETED),
+        )
+        good = tuple(ends) == wanted and "\n" not in said and "Traceback" not in said
         counts["as it should be" if good else f"WRONG: {name}"] += 1
-        table.add_row(name, str(always.outcome), str(passing.outcome), f"{seconds:.1f}", said.split(": ", 3)[-1][:90])
+        table.add_row(name, *ends, f"{seconds:.1f}", said.split(": ", 3)[-1][:90])
     console.print(table)
     console.print(", ".join(f"{kind}: {count}" for kind, count in counts.items()))
     return set(counts) == {"as it should be"}
@@ -109,7 +128,7 @@ def each(hasty: Agent, patient: Agent, orders: Connection, console: Console) -> 
 def means(agent: Agent, orders: Connection, episodes: int, console: Console) -> bool:
     """Whole runs with a share of faulty answers."""
     table = Table("faulty", "outcomes", "mean", "same episodes", "seconds", box=None, header_style="bold")
-    faults = tuple(name for name in FAULTS if not name.startswith(SLOW))
+    faults = tuple(name for name in FAULTS if not name.startswith(SLOW) and name not in SETTINGS)
     whole: list[Episode] = []
     same = True
     for share in (0.0, 0.02, 0.1, 0.5):
@@ -146,9 +165,9 @@ def main() -> int:
         server = context.Process(target=serve, args=(str(Path(scratch, "model")), there), daemon=True)
         server.start()
         url = here.recv()
-        hasty, patient, whole = (agent_from(url, max_tokens=4, turn_timeout=limit) for limit in (2.0, 20.0, None))
+        whole = agent_from(url, max_tokens=4, turn_timeout=None)
         before = peak()
-        good = each(hasty, patient, here, console)
+        good = each(url, here, console)
         console.print(f"memory: at most {peak() - before:.0f} MiB above {before:.0f} MiB")
         good = means(whole, here, chosen.episodes, console) and good
         here.send(None)

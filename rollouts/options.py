@@ -22,9 +22,8 @@ class RunOptions(Config):
     group_size: Annotated[int, pydantic.Field(ge=1)] = 1
     """How many episodes per task; they share a ``group_id``."""
     turn_timeout: Annotated[float | None, pydantic.Field(gt=0)] = 300.0
-    """Seconds that the agent has for one turn; beyond them the episode is ``policy_failed``. Over a policy's servers the
-    limits of ``docs/serving.md``, which follow from it, hold in its place; ``None`` is no limit there but 600 s a request.
-    """
+    """Seconds that the agent has for one turn; beyond them the episode is ``policy_failed``. For a policy on servers,
+    the limits of ``docs/serving.md`` follow from it and hold in its place; ``None`` means 600 s per request there."""
     env_timeout: Annotated[float | None, pydantic.Field(gt=0)] = ENV_TIMEOUT
     """Seconds that the environment has for one call; beyond them the episode is retried on a fresh one."""
     episode_timeout: Annotated[float | None, pydantic.Field(gt=0)] = None

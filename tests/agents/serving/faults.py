@@ -25,6 +25,8 @@ Draw = Callable[[Asked], str | None]
 FAULTS: dict[str, Send] = {}
 SLOW = ("hang", "silence after", "drip", "endless continue")
 """How the names of faults begin that last until the client's time is up."""
+SETTINGS = ("ids one too few", "stopped by itself")
+"""What a server does by a setting of its own."""
 
 
 class FaultyServer(FakeServer):

@@ -32,12 +32,10 @@ from turnwise.rollouts.runner import run_episodes
 
 from ...rollouts.fakes import Count, tasks
 from ..listening import listening
-from .faults import FAULTS, SLOW, FaultyServer
+from .faults import FAULTS, SETTINGS, SLOW, FaultyServer
 from .helpers import eventually
 
 NAMES = tuple(FAULTS)
-SETTINGS = ("ids one too few", "stopped by itself")
-"""What a server does by a setting of its own."""
 
 
 @pytest.fixture
