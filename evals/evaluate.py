@@ -276,9 +276,11 @@ def _replaceable(path: Path, identity: Mapping[str, Any]) -> bool:
     if not (path / MANIFEST).is_file():
         return False
     there = run_of(path)
-    if not any(episode.scored or episode.after_action for episode in read_episodes(path)):
+    changed = there != identity and {**there, "env_source": None} == {**identity, "env_source": None}
+    # Failures after an action of the agent count as long as it is the same environment that they are of.
+    if not any(episode.scored or (episode.after_action and not changed) for episode in read_episodes(path)):
         return True
-    if there != identity and {**there, "env_source": None} == {**identity, "env_source": None}:
+    if changed:
         raise StoreError(
             f"the episodes in {path} are of another version of {identity['env']}: its source has changed since, or was "
             "not recorded; play them again (--overwrite), or name another folder"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -47,7 +46,6 @@ class Room:
         self._seen: Snapshot | None = start
         self._used = True  # since its files were last looked at
         self._closed = False
-        self._made = 0.0
         self._finalizer: weakref.finalize[[Sandbox], Room] | None = None
 
     @property
@@ -79,7 +77,6 @@ class Room:
         if self._sandbox is None:
             files = self._files if self._seen is None else {}
             self._sandbox = await self.backend.create(self._spec, files=files, start=self._seen)
-            self._made = time.monotonic()
             self._finalizer = weakref.finalize(self, _abandoned, self._sandbox)
             self._finalizer.atexit = False  # then the backend is closed, and all that it made with it
         return self._sandbox
@@ -131,8 +128,8 @@ class Room:
         """Whether it is dead, and of its age or for memory; of anything else, it is the infrastructure that failed."""
         if sandbox.alive:
             return False
-        old = time.monotonic() - self._made >= self._spec.limits.lifetime
-        return old or bool((await sandbox.stats()).oom_kills)
+        stats = await sandbox.stats()
+        return stats.seconds >= self._spec.limits.lifetime or bool(stats.oom_kills)
 
     def _left(self) -> Sandbox | None:
         self._closed = True
