@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from ..errors import EnvironmentFailedError, UsageError
 from ..rollouts.episode import Episode, Outcome
-from .failures import error_name
 
-ENVIRONMENT_FAILED = EnvironmentFailedError.__name__
-MOST_ERRORS = 5
-"""How many different errors of an environment a summary lists."""
 FAILURE_RATE = 0.05
 """Share of the episodes in which the infrastructure may fail, unless a setting says otherwise."""
 FEWEST = 3
@@ -28,22 +22,22 @@ def after_action(episodes: Sequence[Episode]) -> int:
 def inconclusive(episodes: Sequence[Episode], limit: float = FAILURE_RATE) -> str:
     """Why success says nothing, with the range in which it lies; empty if the infrastructure failed seldom enough.
 
-    An episode counts if it was not scored because the infrastructure failed, or if the agent drew anew after it failed.
+    An episode counts if it was not scored because the infrastructure failed, or if the agent then sampled again.
     Where the recorded actions were repeated exactly nothing was drawn, and it does not count.
 
     Args:
         episodes: all of a policy, unscored ones included.
         limit: the largest share of them in which the infrastructure may fail.
     """
-    lost, drawn_anew = sum(map(excluded, episodes)), sum(e.scored and e.redrawn > 0 for e in episodes)
+    lost, repeated = sum(map(excluded, episodes)), sum(e.scored and e.redrawn > 0 for e in episodes)
     counted = sum(episode.scored for episode in episodes) + lost
-    if lost + drawn_anew < FEWEST or lost + drawn_anew <= limit * counted:
+    if lost + repeated < FEWEST or lost + repeated <= limit * counted:
         return ""
     low, high = _range(episodes)
     return (
-        f"inconclusive: the infrastructure failed in {lost + drawn_anew} of {counted} episodes: {lost} are not scored, "
-        f"{drawn_anew} were played anew; at most {100 * limit:g} % may fail. In {after_action(episodes)} episodes it "
-        f"failed after an action of the agent. If those {lost + drawn_anew} count as failures, success is "
+        f"inconclusive: the infrastructure failed in {lost + repeated} of {counted} episodes: {lost} are not scored, "
+        f"{repeated} were played again; at most {100 * limit:g} % may fail. In {after_action(episodes)} episodes it "
+        f"failed after an action of the agent. If those {lost + repeated} count as failures, success is "
         f"{100 * low:.1f} %, and {100 * high:.1f} % if they count as successes"
     )
 
@@ -65,38 +59,3 @@ def excluded(episode: Episode) -> bool:
     """Whether an episode is not scored because the infrastructure failed or kept it waiting."""
     late = episode.outcome is Outcome.CANCELLED and LATE in (episode.error or "")
     return late or episode.outcome is Outcome.INFRA_FAILED
-
-
-def environment_errors(episodes: Sequence[Episode]) -> dict[str, int]:
-    """What environments raised, with the author's line, in how many episodes: the most frequent."""
-    failed = [e for e in episodes if e.outcome is Outcome.INFRA_FAILED and error_name(e) == ENVIRONMENT_FAILED]
-    counts = counted((e.error or "").removeprefix(f"{ENVIRONMENT_FAILED}: ") for e in failed)
-    return dict(list(counts.items())[:MOST_ERRORS])
-
-
-def judged_of(every: Sequence[Episode]) -> list[Episode]:
-    """The scored episodes.
-
-    Raises:
-        UsageError: there are none, so nothing can be said about the policy.
-    """
-    judged = [episode for episode in every if episode.scored]
-    if not judged:
-        raise UsageError(_nothing(every))
-    return judged
-
-
-def _nothing(every: Sequence[Episode]) -> str:
-    """Why there is nothing to summarise, and what to do."""
-    if not every:
-        return "there are no episodes to summarise; run some first (turnwise eval)"
-    counts = ", ".join(f"{n} {outcome}" for outcome, n in counted(str(e.outcome) for e in every).items())
-    first = next((e.error for e in every if e.error), None)
-    return f"none of {len(every)} episodes is scored ({counts}): nothing is known about the policy" + (
-        f"; the first error was: {first}" if first else ""
-    )
-
-
-def counted(names: Iterable[str]) -> dict[str, int]:
-    """How often each name occurs, most frequent first, ties by name."""
-    return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))

@@ -1,10 +1,17 @@
-"""Why an episode did not succeed, in one word each."""
+"""Why episodes did not succeed, and why some say nothing about the policy."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
+from ..errors import EnvironmentFailedError, UsageError
 from ..rollouts.episode import Episode, Outcome, Turn
+
+ENVIRONMENT_FAILED = EnvironmentFailedError.__name__
+MOST_ERRORS = 5
+"""How many different errors of an environment a summary lists."""
 
 
 class FailureKind(StrEnum):
@@ -51,3 +58,38 @@ def error_name(episode: Episode) -> str:
     """The error's class as its one line names it (``"EnvironmentTimeoutError: no answer …"``), or ``"unknown"``."""
     head = (episode.error or "").partition(":")[0].strip()
     return head if head.isidentifier() else "unknown"
+
+
+def environment_errors(episodes: Sequence[Episode]) -> dict[str, int]:
+    """What environments raised, with the author's line, in how many episodes: the most frequent."""
+    failed = [e for e in episodes if e.outcome is Outcome.INFRA_FAILED and error_name(e) == ENVIRONMENT_FAILED]
+    counts = counted((e.error or "").removeprefix(f"{ENVIRONMENT_FAILED}: ") for e in failed)
+    return dict(list(counts.items())[:MOST_ERRORS])
+
+
+def judged_of(every: Sequence[Episode]) -> list[Episode]:
+    """The scored episodes.
+
+    Raises:
+        UsageError: there are none, so nothing can be said about the policy.
+    """
+    judged = [episode for episode in every if episode.scored]
+    if not judged:
+        raise UsageError(_nothing(every))
+    return judged
+
+
+def _nothing(every: Sequence[Episode]) -> str:
+    """Why there is nothing to summarise, and what to do."""
+    if not every:
+        return "there are no episodes to summarise; run some first (turnwise eval)"
+    counts = ", ".join(f"{n} {outcome}" for outcome, n in counted(str(e.outcome) for e in every).items())
+    first = next((e.error for e in every if e.error), None)
+    return f"none of {len(every)} episodes is scored ({counts}): nothing is known about the policy" + (
+        f"; the first error was: {first}" if first else ""
+    )
+
+
+def counted(names: Iterable[str]) -> dict[str, int]:
+    """How often each name occurs, most frequent first, ties by name."""
+    return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))

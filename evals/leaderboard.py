@@ -84,13 +84,10 @@ def standings(folder: Path) -> Leaderboard:
     if not tables:
         found = f" of an evaluation ({skipped[0]})" if skipped else ""
         raise StoreError(f"there is no {SUMMARY}{found} in {folder}; name a folder of evaluations (turnwise eval)")
-    by_success = lambda e: (  # noqa: E731
-        bool(e.summary.inconclusive),
-        -e.summary.success.value,
-        -e.summary.mean_return.value,
-        str(e.folder),
+    ordered = (
+        Standing(title, tuple(sorted(entries, key=lambda entry: (entry.summary.rank_key, str(entry.folder)))))
+        for title, entries in sorted(tables.items())
     )
-    ordered = (Standing(title, tuple(sorted(entries, key=by_success))) for title, entries in sorted(tables.items()))
     return Leaderboard(tuple(ordered), tuple(skipped))
 
 

@@ -117,12 +117,7 @@ def rank(
         raise UsageError(f"a ranking is of two runs at least; got {', '.join(played) or 'none'}")
     rates = {name: (failure_rates or {}).get(name, FAILURE_RATE) for name in played}
     summaries = {n: summarise(e, confidence=confidence, failure_rate=rates[n]) for n, e in played.items()}
-    by_success = lambda name: (  # noqa: E731
-        bool(summaries[name].inconclusive),
-        -summaries[name].success.value,
-        -summaries[name].mean_return.value,
-    )
-    order = sorted(played, key=by_success)
+    order = sorted(played, key=lambda name: summaries[name].rank_key)
     couples = list(combinations(order, 2))
     each = _each(confidence, len(couples))
     pairs = tuple(

@@ -15,9 +15,9 @@ from ..errors import StoreError
 from ..rollouts.episode import Episode, Outcome
 from ..rollouts.provenance import Provenance
 from .api_usage import ApiUsage, api_usage, tokens_read, tokens_written
-from .attribution import FAILURE_RATE, after_action, counted, environment_errors, inconclusive, judged_of, possible
+from .attribution import FAILURE_RATE, after_action, inconclusive, possible
 from .bootstrap import bootstrap
-from .failures import error_name, failure_label, unparsed
+from .failures import counted, environment_errors, error_name, failure_label, judged_of, unparsed
 from .statistics import Estimate, pass_at_k, pass_hat_k, proportion
 
 SUMMARY = "summary.json"
@@ -108,10 +108,10 @@ class Summary:
         time: where the seconds went.
         outcomes: how all episodes ended, by outcome.
         failures: why scored episodes failed, by kind.
-        infrastructure: errors of unscored episodes that the machinery failed, by error.
+        infrastructure: errors of episodes that the infrastructure failed, by error.
         environment_errors: what the environments of such episodes raised, with the author's line: the most frequent.
         retried: episodes that needed more than one attempt.
-        cancelled: episodes that somebody stopped.
+        cancelled: episodes that were stopped.
         unparsed_actions: actions that could not be read.
         cut_actions: actions that ended at the token limit.
         actions: all actions of scored episodes.
@@ -168,6 +168,11 @@ class Summary:
     def largest_k(self) -> PassK | None:
         """pass@k and pass^k for the largest k that at least half of the tasks have attempts for; what to headline."""
         return next((p for p in reversed(self.pass_k) if 2 * p.at.n >= self.tasks), None)
+
+    @property
+    def rank_key(self) -> tuple[bool, float, float]:
+        """Sorts the best first, by success and then by return; the inconclusive come last."""
+        return bool(self.inconclusive), -self.success.value, -self.mean_return.value
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict that ``from_json`` reads back."""

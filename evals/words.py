@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .attribution import ENVIRONMENT_FAILED
+from .failures import ENVIRONMENT_FAILED
 from .statistics import Estimate
 from .summary import Summary
 

@@ -183,7 +183,7 @@ class Attempt:
 
     async def _resumed(self, host: Host) -> tuple[Place, Decision | None] | None:
         """The place in which the last attempt failed, reached by its actions, and the action that was not answered, if
-        one was; ``None`` if it cannot go on there, or the environment answers otherwise: the episode is played anew.
+        one was; ``None`` if it cannot go on there, or the environment answers otherwise: the episode is played again.
         """
         if self._asked is None:
             return None

@@ -163,7 +163,7 @@ class Episode:
         lookaheads: what was played from its states to learn their values.
         after_action: how many attempts the infrastructure failed after the environment was told of an action: it may
             be the action that made it fail.
-        redrawn: how many attempts were given up in which the agent had been asked: it then drew anew, from the start.
+        redrawn: how many attempts were given up in which the agent had been asked: then it sampled again.
     """
 
     episode_id: str

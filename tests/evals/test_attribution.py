@@ -38,7 +38,7 @@ def test_a_policy_that_is_seldom_counted_has_no_success(make_episode: Make) -> N
     text = shown(summary)
     assert "success inconclusive" in text
     assert "100.0 %  (" not in text, "what is left over is no success rate"
-    assert "failed in 70 of 100 episodes: 70 are not scored, 0 were played anew; at most 5 % may fail" in text
+    assert "failed in 70 of 100 episodes: 70 are not scored, 0 were played again; at most 5 % may fail" in text
     assert "In 70 episodes it failed after an action of the agent" in text
     assert "success is 30.0 %, and 100.0 % if they count as successes" in text
     assert Summary.from_json(summary.to_json()) == summary
@@ -52,10 +52,10 @@ def test_the_rate_decides(make_episode: Make, dodged: int, retried: int, rate: f
     assert said in found
 
 
-def test_episodes_that_were_played_anew_count_although_they_were_scored(make_episode: Make) -> None:
+def test_episodes_that_were_played_again_count_although_they_were_scored(make_episode: Make) -> None:
     summary = summarise(run(make_episode, dodged=0, solved=100, retried=70))
     assert summary.scored == 100
-    assert "failed in 70 of 100 episodes: 0 are not scored, 70 were played anew" in summary.inconclusive
+    assert "failed in 70 of 100 episodes: 0 are not scored, 70 were played again" in summary.inconclusive
     assert "success is 30.0 %, and 100.0 %" in summary.inconclusive
 
 
@@ -70,7 +70,7 @@ def test_two_failures_say_nothing(make_episode: Make) -> None:
     assert summarise(run(make_episode, dodged=3, solved=7)).inconclusive
 
 
-def test_what_somebody_cancelled_is_neither_failed_nor_counted(make_episode: Make) -> None:
+def test_a_cancelled_episode_is_neither_failed_nor_counted(make_episode: Make) -> None:
     stopped = [make_episode(seed=500 + i, outcome=Outcome.CANCELLED, error="nobody judged it") for i in range(900)]
     assert "failed in 6 of 100 episodes" in summarise([*run(make_episode, dodged=6, solved=94), *stopped]).inconclusive
     late = [make_episode(seed=500 + i, outcome=Outcome.CANCELLED, error="… (episode_timeout), …") for i in range(9)]

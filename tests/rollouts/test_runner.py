@@ -413,7 +413,7 @@ async def test_a_policy_server_that_is_gone_is_retried_in_a_new_session() -> Non
     assert episode.outcome is tw.Outcome.COMPLETED
     assert episode.attempts == 3
     assert len(agent.contexts) == 3, "each attempt opens its own session"
-    assert episode.redrawn == 2, "and that it drew anew is counted"
+    assert episode.redrawn == 2, "and sampling again is counted"
     assert len({context.rng.key for context in agent.contexts}) == 1, "with the same random numbers: nothing is redrawn"
     assert len({context.episode_id for context in agent.contexts}) == 1
     (lost,) = await played(Count, FakeAgent(gone), tasks(1), retries=1)
