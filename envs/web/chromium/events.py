@@ -96,14 +96,13 @@ class Events:
 
     async def _arrived(self, page: Page) -> None:
         try:
-            if page.is_closed() or way_out(page.url, self.sites.hosts) or len(self.tabs) >= MOST_TABS:
-                if not page.is_closed():
-                    self.notices.append("a window was closed again")
-                    await page.close()
-            else:
-                await self._watch(page)
-        except Error:
-            pass  # it was closed meanwhile, or the browser died, which whoever acts will see
+            with suppress(Error):  # it was closed meanwhile, or the browser died, which the next action will see
+                if page.is_closed() or way_out(page.url, self.sites.hosts) or len(self.tabs) >= MOST_TABS:
+                    if not page.is_closed():
+                        self.notices.append("a window was closed again")
+                        await page.close()
+                else:
+                    await self._watch(page)
         finally:
             self._opening -= 1
             self._opened.set()
