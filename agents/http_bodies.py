@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from typing import Any, NoReturn
+from typing import Any
 
 import httpx
+
+from .tool_calls import no_constant
 
 DEEPEST = 100
 """The deepest nesting of JSON that is accepted from a server. Deeper values break copying, storing and printing."""
@@ -75,7 +77,7 @@ def loads(source: str | bytes, *, largest: float = LARGEST) -> Any:
         ValueError: it is not.
     """
     try:
-        value = json.loads(source, parse_constant=_not_a_number)
+        value = json.loads(source, parse_constant=no_constant)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     level: list[Any] = [value]
@@ -92,7 +94,3 @@ def loads(source: str | bytes, *, largest: float = LARGEST) -> Any:
         if not level:
             return value
     raise ValueError("nested too deeply")
-
-
-def _not_a_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

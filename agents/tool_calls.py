@@ -152,7 +152,8 @@ def dumped(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False)
 
 
-def no_constant(name: str) -> Any:
+def no_constant(name: str) -> NoReturn:
+    """Refuse NaN and infinities, which Python's ``json`` reads: its ``parse_constant``."""
     raise ValueError(f"{name} is not JSON")
 
 

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import pydantic
 
+from ..agents.tool_calls import no_constant
 from ..envs.messages import Action, ImagePart, Message, Observation, Part, TextPart, ToolCall
 from ..envs.tools import Tool
 from ..errors import UsageError
@@ -173,7 +174,7 @@ def _message(said: _Said) -> Message:
 def _call(call: _Call) -> ToolCall:
     arguments: Any = call.function.arguments
     try:
-        arguments = json.loads(arguments, parse_constant=_no_constant) if isinstance(arguments, str) else arguments
+        arguments = json.loads(arguments, parse_constant=no_constant) if isinstance(arguments, str) else arguments
     except ValueError:
         arguments = None
     if not isinstance(arguments, dict):
@@ -181,10 +182,6 @@ def _call(call: _Call) -> ToolCall:
             f"the arguments of {call.function.name} are not a JSON object: {call.function.arguments!r:.60}"
         )
     return ToolCall(call.function.name, arguments, call.id)
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _part(part: dict[str, Any]) -> Part:
