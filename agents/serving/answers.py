@@ -127,8 +127,8 @@ def finish_of(reason: Any, ids: tuple[int, ...], sampling: Sampling) -> Finish:
 def refusal(answer: Answer) -> TurnwiseError:
     """The error that a status other than success stands for.
 
-    What may pass is the machinery's failure. A refusal of the request itself is the server's fault, too: prompts that
-    are too long are refused before they are sent.
+    What may pass is a failure of the infrastructure. A refusal of the request itself is the server's fault,
+    too: prompts that are too long are refused before they are sent.
     """
     said = reason(answer.content)
     if answer.status in (401, 403):

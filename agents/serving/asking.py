@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from ...errors import InfrastructureError, PolicyServerError, PolicyTimeoutError, ServerSettingsError, UsageError
 from ..policy import Finish, Sampling
 from .fleet import GLANCE, Fleet
 from .replica import Replica, Stamp
-from .server import Served, Server
+from .retrying import TRIES, pause_after
+from .server import Served
 
-TRIES, IN_A_ROW, FIRST_PAUSE = 6, 3, 0.02
-"""The most faults that one completion meets before it fails; how many of them one replica may answer at once, one after
-another, before it is left alone; and the seconds before the second time, doubled each time."""
+IN_A_ROW = 3
+"""How many faults one replica may answer, one after another, before it is left alone."""
 
 
 class Asking:
@@ -59,7 +58,7 @@ class Asking:
                         replica.succeeded(asyncio.get_running_loop().time())
                         return served, stamp
                     continue
-            await asyncio.sleep(FIRST_PAUSE * 2 ** (len(self._faults) - 1))
+            await asyncio.sleep(pause_after(len(self._faults)))
 
     async def _found(self) -> Replica:
         """A replica that is well.
@@ -70,7 +69,7 @@ class Asking:
         fleet = self._fleet
         while True:
             await fleet.gate.wait()
-            before, alone = fleet.open_for.now(), fleet.well(self._session, self._shunned) is None
+            before, alone = fleet.open_for.seconds, fleet.well(self._session, self._shunned) is None
             try:
                 async with asyncio.timeout(fleet.limits.patience - self._searched):
                     if replica := await fleet.choose(self._session, self._shunned):
@@ -80,7 +79,7 @@ class Asking:
                 if replica := fleet.well(self._session, self._shunned):
                     return replica  # the one that was looked at is not waited for any longer
             finally:
-                self._searched += fleet.open_for.now() - before if alone else 0.0
+                self._searched += fleet.open_for.seconds - before if alone else 0.0
             if self._searched >= fleet.limits.patience:
                 raise fleet.silent()
 
@@ -92,7 +91,7 @@ class Asking:
         asked = replica.server.generate(prompt, sampling, session=self._session, adapter=stamp.adapter)
         task = asyncio.ensure_future(asked)
         replica.running[task] = stamp
-        began, served = clock.now(), None
+        began, served = clock.seconds, None
         try:
             if await self._in_time(task, min(own, left)):
                 served = task.result()
@@ -102,7 +101,7 @@ class Asking:
                 return None
             raise
         finally:
-            self._under_way += clock.now() - began
+            self._under_way += clock.seconds - began
             replica.running.pop(task, None)
             replica.withdrawn.discard(task)
             if not task.done():
@@ -117,9 +116,9 @@ class Asking:
     async def _in_time(self, task: asyncio.Task[Served], seconds: float) -> bool:
         """Whether an answer comes in so many seconds, in which the servers were not frozen."""
         clock = self._fleet.working
-        end = clock.now() + seconds
-        while not task.done() and (left := end - clock.now()) > 0:
-            await asyncio.wait([task], timeout=max(left, GLANCE) if clock.stopped else left)
+        end = clock.seconds + seconds
+        while not task.done() and (left := end - clock.seconds) > 0:
+            await asyncio.wait([task], timeout=left if clock.running else max(left, GLANCE))
         return task.done()
 
     async def _overdue(self, replica: Replica, *, whole: bool) -> None:
@@ -150,14 +149,14 @@ class Asking:
         fleet, since = self._fleet, asyncio.get_running_loop().time()
         while True:
             await fleet.gate.wait()
-            before, pauses, works = fleet.open_for.now(), fleet.pauses, False
+            before, pauses, works = fleet.open_for.seconds, fleet.pauses, False
             try:
                 async with asyncio.timeout(fleet.limits.patience - self._searched):
                     works = await replica.works(since)
             except TimeoutError:
                 works = replica.answered > since
             finally:
-                self._searched += fleet.open_for.now() - before
+                self._searched += fleet.open_for.seconds - before
             if works or pauses == fleet.pauses:
                 return works
 
@@ -201,19 +200,3 @@ class Asking:
             )
         if served.completion.finish is Finish.ABORT and not ids and not fleet.paused:
             raise InfrastructureError(f"server {replica.address} aborted a request before its first token")
-
-
-async def patiently(
-    server: Server, prompt: Sequence[int], sampling: Sampling, *, session: str, adapter: str | None
-) -> Served:
-    """One answer of this very server, asked again where it is at fault.
-
-    Raises:
-        InfrastructureError: it is at fault each time, or gone.
-    """
-    for tried in range(1, TRIES):
-        try:
-            return await server.generate(prompt, sampling, session=session, adapter=adapter)
-        except PolicyServerError:
-            await asyncio.sleep(FIRST_PAUSE * 2 ** (tried - 1))
-    return await server.generate(prompt, sampling, session=session, adapter=adapter)

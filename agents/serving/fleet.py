@@ -7,8 +7,9 @@ import contextlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from ...errors import InfrastructureError, UsageError
+from ..pausable_clock import PausableClock
 from .http.routes import START
-from .limits import Stopwatch, TimeLimits
+from .limits import TimeLimits
 from .replica import Replica, Stamp, preferred
 from .server import Capabilities, Server
 
@@ -52,7 +53,7 @@ class Fleet:
         """This process changes the weights; others only use them."""
         self.paused = False
         self.pauses = 0
-        self.open_for, self.working = Stopwatch(), Stopwatch()
+        self.open_for, self.working = PausableClock(), PausableClock()
         """Seconds in which requests were let through, and in which those under way were not frozen."""
         self.opening = asyncio.Lock()
         self.gate = asyncio.Event()
@@ -157,16 +158,16 @@ class Fleet:
         self.paused = True
         self.pauses += 1
         self.gate.clear()
-        self.open_for.stop()
+        self.open_for.run(False)
         if frozen:
-            self.working.stop()
+            self.working.run(False)
 
     def release(self) -> None:
         """Let requests through again."""
         self.paused = False
         self.gate.set()
-        self.open_for.go()
-        self.working.go()
+        self.open_for.run(True)
+        self.working.run(True)
 
     async def each(
         self, verb: Callable[[Server], Awaitable[None]], replicas: Collection[Replica] | None = None

@@ -1,8 +1,7 @@
-"""``TimeLimits``: how long a policy's servers may take, nested within the time of a turn; and a clock with stops."""
+"""``TimeLimits``: how long a policy's servers may take, nested within the time of a turn."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Self
 
@@ -66,30 +65,3 @@ class TimeLimits:
     def silence(self) -> float:
         """The longest that a completion is waited for, whatever the servers do."""
         return self.request + self.patience
-
-
-class Stopwatch:
-    """Seconds that pass while it is not stopped."""
-
-    def __init__(self) -> None:
-        self._lost = 0.0
-        self._since: float | None = None
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it stands still."""
-        return self._since is not None
-
-    def now(self) -> float:
-        """The seconds so far, from an arbitrary point on."""
-        return (time.monotonic() if self._since is None else self._since) - self._lost
-
-    def stop(self) -> None:
-        """Stand still."""
-        if self._since is None:
-            self._since = time.monotonic()
-
-    def go(self) -> None:
-        """Go on."""
-        if self._since is not None:
-            self._lost, self._since = self._lost + time.monotonic() - self._since, None

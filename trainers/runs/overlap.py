@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 import pydantic
 
 from ...agents.agent import Agent
+from ...agents.pausable_clock import PausableClock
 from ...config import Config
 from ...errors import ContractError, UsageError
 from ...rollouts.accounts import Account
@@ -96,7 +96,7 @@ class Overlapped:
         self._ledger: Ledger | None = None
         self._playing: asyncio.Task[None] | None = None
         self._moved = asyncio.Event()
-        self._busy = _Busy()
+        self._busy = PausableClock(running=False)
 
     @property
     def generating(self) -> float:
@@ -148,7 +148,7 @@ class Overlapped:
             await asyncio.wait([self._playing])
             if not self._playing.cancelled():
                 self._playing.exception()  # it is told of by collect(), or comes too late to matter
-        self._busy(False)
+        self._busy.run(False)
 
     # -- the inside ---------------------------------------------------------------------------------------------
 
@@ -180,17 +180,17 @@ class Overlapped:
             async with aclosing(run_episodes(source.pool, source.agent, tasks, options=options, skip=skip)) as episodes:
                 async for episode in episodes:
                     ledger.finish(episode)
-                    self._busy(ledger.running > 0)
+                    self._busy.run(ledger.running > 0)
                     self._moved.set()
         finally:
-            self._busy(False)
+            self._busy.run(False)
             self._moved.set()
 
     async def _admitted(self, ledger: Ledger) -> AsyncGenerator[Placed, None]:
         """Tasks, each as soon as there is room for it; first those that a checkpoint left unfinished."""
         sampler = self._source.sampler
         for position in ledger.unfinished():
-            self._busy(True)
+            self._busy.run(True)
             yield Placed(position, sampler.at(position))
         while True:
             while not ledger.room:
@@ -199,7 +199,7 @@ class Overlapped:
             position = sampler.cursor
             (task,) = sampler.draw(1)
             ledger.begin(position, self._group(position))
-            self._busy(True)
+            self._busy.run(True)
             yield Placed(position, task)
 
     def _group(self, position: int) -> str:
@@ -244,23 +244,3 @@ def staleness(episodes: Sequence[Episode], version: int) -> dict[str, float]:
         "overlap/staleness_mean": sum(ages) / len(ages),
         "overlap/spanning": sum(len(set(action)) > 1 for action in actions) / len(actions),
     }
-
-
-class _Busy:
-    """Adds up the seconds for which something was the case."""
-
-    def __init__(self) -> None:
-        self._before = 0.0
-        self._since: float | None = None
-
-    @property
-    def seconds(self) -> float:
-        return self._before + (time.perf_counter() - self._since if self._since is not None else 0.0)
-
-    def __call__(self, busy: bool) -> None:
-        if busy == (self._since is not None):
-            return
-        now = time.perf_counter()
-        if self._since is not None:
-            self._before += now - self._since
-        self._since = now if busy else None

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from ...agents.policy import Sampling
-from ...agents.serving.asking import patiently
+from ...agents.serving.retrying import patiently
 from ...agents.serving.server import Capabilities, Pause, Served, Server
 from ...errors import InfrastructureError
 from .transfer import Changeable

