@@ -9,7 +9,7 @@ from typing import Any
 
 from ...envs.messages import Action, Observation, ToolCall, clip
 from ...envs.tools import Tool
-from ...errors import UsageError
+from ...errors import InfrastructureError, UsageError
 from ..agent import CHAT_API, Decision, EpisodeContext
 from ..http_bodies import loads
 from ..own_text import with_system
@@ -94,13 +94,20 @@ class ApiSession:
         if not self._exchanges:
             observation = self._opened(observation)
         self._exchanges.append(exchange(self._last, observation))
-        answer = await self._agent.client.ask(self._request(), self._context.episode_id)
+        try:
+            answer = await self._agent.client.ask(self._request(), self._context.episode_id)
+        except InfrastructureError:
+            self._exchanges.pop()  # as if it had never been asked
+            raise
         reply = self._last = answer.reply
         self._used.update(call.id for call in reply.calls)
         action, reasoning = self._action(reply)
         seconds = time.perf_counter() - started
         info = {CHAT_API: _record(answer)}
         return Decision(action, finish=reply.finish, seconds=seconds, thoughts=reasoning, info=info)
+
+    def repeatable(self) -> None:
+        """See ``Repeatable``."""
 
     async def over(self, observation: Observation) -> tuple[int, ...]:
         """Return no ids: a chat API gives none."""

@@ -246,6 +246,28 @@ def test_a_server_that_dies_fails_the_episodes_and_is_not_asked_for_ever(shops: 
     assert error.startswith("InfrastructureError: https://api.test/v1 cannot be reached: connection refused (try ")
 
 
+def test_an_episode_goes_on_where_the_server_failed_and_samples_nothing_again(shops: str, tmp_path: Path) -> None:
+    api = FakeApi()
+    alive = api.handle
+    down = [float("inf"), float("inf")]
+
+    async def fails_for_a_while(request: httpx.Request) -> httpx.Response:
+        now = asyncio.get_running_loop().time()
+        if len(api.answered) == 2 and down[0] > now:
+            down[:] = now, now + 25.0
+        if down[0] <= now < down[1]:
+            raise httpx.ConnectError("connection refused")
+        return await alive(request)
+
+    api.handle = fails_for_a_while  # type: ignore[method-assign]
+    play(api, shops, tmp_path, 1, settings={"patience": 20.0}, retries=5)
+    (episode,) = load_episodes(tmp_path / "episodes")
+    assert episode.outcome == "completed"
+    assert episode.attempts > 1, "its server failed for longer than its patience"
+    assert episode.redrawn == 0
+    assert len(api.answered) == len(episode.turns), "no turn was asked for twice"
+
+
 def test_a_conversation_that_does_not_fit_is_the_policys_failure(shops: str, tmp_path: Path) -> None:
     api = FakeApi()
     asked: list[int] = []
