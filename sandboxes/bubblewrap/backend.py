@@ -66,15 +66,15 @@ class BubblewrapBackend(RunnerBackend):
         if missing or platform.machine() not in seccomp.AUDIT:
             return unavailable(self.name, missing, "")
         await self._reap()
-        failed = ""
+        failed = list[str]()
         for self._mounts in (True, False):
-            failed = await self._trial()
-            if not failed:
+            failed.append(await self._trial())
+            if not failed[-1]:
                 why = f"bwrap in {shutil.which('bwrap')}, {self.cgroups.why}"
-                held = promises(self.cgroups, self._mounts)
+                held = promises(self.cgroups, uncounted="" if self._mounts else failed[0])
                 return Capabilities(self.name, True, True, why, held, notes(self.cgroups))
             await self._remove_berths()
-        return unavailable(self.name, [], failed)
+        return unavailable(self.name, [], failed[-1])
 
     async def _trial(self) -> str:
         """Make one, run something in it, and end it; what is wrong, if anything is."""

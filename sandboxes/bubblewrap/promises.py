@@ -25,8 +25,13 @@ SWITCHES = {
 """Settings of the kernel that keep bubblewrap from working, the value that does, and what to do."""
 
 
-def promises(cgroups: Cgroups, mounts: bool) -> Mapping[Limit, Guarantee]:
-    """How well each limit holds, with these control groups, and where file systems can or cannot limit files."""
+def promises(cgroups: Cgroups, uncounted: str = "") -> Mapping[Limit, Guarantee]:
+    """How well each limit holds.
+
+    Args:
+        cgroups: the control groups of this machine.
+        uncounted: why file systems cannot limit the number of files, as a trial said it; empty if they can.
+    """
 
     def counted(controller: str) -> Guarantee:
         if controller in cgroups.parents:
@@ -36,16 +41,17 @@ def promises(cgroups: Cgroups, mounts: bool) -> Mapping[Limit, Guarantee]:
     memory = counted("memory")
     inodes = Guarantee(
         Enforcement.BEST_EFFORT,
-        "each costs memory, which is limited; their number is not: unshare cannot make a user namespace to mount in",
+        "each costs memory, which is limited; their number is not: a sandbox with file systems of its own did not "
+        f"start ({uncounted})",
     )
-    if mounts:
+    if not uncounted:
         inodes = Guarantee(Enforcement.ENFORCED, "file systems in memory of that many files")
     return {
         Limit.MEMORY: memory,
         Limit.PIDS: counted("pids"),
         Limit.CPUS: counted("cpu"),
         Limit.DISK: Guarantee(Enforcement.ENFORCED, "file systems in memory of that size"),
-        Limit.INODES: inodes if mounts or memory.enforcement is Enforcement.ENFORCED else memory,
+        Limit.INODES: inodes if not uncounted or memory.enforcement is Enforcement.ENFORCED else memory,
         Limit.OUTPUT: Guarantee(Enforcement.ENFORCED, "the runner keeps no more of it"),
         Limit.LIFETIME: Guarantee(Enforcement.ENFORCED, "a timer here, and another inside should this process hang"),
         Limit.NETWORK: Guarantee(Enforcement.ENFORCED, "a network namespace with nothing in it but loopback"),

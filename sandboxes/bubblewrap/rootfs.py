@@ -93,7 +93,8 @@ def packages_in(*prefixes: Path) -> list[Path]:
     """The folders of installed packages below some prefixes: sandboxes have the standard library alone, and not, say,
     the package whose tests they are to make pass again.
     """
-    return [path for prefix in prefixes for path in sorted(prefix.glob("lib/python3*/*-packages")) if path.is_dir()]
+    found = [path for prefix in prefixes for path in sorted(prefix.glob("lib*/python3*/*-packages")) if path.is_dir()]
+    return list({path.resolve(): path for path in reversed(found)}.values())[::-1]  # where lib64 is a link to lib
 
 
 def root_of(spec: SandboxSpec, prepared: Path) -> Root:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from turnwise.sandboxes.backend import Enforcement
 from turnwise.sandboxes.bubblewrap import promises
 from turnwise.sandboxes.bubblewrap.backend import BubblewrapBackend
 from turnwise.sandboxes.bubblewrap.cgroups import Cgroups
-from turnwise.sandboxes.bubblewrap.rootfs import OF_ROOT, OF_USR
+from turnwise.sandboxes.bubblewrap.rootfs import OF_ROOT, OF_USR, packages_in
 from turnwise.sandboxes.bubblewrap.uids import Uids
 from turnwise.sandboxes.result import Status
 from turnwise.sandboxes.runner.backend import RunnerBackend
@@ -237,11 +238,35 @@ async def test_what_a_killed_controller_leaves_is_reaped(bubblewrap: BubblewrapB
 
 
 def test_what_is_not_counted_is_not_promised() -> None:
-    promised = promises.promises(Cgroups(0, {}, "none are mounted"), mounts=False)
+    promised = promises.promises(Cgroups(0, {}, "none are mounted"), "unshare failed")
     for limit in (Limit.MEMORY, Limit.PIDS, Limit.CPUS, Limit.INODES):
         assert promised[limit].enforcement.value == "absent"
         assert "none are mounted" in promised[limit].how
     assert set(promised) == set(Limit)
+
+
+async def test_why_files_are_not_counted_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = BubblewrapBackend()
+
+    async def trial(self: BubblewrapBackend) -> str:
+        return "unshare: write failed /proc/self/uid_map" if self._mounts else ""
+
+    monkeypatch.setattr(BubblewrapBackend, "_trial", trial)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    found = await backend.probe()
+    await backend.close()
+    assert found.available
+    inodes = found.limits[Limit.INODES]
+    assert inodes.enforcement is not Enforcement.ENFORCED
+    assert "write failed /proc/self/uid_map" in inodes.how or "no control group" in inodes.how
+
+
+def test_installed_packages_are_found_beside_and_below_lib64(tmp_path: Path) -> None:
+    for place in ("a/lib/python3.12", "a/lib64/python3.12", "b/lib/python3.12"):
+        (tmp_path / place / "site-packages").mkdir(parents=True)
+    (tmp_path / "b" / "lib64").symlink_to("lib")
+    found = [str(path.relative_to(tmp_path).parent.parent) for path in packages_in(tmp_path / "a", tmp_path / "b")]
+    assert found == ["a/lib", "a/lib64", "b/lib"]
 
 
 def test_what_is_missing_is_said_with_what_to_install() -> None:
