@@ -29,7 +29,8 @@ from ...errors import TaskError
 from ...sandboxes.backend import Backend
 from ...sandboxes.spec import SandboxSpec
 from ...tasks.code import canonical
-from ...tasks.code.efficiency.weaving import STATEMENT, meter_files, weave
+from ...tasks.code.efficiency.meter.meter import STATEMENT
+from ...tasks.code.efficiency.weaving import meter_files, weave
 from ...tasks.code.language import objections
 from ...tasks.code.task import Check, CodeTask, FileCheck, SuiteCheck, TestCheck, ValueCheck, WorkCheck
 from ...tasks.code.trouble import Trouble, trouble_of

@@ -38,6 +38,8 @@ def _objections(node: ast.AST) -> Iterator[str]:
         yield "gives a name to something that it may not"
     if getattr(node, "type_params", None) or type(node).__name__ == "TypeAlias":
         yield "has type parameters; leave them out"
+    if isinstance(node, ast.FunctionDef) and node.returns is not None and _computes(node.returns):
+        yield "computes in an annotation; write only names of types there"
     match node:
         case ast.AsyncFunctionDef() | ast.AsyncFor() | ast.AsyncWith() | ast.Await():
             yield "is asynchronous; write plain functions"
@@ -47,6 +49,10 @@ def _objections(node: ast.AST) -> Iterator[str]:
             yield f"decorates {node.name}; write its body there"
         case ast.ClassDef() if node.keywords:
             yield "has keywords of a class; leave them out"
+        case ast.arg(annotation=ast.expr() as written) | ast.AnnAssign(annotation=written) if _computes(written):
+            yield "computes in an annotation; write only names of types there"
+        case ast.Name(id="__annotations__") | ast.Attribute(attr="__annotations__"):
+            yield "uses __annotations__; annotations are not evaluated"
         case ast.Attribute(attr="default_factory"):
             yield "uses default_factory; give it to defaultdict()"
         case ast.Subscript(slice=ast.Tuple(elts=parts)) if any(isinstance(each, ast.Slice) for each in parts):
@@ -59,6 +65,11 @@ def _objections(node: ast.AST) -> Iterator[str]:
             yield from _of_target(node)
         case _:
             yield from _of_pattern(node)
+
+
+def _computes(annotation: ast.expr) -> bool:
+    plain = ast.Name | ast.Attribute | ast.Constant | ast.Subscript | ast.Tuple | ast.List | ast.BinOp | ast.BitOr
+    return not all(isinstance(node, plain | ast.expr_context) for node in ast.walk(annotation))
 
 
 def _of_target(node: ast.Tuple | ast.List) -> Iterator[str]:

@@ -102,7 +102,8 @@ def callback(function: Any) -> Any:
     if type(function) in SUBMITTED:
         return lambda *arguments: function(*arguments)
     metered = callee(function)
-    if metered is not function or woven(metered) or type(function) is MethodType or function in SUBMITTED:
+    submitted = type(function) is type and function in SUBMITTED
+    if metered is not function or submitted or woven(metered) or type(function) in (MethodType, _COMPARING):
         return metered
 
     def paying(*arguments: Any, **named: Any) -> Any:

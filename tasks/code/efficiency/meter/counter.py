@@ -88,7 +88,8 @@ def length(container: Any) -> int:
     """
     kind = type(container)
     if kind not in TABLES:
-        return int(len(container))
+        count: int = len(container)
+        return count
     held = gc.get_referents(container) if kind in VIEWS else [container]
     return max(len(container), sum(sys.getsizeof(table) for table in held) >> 6)
 
