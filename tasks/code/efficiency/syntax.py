@@ -14,7 +14,7 @@ NODES = 32
 """Parts of a statement beyond which each costs a unit: a loop that is written out is not free."""
 
 
-def temporary(name: str, value: ast.expr) -> tuple[ast.Name, ast.stmt]:
+def temporary(name: str, value: ast.expr) -> tuple[ast.Name, ast.Assign]:
     """Return a variable that source cannot name, and the statement that sets it."""
     name = f"{COUNTER[:-2]}_{name}__"
     return ast.Name(name, ast.Load()), ast.Assign([ast.Name(name, ast.Store())], value)

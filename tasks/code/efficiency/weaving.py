@@ -181,6 +181,12 @@ class _Weaver(ast.NodeTransformer):
         node.value = metered("place", node.value)
         return node
 
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            node.value = metered("owner", node.value)
+        return node
+
     def visit_Starred(self, node: ast.Starred) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.ctx, ast.Load):
@@ -242,6 +248,7 @@ class _Weaver(ast.NodeTransformer):
             return [ast.Assign([ast.Name(target.id, ast.Store())], new)]
         holder, holder_set = temporary("1", self.visit(target.value))
         if isinstance(target, ast.Attribute):
+            holder_set.value = metered("owner", holder_set.value)
             new = operation("IN_PLACE", node.op, ast.Attribute(holder, target.attr, ast.Load()), value)
             return [holder_set, ast.Assign([ast.Attribute(holder, target.attr, ast.Store())], new)]
         key, key_set = temporary("2", as_argument(self.visit(target.slice)))

@@ -27,7 +27,7 @@ WAYS: dict[str, str] = {
         t = []\nt += itertools.chain(s) ~ t = []\nt.extend(iter(s)) ~ first, *rest = s ~
         for first, *rest in [s]:\n    pass ~ [first for first, *rest in [s]] ~ (first, *rest), t = s, 0 ~
         match s:\n    case [first, *rest]:\n        pass ~ match {0: s}:\n    case {0: [*rest]}:\n        pass ~
-        known(*s) ~ (lambda *given: 0)(*s) ~ functools.partial(sum, s)() ~ functools.partial(max, *s)() ~
+        known(*s) ~ (lambda *given: 0)(*s) ~ functools.partial(sum, s)() ~ functools.partial(max, 0, *s)() ~
         functools.reduce(operator.add, s) ~ functools.reduce(lambda one, two: 0, [0], *[s.count(-1)]) ~
         collections.defaultdict(functools.partial(sum, s))[0] ~ collections.defaultdict(s.copy)[0] ~
         list(iter(functools.partial(next, iter(s), None), None)) ~ list(iter(s.copy, s)) ~ super = s.copy\nsuper() ~
@@ -184,7 +184,7 @@ def thin(n):
 
 def nested(n):
     left = itertools.repeat(0)
-    for _ in range(min(n, 300)):
+    for _ in range(n):
         left = itertools.chain(left)
     return left
 """

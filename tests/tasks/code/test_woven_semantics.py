@@ -167,12 +167,16 @@ REFUSED = {
     "a class derived from a list": ("class L(list):\n    pass", "hold one as an attribute"),
     "a type of the standard library": ("from collections import ChainMap\nChainMap()", "write it as a function"),
     "a property of C": ("p = property(len)", "write it in Python"),
+    "a change of a module": ("import math\nmath.tau = 1", "your own objects"),
+    "a change of a type": ("from collections import Counter\nCounter.total = None", "your own objects"),
+    "an augmented change of a module": ("import math\nmath.tau += 1", "your own objects"),
     "formats that cut": ("'%.0s' % ([],)", "use an f-string"),
 }
 
 
 @pytest.mark.parametrize(("source", "instead"), REFUSED.values(), ids=REFUSED)
 def test_a_refusal_says_what_to_do(source: str, instead: str) -> None:
+    meter.REFUSED.clear()
     with pytest.raises(meter.RefusedError, match=instead):
         measured(source + "\ndef f():\n    pass\n", "f", ())
     assert any(instead in text for text in meter.REFUSED)

@@ -53,7 +53,7 @@ def hashing(kind: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def pairs(items: Any) -> Any:
-    """Return what a dict is made of: a dict, or pairs whose first parts are hashed."""
+    """Return what a dict is made of, paid for."""
     return hashed(items) if type(items) in DICTS else map(_pair, iter(looped(items)))
 
 
@@ -233,11 +233,6 @@ def checking(function: Callable[..., bool]) -> Callable[..., bool]:
     return rule
 
 
-def format_one(value: Any, specification: str = "") -> str:
-    """Format one value."""
-    return formatted(value, "", specification)
-
-
 def dictionary(*items: Any, **named: Any) -> dict[Any, Any]:
     """Make a dict."""
     WORK[0] += 1 + len(named)
@@ -263,7 +258,7 @@ def numbered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 _FREE: list[Any] = [id, bool, callable, chr, len, super, object, type, slice, next]
 FUNCTIONS |= dict.fromkeys(_FREE, FREE)
-FUNCTIONS |= {
+_RULES: dict[Any, Any] = {
     **{kind: plain(kind) for kind in (abs, float, complex, ord, hash)},
     **{function: numbered(function) for function in (bin, oct, hex)},
     list: listing(list),
@@ -294,8 +289,9 @@ FUNCTIONS |= {
     str.maketrans: plain(str.maketrans),
     repr: lambda value: shown(value, "r"),
     ascii: lambda value: shown(value, "a"),
-    format: format_one,
+    format: lambda value, specification="": formatted(value, "", specification),
     print: printed,
     isinstance: checking(isinstance),
     issubclass: checking(issubclass),
 }
+FUNCTIONS |= _RULES

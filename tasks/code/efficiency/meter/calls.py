@@ -141,6 +141,18 @@ def defined(kind: Any) -> Any:
     return kind
 
 
+def owner(value: Any) -> Any:
+    """Return what an attribute is assigned to: the submission's own, since the meter relies on the rest.
+
+    Raises:
+        RefusedError: it is a module, a type or an object of the standard library.
+    """
+    kind = type(value)
+    if not (kind in SUBMITTED or woven(value) or (kind is type and value in SUBMITTED)):
+        refuse(f"assignments to attributes of {name_of(value)}", "assign to attributes of your own objects")
+    return value
+
+
 def partial(function: Any, *arguments: Any, **named: Any) -> Any:
     """Return a metered ``functools.partial``."""
     WORK[0] += 1 + len(arguments)

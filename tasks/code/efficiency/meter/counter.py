@@ -111,7 +111,7 @@ def weight(value: Any, squared: bool = False) -> int:
     """
     kind = type(value)
     if kind is int:
-        words = value.bit_length() >> 6
+        words: int = value.bit_length() >> 6
         return 1 + (words * words if squared else words)
     if kind in TEXTS:
         return 1 + len(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import builtin_rules, iterators, library_rules, methods
-from .calls import callee, decorator, defined
+from .calls import callee, decorator, defined, owner
 from .counter import (
     REFUSED,
     STATEMENT,
@@ -43,6 +43,7 @@ __all__ = [
     "item",
     "key",
     "looped",
+    "owner",
     "part",
     "place",
     "spent",

@@ -17,6 +17,7 @@ from .counter import (
     SETS,
     SIZED,
     SUBMITTED,
+    TABLES,
     TEXTS,
     VIEWS,
     WORK,
@@ -164,10 +165,15 @@ def compared(function: Binary) -> Binary:
             if one in SETS | VIEWS and (left_only or right_only):
                 WORK[0] += weight(left if left_only else right)
             else:
-                WORK[0] += min(weight(left), weight(right))
+                WORK[0] += min(weight(left), weight(right)) + _empty(left) + _empty(right)
         return function(left, right)
 
     return answer
+
+
+def _empty(container: Any) -> int:
+    """Return the empty slots of a set or dict, which comparing it visits."""
+    return length(container) - len(container) if type(container) in TABLES else 0
 
 
 def weighed(value: Any) -> Any:
