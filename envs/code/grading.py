@@ -23,15 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ...errors import TaskError
 from ...sandboxes.backend import Backend
 from ...sandboxes.spec import SandboxSpec
 from ...tasks.code import canonical
-from ...tasks.code.efficiency import work_meter
-from ...tasks.code.efficiency.weaving import METER, weave
+from ...tasks.code.efficiency.meter.meter import STATEMENT
+from ...tasks.code.efficiency.weaving import meter_files, weave
 from ...tasks.code.language import objections
 from ...tasks.code.task import Check, CodeTask, FileCheck, SuiteCheck, TestCheck, ValueCheck, WorkCheck
 from ...tasks.code.trouble import Trouble, trouble_of
@@ -40,6 +39,8 @@ from .workspace import Workspace
 
 WOVEN = f"{PLACE}/woven"
 """Where the taken files lie that count their work."""
+DETAIL = 600
+"""Characters of the reasons why operations were refused."""
 Driven = ValueCheck | TestCheck | WorkCheck | SuiteCheck
 """Checks that run something."""
 ENDINGS = {
@@ -181,7 +182,7 @@ def _too_large(task: CodeTask, workspace: Workspace, bounds: Bounds) -> str:
 
 def _woven(taken: Mapping[str, bytes]) -> dict[str, bytes]:
     """The taken Python files that can be woven; whatever cannot does not compile either, and is left out."""
-    files = {f"{WOVEN}/{METER}.py": Path(work_meter.__file__).read_bytes()}
+    files = {f"{WOVEN}/{path}": content for path, content in meter_files().items()}
     for path, content in taken.items():
         if path.endswith(".py"):
             try:
@@ -212,6 +213,8 @@ def _judged(check: Driven, report: Mapping[str, Any]) -> Graded:
         return Graded(check.name, passed, None if passed else Trouble.ASSERTION)
     if isinstance(check, SuiteCheck):
         return _suite_judged(check, report.get("outcomes"))
+    if isinstance(check, WorkCheck) and report.get("refused"):
+        return Graded(check.name, False, Trouble.LANGUAGE, "; ".join(map(str, report["refused"]))[:DETAIL])
     wrong = _wrong(check, report.get("values"))
     if wrong is None and isinstance(check, WorkCheck):
         wrong = _too_much(check, report.get("work"))
@@ -245,7 +248,7 @@ def _too_much(check: WorkCheck, work: Any) -> Graded | None:
     if not isinstance(work, list) or [type(amount) for amount in work] != [int] * len(check.cases):
         return Graded(check.name, False, Trouble.TAMPERING, "what it reported has another shape")
     for case, units, most in zip(check.cases, work, check.most, strict=True):
-        amount = -(-units // work_meter.STATEMENT)
+        amount = -(-units // STATEMENT)
         if not 0 < amount <= most:
             trouble = Trouble.WORK if amount > 0 else Trouble.TAMPERING
             text = f"{canonical.shown(case.source)} took {amount} statements of {most}"

@@ -11,7 +11,9 @@ import ast
 import io
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from .metered import uncounted
 
 REFLECTION = frozenset(
     {"exec", "eval", "compile", "globals", "locals", "vars", "open", "input", "breakpoint", "getattr", "setattr"}
@@ -50,11 +52,13 @@ class Language:
         imports: modules by their full name; relative ones as they are written, e.g. ``".tokens"``.
         names: names of ``REFLECTION`` and ``MACHINERY``, and special ones, that it may use nevertheless.
         methods: whether it may define methods with special names, such as ``__init__``.
+        metered: whether its work is counted, so that it may say nothing that the counting does not see.
     """
 
     imports: frozenset[str]
     names: frozenset[str] = frozenset()
     methods: bool = True
+    metered: bool = False
 
 
 PURE = Language(
@@ -62,6 +66,8 @@ PURE = Language(
     | {"collections", "collections.abc"}
 )
 """Plain algorithms: no input, no output, no way to look at or change what runs them."""
+METERED = replace(PURE, metered=True)
+"""The same, in a form whose work can be counted."""
 
 
 def as_in(source: str) -> Language:
@@ -93,6 +99,8 @@ def objections(source: bytes, language: Language) -> tuple[str, ...]:
             found.append((line, f"line {line} uses {name}"))
     if not language.methods:
         found += [(line, f"line {line} defines {name}") for name, line in _methods(tree)]
+    if language.metered:
+        found += uncounted(tree)
     return tuple(dict.fromkeys(text for _, text in sorted(found)))
 
 

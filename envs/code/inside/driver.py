@@ -220,17 +220,24 @@ def one_test(module: ModuleType, names: list[str]) -> None:
 
 
 def work(check: dict[str, Any]) -> dict[str, Any]:
-    """What each expression is worth, and how much work it took; the first is charged with the import."""
-    sys.path.insert(0, os.path.join(HERE, "woven"))
-    import turnwise_work_meter as meter  # type: ignore[import-not-found]  # lies beside the woven files
+    """What each expression is worth, and how much work it took; the first is charged with the import.
 
+    Operations whose work cannot be counted are refused; the reasons are reported even if the code caught the error.
+    """
+    sys.path.insert(0, os.path.join(HERE, "woven"))
+    from turnwise_work_meter import meter  # type: ignore[import-not-found]  # lies beside the woven files
+
+    sys.setrecursionlimit(3 * sys.getrecursionlimit())  # counted calls may take more frames than plain ones
     counter, counts, found = meter.WORK, [], []
-    names = namespace_of(check["module"])
+    try:
+        names = namespace_of(check["module"])
+    except meter.RefusedError as error:
+        return {"values": [], "work": [], "refused": [str(error)]}
     for source in check["sources"]:
         found.append(worth(source, dict(names)))
         counts.append(counter[0])
         counter[0] = 0
-    return {"values": found, "work": counts}
+    return {"values": found, "work": counts, "refused": meter.REFUSED}
 
 
 def suite(check: dict[str, Any]) -> dict[str, Any]:

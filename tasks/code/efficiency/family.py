@@ -1,7 +1,7 @@
 """Efficiency: functions that are right and slow; the agent must keep what they do and cut the work that it takes.
 
 Work is counted, not timed: statements executed, and what is done in C by the size of what it is done to (``weaving``,
-``work_meter``). It is compared with that of a fast solution on inputs of one, two and four times a size, which neither
+``meter``). It is compared with that of a fast solution on inputs of one, two and four times a size, which neither
 the agent nor its code has seen before: what grows faster than the solution exceeds the limit at the largest.
 
 =====  =========  ==================================  ================
@@ -14,7 +14,7 @@ level  functions  limit, times the solution's work    growth is told
 =====  =========  ==================================  ================
 
 Correctness comes first: values on small and on large inputs, each check in a process of its own, so that nothing that
-one call leaves behind helps the next. The language of the submission is ``language.PURE``.
+one call leaves behind helps the next. The language of the submission is ``language.METERED``.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from string import Template as Text
-from types import CodeType, ModuleType
+from threading import RLock
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 from ...family import TaskFamily
 from ...rng import Rng
 from ...spec import Split, TaskSpec
 from .. import canonical
-from ..language import PURE
+from ..language import METERED
 from ..task import Attempt, Case, CodeTask, ValueCheck, WorkCheck, text_files
-from . import work_meter
+from .meter import meter
 from .templates import HELD_OUT, PARAMETERS, TEMPLATES, Arguments, Template
 from .weaving import METER, weave
 
@@ -44,6 +44,8 @@ SPARE = 60
 """Statements that every limit has beyond its factor: importing and defining are no work to speak of."""
 SMALL = 8
 """Small inputs on which values are compared, beside the smallest of all."""
+_MEASURING = RLock()
+"""The counter is one of the process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ def efficiency_task(functions: Sequence[Function], level: EfficiencyLevel, rng: 
         checks=tuple(checks),
         solution=Attempt(text_files({FILE: fast})),
         taken=(FILE,),
-        languages={FILE: PURE},
+        languages={FILE: METERED},
         visible=tuple(visible),
         cheats=cheats(functions, slow, visible),
     )
@@ -158,7 +160,7 @@ def prompt(functions: Sequence[Function], level: EfficiencyLevel) -> str:
         f"{FILE} is right, and far too slow on large inputs. Make {named} faster without changing what it returns. "
         f"Work is counted: statements executed, and in built-in functions the elements that they touch; it may be at "
         f"most {level.factor} times that of a good solution, on inputs of several sizes.{told} Import nothing but "
-        f"{', '.join(sorted(PURE.imports - {'__future__'}))}, and do not use exec, eval, getattr and the like."
+        f"{', '.join(sorted(METERED.imports - {'__future__'}))}, and do not use exec, eval, getattr and the like."
     )
 
 
@@ -194,17 +196,19 @@ def call(function: Function, arguments: Arguments) -> str:
 
 def measured(source: str, name: str, arguments: Arguments) -> tuple[Any, int]:
     """What one of our own functions returns, and the statements that it takes. Never called with submitted code."""
-    meter = ModuleType(METER)  # a counter of its own: others may measure at the same time
-    exec(_compiled_meter(), vars(meter))
 
     def importing(wanted: str, *more: Any) -> Any:
-        return meter if wanted == METER else __import__(wanted, *more)
+        return SimpleNamespace(meter=meter) if wanted == METER else __import__(wanted, *more)
 
     names: dict[str, Any] = {"__builtins__": {**vars(builtins), "__import__": importing}}
-    exec(_compiled_woven(source), names)
-    before = meter.WORK[0]
-    value = names[name](*arguments)
-    return value, -(-(meter.WORK[0] - before) // work_meter.STATEMENT)
+    with _MEASURING:
+        try:
+            exec(_compiled_woven(source), names)
+            before = meter.WORK[0]
+            value = names[name](*arguments)
+            return value, -(-(meter.WORK[0] - before) // meter.STATEMENT)
+        finally:
+            meter.SUBMITTED.clear()
 
 
 def run(source: str) -> dict[str, Any]:
@@ -217,11 +221,6 @@ def run(source: str) -> dict[str, Any]:
 @lru_cache(maxsize=256)
 def _compiled_woven(source: str) -> CodeType:
     return compile(weave(source), FILE, "exec")
-
-
-@lru_cache(maxsize=1)
-def _compiled_meter() -> CodeType:
-    return compile(Path(work_meter.__file__).read_text(encoding="utf-8"), METER, "exec")
 
 
 def cheats(functions: Sequence[Function], slow: str, visible: Sequence[ValueCheck | WorkCheck]) -> dict[str, Attempt]:

@@ -82,7 +82,8 @@ TEMPLATES: Mapping[str, Template] = {
         "The numbers of a list without repetitions, in the order in which they first appear.",
         ("distinct", "without_repetitions", "first_appearances"),
         "found = []\nfor number in $x:\n    if number not in found:\n        found.append(number)\nreturn found",
-        "return list(dict.fromkeys($x))",
+        "seen, found = set(), []\nfor number in $x:\n    if number not in seen:\n        seen.add(number)\n"
+        "        found.append(number)\nreturn found",
         numbers,
         (6, 300),
         "proportional to the list",

@@ -6,6 +6,7 @@ import pytest
 
 from turnwise.envs.code.answers import SUBMIT, actions_of
 from turnwise.envs.code.efficiency import CodeEfficiencyEnv
+from turnwise.envs.messages import ToolCall
 from turnwise.sandboxes.backend import Backend
 from turnwise.tasks.code.efficiency.family import EFFICIENCY, LEVELS
 from turnwise.tasks.code.efficiency.templates import TEMPLATES
@@ -13,6 +14,7 @@ from turnwise.tasks.code.task import Attempt
 from turnwise.tasks.spec import Split, TaskSpec
 
 from ...shifts import sampled
+from ...tasks.code.slow_programs import slow_programs
 
 
 def outcome(env: CodeEfficiencyEnv, spec: TaskSpec, source: str | None) -> tuple[bool, list[str]]:
@@ -89,3 +91,49 @@ def test_only_submitting_earns_nothing(backend: Backend) -> None:
     env.reset(seed=3)
     _, reward, over, _, _ = env.step(SUBMIT)
     assert (reward, over) == (0.0, True)
+
+
+HIDDEN = {
+    "a class that lies about its length": "class Lying(list):\n    def __len__(self):\n        return 0\n\n\n"
+    "def touch(numbers):\n    return Lying(numbers).count(None)\n",
+    "a container of the standard library": "from collections import UserList\n\n\n"
+    "def touch(numbers):\n    return UserList(numbers).count(None)\n",
+    "a refusal that is caught": "def touch(numbers):\n    try:\n        return '%.0s' % (numbers,)\n"
+    "    except Exception:\n        return 0\n",
+    "a pattern": "def touch(numbers):\n    match numbers:\n        case [*rest]:\n            return None\n",
+}
+
+
+@pytest.mark.parametrize("touch", HIDDEN.values(), ids=HIDDEN)
+def test_work_that_cannot_be_counted_is_refused_with_a_reason(touch: str, backend: Backend) -> None:
+    env, spec = CodeEfficiencyEnv(), EFFICIENCY.spec(0, level=1, template="distinct")
+    task = EFFICIENCY.generate(spec)
+    name = task.checks[0].name.split()[0]
+    fast = task.solution.files["solution.py"].decode().replace(f"def {name}(", "def fast(")
+    source = (
+        f"{touch}\n\n{fast}\n\ndef {name}(given):\n    for _ in given:\n        touch(given)\n    return fast(given)\n"
+    )
+    won, troubles = outcome(env, spec, source)
+    assert not won
+    assert set(troubles) == {"forbidden language"}
+
+
+def test_a_visible_test_says_why_work_was_refused(backend: Backend) -> None:
+    env, spec = CodeEfficiencyEnv(), EFFICIENCY.spec(0, level=1, template="distinct")
+    fast = EFFICIENCY.generate(spec).solution.files["solution.py"].decode()
+    env.reset(options={"task": spec})
+    env.step(ToolCall("write", {"path": "solution.py", "content": f"class L(list):\n    pass\n\n\n{fast}"}))
+    observation, *_ = env.step(ToolCall("test", {}))
+    assert "hold one as an attribute" in str(observation)
+
+
+def test_slow_programs_score_nothing_in_a_sandbox(backend: Backend) -> None:
+    spec = EFFICIENCY.spec(0, level=1, template="distinct")
+    task = EFFICIENCY.generate(spec)
+    name = task.checks[0].name.split()[0]
+    programs = [program for program in slow_programs() if program.name.startswith("distinct:")]
+    for program in sampled(programs, 4, key="slow in a sandbox"):
+        source = program.source.replace(f"def {program.function.name}(", f"def {name}(")
+        won, troubles = outcome(CodeEfficiencyEnv(), spec, source)
+        assert not won, program.name
+        assert set(troubles) <= {"too much work", "forbidden language"}, program.name

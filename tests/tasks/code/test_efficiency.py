@@ -10,7 +10,7 @@ import pytest
 import turnwise as tw
 from turnwise.tasks.code.efficiency.family import EFFICIENCY, LEVELS, SCALES, SPARE, filled, measured, module_of, run
 from turnwise.tasks.code.efficiency.templates import HELD_OUT, PARAMETERS, TEMPLATES
-from turnwise.tasks.code.language import PURE, objections
+from turnwise.tasks.code.language import METERED, objections
 from turnwise.tasks.code.task import CodeTask, WorkCheck
 
 
@@ -46,8 +46,8 @@ def test_parameters_are_called_like_nothing_else_in_a_function(name: str) -> Non
 def test_every_solution_is_in_the_language_that_it_is_held_to() -> None:
     for spec in EFFICIENCY.sample(24):
         task: CodeTask = EFFICIENCY.generate(spec)
-        assert objections(task.solution.files["solution.py"], PURE) == ()
-        assert objections(task.files["solution.py"], PURE) == ()
+        assert objections(task.solution.files["solution.py"], METERED) == ()
+        assert objections(task.files["solution.py"], METERED) == ()
 
 
 def test_equal_specs_make_equal_tasks_and_measuring_is_no_part_of_it() -> None:
