@@ -46,7 +46,7 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     # Code, in sandboxes: functions and classes to write, by what they are worth on hidden inputs.
     ("turnwise/CodeSynthesis-v0", f"{CODE}.synthesis:CodeSynthesisEnv", {}, None),
     # Modules that somebody broke, and functions that are right and slow.
-    ("turnwise/CodeRepair-v0", f"{CODE}.repair:CodeRepairEnv", {}, None),
+    ("turnwise/CodeRepair-v1", f"{CODE}.repair:CodeRepairEnv", {}, None),
     ("turnwise/CodeEfficiency-v0", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
     # Files to change, judged by the state of all of them.
     ("turnwise/CodeShell-v0", f"{CODE}.shell:CodeShellEnv", {}, None),

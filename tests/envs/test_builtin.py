@@ -39,7 +39,7 @@ CORE = frozenset(
 HEAVY = ("turnwise/CodeShell-v0", "turnwise/BFCLMultiTurnBase-v0", "turnwise/WebHTML-v0")
 """Families of which the core tries only ``GIST``."""
 GIST = ("begins", "episodes_play", "same_seed_same_episode", "null_at_floor", "near_misses_fail", "fork_is_independent")
-STOCKFISH, CHROMIUM, REPAIR = "turnwise/ChessStockfish-v0", "turnwise/Web-v0", "turnwise/CodeRepair-v0"
+STOCKFISH, CHROMIUM, REPAIR = "turnwise/ChessStockfish-v0", "turnwise/Web-v0", "turnwise/CodeRepair-v1"
 PARTS = 4
 """Certification of these three ids takes minutes, so it is divided by laws."""
 
