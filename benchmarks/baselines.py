@@ -1,0 +1,175 @@
+"""What do agents that know nothing score? Random play, a constant, a memorizer, a template and a memoryless table.
+
+Per environment and level, the baselines are made of the oracle's episodes on training tasks and play every split; on
+``train`` they meet the very tasks that they have seen. The constant is the best of ``--sequences`` fixed sequences of
+actions on ten training tasks. Results are appended to a file, so that a run can be stopped and repeated; the table is
+made of all that is there.
+
+Run: python benchmarks/baselines.py [ID ...] [--demonstrations 60] [--tasks 6] [--sequences 40] [--out FILE] [--table]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import turnwise as tw
+from turnwise.agents.agent import Agent
+from turnwise.agents.baselines import (
+    ConstantAgent,
+    Demonstration,
+    MemorizerAgent,
+    MemorylessAgent,
+    TemplateAgent,
+    fixed_sequences,
+)
+from turnwise.agents.scripted import OracleAgent, RandomAgent
+from turnwise.envs.builtin import IDS
+from turnwise.envs.registry import find
+from turnwise.evals.statistics import wilson
+from turnwise.rollouts.episode import Episode
+from turnwise.rollouts.runner import run
+from turnwise.tasks.family import TaskFamily
+from turnwise.tasks.rng import Rng
+from turnwise.tasks.spec import Split, TaskSpec
+
+OUT = Path("runs/baselines.jsonl")
+LEFT_OUT = ("turnwise/MiniWoB-", "turnwise/Web-v0", "turnwise/ChessStockfish-v0")
+"""No oracle; the tasks of WebHTML in a browser; the tasks of Chess with another opponent."""
+BASELINES = ("random", "constant", "memorizer", "template", "memoryless")
+TRIED, RETRIED, FINALISTS = 3, 10, 4
+"""Training tasks on which every fixed sequence is tried, and on which the best few are tried again."""
+HIGH = 0.2
+"""Success above which a split is worth a line of its own."""
+
+
+def chosen(patterns: Sequence[str]) -> list[str]:
+    """Return the installed environments whose ids have one of these parts; all if there are none."""
+    ids = [id for id, *_ in IDS if not id.startswith(LEFT_OUT) and find(id).lacks is None]
+    return [id for id in ids if not patterns or any(pattern in id for pattern in patterns)]
+
+
+def played(env: str, agent: Agent, tasks: Iterable[TaskSpec]) -> list[Episode]:
+    """Play tasks, a few at a time."""
+    return run(env, agent, tasks, concurrency=4, retries=0)
+
+
+def solved(episodes: Sequence[Episode]) -> int:
+    """Return how many episodes succeed."""
+    return sum(bool(episode.success) for episode in episodes)
+
+
+def demonstrated(episodes: Iterable[Episode]) -> list[Demonstration]:
+    """Return episodes as demonstrations; those without a turn are left out."""
+    return [
+        Demonstration(tuple(turn.observation for turn in each.turns), tuple(turn.action for turn in each.turns))
+        for each in episodes
+        if each.turns
+    ]
+
+
+def best_constant(env: str, pool: Sequence[Demonstration], tasks: Sequence[TaskSpec], count: int) -> ConstantAgent:
+    """Return the fixed sequence that solves most training tasks: all are tried on a few, the best few on more."""
+    agents = [ConstantAgent(actions) for actions in fixed_sequences(pool, count, Rng("constant", env))]
+    ranked = sorted(agents, key=lambda agent: -solved(played(env, agent, tasks[:TRIED])))
+    return max(ranked[:FINALISTS], key=lambda agent: solved(played(env, agent, tasks[:RETRIED])))
+
+
+def measured(env: str, level: int, splits: Sequence[Split], sizes: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Make the baselines for one level and play them; one record per split and baseline."""
+    family: TaskFamily[Any] = tw.make(env).unwrapped.tasks()  # type: ignore[attr-defined]
+    seen = list(family.sample(sizes.demonstrations, split=Split.TRAIN, level=level))
+    known = demonstrated(played(env, OracleAgent(), seen))
+    guesses = demonstrated(played(env, RandomAgent(), seen[:RETRIED]))
+    agents: dict[str, Agent] = {
+        "random": RandomAgent(),
+        "constant": best_constant(env, [*known, *guesses], seen, sizes.sequences),
+        "memorizer": MemorizerAgent(known),
+        "template": TemplateAgent(known),
+        "memoryless": MemorylessAgent(known),
+    }
+    for split in splits:
+        tasks = list(family.sample(sizes.tasks, split=split, level=level))
+        for name, agent in agents.items():
+            episodes = played(env, agent, tasks)
+            yield {
+                "env": env,
+                "level": level,
+                "split": str(split),
+                "baseline": name,
+                "solved": solved(episodes),
+                "tasks": sum(episode.outcome.scored for episode in episodes),
+                "demonstrations": len(known),
+            }
+
+
+def recorded(path: Path) -> list[dict[str, Any]]:
+    """Return what a file has; an incomplete last line is left out."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def measure(sizes: argparse.Namespace) -> None:
+    """Play what the file does not have yet, level by level."""
+    there = {(one["env"], one["level"], one["split"]) for one in recorded(sizes.out)}
+    sizes.out.parent.mkdir(parents=True, exist_ok=True)
+    for env in chosen(sizes.ids):
+        family = tw.make(env).unwrapped.tasks()  # type: ignore[attr-defined]
+        for level in family.usual:
+            began = time.monotonic()
+            splits = [split for split in family.splits if (env, level, str(split)) not in there]
+            records = list(measured(env, level, splits, sizes)) if splits else []
+            with sizes.out.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(one) + "\n" for one in records)
+            print(f"{env} level {level}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+
+
+def table(records: Sequence[dict[str, Any]]) -> list[str]:
+    """Return two Markdown tables: every split with its levels pooled, and each level above ``HIGH``."""
+    pooled: dict[tuple[str, str], dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    for one in records:
+        cell = pooled[one["env"], one["split"]][one["baseline"]]
+        cell[0] += one["solved"]
+        cell[1] += one["tasks"]
+    lines = [f"| environment | split | tasks | {' | '.join(BASELINES)} |", "|---|---|" + "---:|" * (1 + len(BASELINES))]
+    for (env, split), cells in pooled.items():
+        shares = [f"{100 * cells[name][0] / max(1, cells[name][1]):.0f}" for name in BASELINES]
+        lines.append(f"| {short(env)} | {split} | {cells['random'][1]} | {' | '.join(shares)} |")
+    lines += ["", "| environment | level | split | baseline | solved | 95 % interval |", "|---|---:|---|---|---:|---|"]
+    for one in records:
+        if one["split"] != Split.TRAIN and one["solved"] > HIGH * one["tasks"]:
+            interval = wilson(one["solved"], one["tasks"]).scaled(100)
+            where = f"| {short(one['env'])} | {one['level']} | {one['split']} | {one['baseline']} |"
+            shown = f" {one['solved']}/{one['tasks']} | {interval.low:.0f} to {interval.high:.0f} % |"
+            lines.append(where + shown)
+    return lines
+
+
+def short(env: str) -> str:
+    """Return an id without its namespace."""
+    return env.removeprefix("turnwise/")
+
+
+def main() -> None:
+    """Read the command line, measure, and print the tables."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("ids", nargs="*", metavar="ID", help="environments, or parts of their ids; omitted: all")
+    parser.add_argument("--demonstrations", type=int, default=60, help="oracle episodes of training per level")
+    parser.add_argument("--tasks", type=int, default=6, help="tasks per split and level")
+    parser.add_argument("--sequences", type=int, default=40, help="fixed sequences among which the constant is chosen")
+    parser.add_argument("--out", type=Path, default=OUT, help="results, which a repeated run completes")
+    parser.add_argument("--table", action="store_true", help="play nothing and print the tables of what is there")
+    sizes = parser.parse_args()
+    if not sizes.table:
+        measure(sizes)
+    print("\n".join(table(recorded(sizes.out))))
+
+
+if __name__ == "__main__":
+    main()
