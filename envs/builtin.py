@@ -49,7 +49,7 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/CodeRepair-v1", f"{CODE}.repair:CodeRepairEnv", {}, None),
     ("turnwise/CodeEfficiency-v0", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
     # Files to change, judged by the state of all of them.
-    ("turnwise/CodeShell-v0", f"{CODE}.shell:CodeShellEnv", {}, None),
+    ("turnwise/CodeShell-v1", f"{CODE}.shell:CodeShellEnv", {}, None),
     # Databases to ask and to change, judged by rows.
     ("turnwise/CodeSQL-v0", f"{CODE}.sql:CodeSqlEnv", {}, None),
     # A person's apps in one database, judged by its rows.
