@@ -42,7 +42,7 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/Chess-v0", f"{GAMES}.chess_game:ChessEnv", {}, "chess"),
     ("turnwise/ChessStockfish-v0", f"{GAMES}.chess_stockfish:ChessStockfishEnv", {}, "chess"),
     # Car Dealer: rule-based buyers.
-    ("turnwise/CarDealer-v0", f"{GAMES}.car_dealer:CarDealerEnv", {}, None),
+    ("turnwise/CarDealer-v1", f"{GAMES}.car_dealer:CarDealerEnv", {}, None),
     # Code, in sandboxes: functions and classes to write, by what they are worth on hidden inputs.
     ("turnwise/CodeSynthesis-v0", f"{CODE}.synthesis:CodeSynthesisEnv", {}, None),
     # Modules that somebody broke, and functions that are right and slow.

@@ -29,7 +29,7 @@ CORE = frozenset(
         "TwentyQuestionsLevels-v0",
         "GuessMyCityLevels-v0",
         "ChessEndgames-v0",
-        "CarDealer-v0",
+        "CarDealer-v1",
         "Apps-v0",
         "Search-v0",
         "MiniWoB-ClickTest2-v0",
