@@ -5,7 +5,8 @@ Per environment and level, the baselines are made of the oracle's episodes on tr
 actions on ten training tasks. Results are appended to a file, so that a run can be stopped and repeated; the table is
 made of all that is there.
 
-Run: python benchmarks/baselines.py [ID ...] [--demonstrations 60] [--tasks 6] [--sequences 40] [--out FILE] [--table]
+Run: python benchmarks/baselines.py [ID ...] [--levels 1 2] [--demonstrations 60] [--tasks 6] [--sequences 40]
+     [--out FILE] [--table]
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ import argparse
 import json
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,9 @@ BASELINES = ("random", "constant", "memorizer", "template", "memoryless")
 TRIED, RETRIED, FINALISTS = 3, 10, 4
 """Training tasks on which every fixed sequence is tried, and on which the best few are tried again."""
 HIGH = 0.2
-"""Success above which a split is worth a line of its own."""
+"""Success above which a level is worth a line of its own."""
+Cell = tuple[Split, str]
+"""A split, and the baseline that plays it."""
 
 
 def chosen(patterns: Sequence[str]) -> list[str]:
@@ -81,9 +83,10 @@ def best_constant(env: str, pool: Sequence[Demonstration], tasks: Sequence[TaskS
     return max(ranked[:FINALISTS], key=lambda agent: solved(played(env, agent, tasks[:RETRIED])))
 
 
-def measured(env: str, level: int, splits: Sequence[Split], sizes: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Make the baselines for one level and play them; one record per split and baseline."""
-    family: TaskFamily[Any] = tw.make(env).unwrapped.tasks()  # type: ignore[attr-defined]
+def measured(
+    env: str, family: TaskFamily[Any], level: int, missing: Collection[Cell], sizes: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
+    """Make the baselines for one level and play those that are missing; one record per split and baseline."""
     seen = list(family.sample(sizes.demonstrations, split=Split.TRAIN, level=level))
     known = demonstrated(played(env, OracleAgent(), seen))
     guesses = demonstrated(played(env, RandomAgent(), seen[:RETRIED]))
@@ -94,19 +97,17 @@ def measured(env: str, level: int, splits: Sequence[Split], sizes: argparse.Name
         "template": TemplateAgent(known),
         "memoryless": MemorylessAgent(known),
     }
-    for split in splits:
-        tasks = list(family.sample(sizes.tasks, split=split, level=level))
-        for name, agent in agents.items():
-            episodes = played(env, agent, tasks)
-            yield {
-                "env": env,
-                "level": level,
-                "split": str(split),
-                "baseline": name,
-                "solved": solved(episodes),
-                "tasks": sum(episode.outcome.scored for episode in episodes),
-                "demonstrations": len(known),
-            }
+    for split, name in missing:
+        episodes = played(env, agents[name], family.sample(sizes.tasks, split=split, level=level))
+        yield {
+            "env": env,
+            "level": level,
+            "split": str(split),
+            "baseline": name,
+            "solved": solved(episodes),
+            "tasks": sum(episode.outcome.scored for episode in episodes),
+            "demonstrations": len(known),
+        }
 
 
 def recorded(path: Path) -> list[dict[str, Any]]:
@@ -116,50 +117,54 @@ def recorded(path: Path) -> list[dict[str, Any]]:
 
 
 def measure(sizes: argparse.Namespace) -> None:
-    """Play what the file does not have yet, level by level."""
-    there = {(one["env"], one["level"], one["split"]) for one in recorded(sizes.out)}
+    """Play what the file does not have yet, level by level; each result is written at once."""
+    there = {(one["env"], one["level"], one["split"], one["baseline"]) for one in recorded(sizes.out)}
     sizes.out.parent.mkdir(parents=True, exist_ok=True)
     for env in chosen(sizes.ids):
         family = tw.make(env).unwrapped.tasks()  # type: ignore[attr-defined]
-        for level in family.usual:
+        for level in [level for level in family.usual if level in (sizes.levels or family.usual)]:
             began = time.monotonic()
-            splits = [split for split in family.splits if (env, level, str(split)) not in there]
-            records = list(measured(env, level, splits, sizes)) if splits else []
+            cells = [(split, name) for split in family.splits for name in BASELINES]
+            missing = [cell for cell in cells if (env, level, *map(str, cell)) not in there]
             with sizes.out.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps(one) + "\n" for one in records)
+                for one in measured(env, family, level, missing, sizes) if missing else ():
+                    file.write(json.dumps(one) + "\n")
+                    file.flush()
             print(f"{env} level {level}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
 
 
 def table(records: Sequence[dict[str, Any]]) -> list[str]:
-    """Return two Markdown tables: every split with its levels pooled, and each level above ``HIGH``."""
-    pooled: dict[tuple[str, str], dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
-    for one in records:
-        cell = pooled[one["env"], one["split"]][one["baseline"]]
-        cell[0] += one["solved"]
-        cell[1] += one["tasks"]
+    """Return two Markdown tables: every split with its levels pooled, and what is above ``HIGH`` outside training."""
     lines = [f"| environment | split | tasks | {' | '.join(BASELINES)} |", "|---|---|" + "---:|" * (1 + len(BASELINES))]
-    for (env, split), cells in pooled.items():
+    for (env, split), cells in pooled(records, "split").items():
         shares = [f"{100 * cells[name][0] / max(1, cells[name][1]):.0f}" for name in BASELINES]
-        lines.append(f"| {short(env)} | {split} | {cells['random'][1]} | {' | '.join(shares)} |")
-    lines += ["", "| environment | level | split | baseline | solved | 95 % interval |", "|---|---:|---|---|---:|---|"]
-    for one in records:
-        if one["split"] != Split.TRAIN and one["solved"] > HIGH * one["tasks"]:
-            interval = wilson(one["solved"], one["tasks"]).scaled(100)
-            where = f"| {short(one['env'])} | {one['level']} | {one['split']} | {one['baseline']} |"
-            shown = f" {one['solved']}/{one['tasks']} | {interval.low:.0f} to {interval.high:.0f} % |"
-            lines.append(where + shown)
+        lines.append(f"| {env} | {split} | {cells['random'][1]} | {' | '.join(shares)} |")
+    lines += ["", "| environment | level | baseline | solved | 95 % interval |", "|---|---:|---|---:|---|"]
+    held_out = [one for one in records if one["split"] != Split.TRAIN]
+    for (env, level), cells in pooled(held_out, "level").items():
+        for name, (won, tasks) in cells.items():
+            if won > HIGH * tasks:
+                interval = wilson(won, tasks).scaled(100)
+                shown = f"{won} of {tasks} | {interval.low:.0f} to {interval.high:.0f} % |"
+                lines.append(f"| {env} | {level} | {name} | {shown}")
     return lines
 
 
-def short(env: str) -> str:
-    """Return an id without its namespace."""
-    return env.removeprefix("turnwise/")
+def pooled(records: Iterable[dict[str, Any]], by: str) -> dict[tuple[str, Any], dict[str, list[int]]]:
+    """Return solved and played tasks by environment and ``by``, for each baseline."""
+    found: dict[tuple[str, Any], dict[str, list[int]]] = {}
+    for one in records:
+        cells = found.setdefault((one["env"].removeprefix("turnwise/"), one[by]), {name: [0, 0] for name in BASELINES})
+        cells[one["baseline"]][0] += one["solved"]
+        cells[one["baseline"]][1] += one["tasks"]
+    return found
 
 
 def main() -> None:
     """Read the command line, measure, and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("ids", nargs="*", metavar="ID", help="environments, or parts of their ids; omitted: all")
+    parser.add_argument("--levels", type=int, nargs="+", help="levels; omitted: all")
     parser.add_argument("--demonstrations", type=int, default=60, help="oracle episodes of training per level")
     parser.add_argument("--tasks", type=int, default=6, help="tasks per split and level")
     parser.add_argument("--sequences", type=int, default=40, help="fixed sequences among which the constant is chosen")
