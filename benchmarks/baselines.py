@@ -111,9 +111,14 @@ def measured(
 
 
 def recorded(path: Path) -> list[dict[str, Any]]:
-    """Return what a file has; an incomplete last line is left out."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    """Return what a file has; an incomplete last line, of a run that was stopped, is cut off."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    if not text.endswith("\n"):
+        text = text[: text.rfind("\n") + 1]
+        path.write_text(text, encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def measure(sizes: argparse.Namespace) -> None:
