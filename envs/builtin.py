@@ -51,7 +51,7 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     # Files to change, judged by the state of all of them.
     ("turnwise/CodeShell-v1", f"{CODE}.shell:CodeShellEnv", {}, None),
     # Databases to ask and to change, judged by rows.
-    ("turnwise/CodeSQL-v0", f"{CODE}.sql:CodeSqlEnv", {}, None),
+    ("turnwise/CodeSQL-v1", f"{CODE}.sql:CodeSqlEnv", {}, None),
     # A person's apps in one database, judged by its rows.
     ("turnwise/Apps-v0", f"{APPS}.env:AppsEnv", {}, None),
     # Web sites: read without a browser, and in Chromium.
