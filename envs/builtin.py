@@ -42,16 +42,16 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/Chess-v0", f"{GAMES}.chess_game:ChessEnv", {}, "chess"),
     ("turnwise/ChessStockfish-v0", f"{GAMES}.chess_stockfish:ChessStockfishEnv", {}, "chess"),
     # Car Dealer: rule-based buyers.
-    ("turnwise/CarDealer-v0", f"{GAMES}.car_dealer:CarDealerEnv", {}, None),
+    ("turnwise/CarDealer-v1", f"{GAMES}.car_dealer:CarDealerEnv", {}, None),
     # Code, in sandboxes: functions and classes to write, by what they are worth on hidden inputs.
     ("turnwise/CodeSynthesis-v0", f"{CODE}.synthesis:CodeSynthesisEnv", {}, None),
     # Modules that somebody broke, and functions that are right and slow.
-    ("turnwise/CodeRepair-v0", f"{CODE}.repair:CodeRepairEnv", {}, None),
+    ("turnwise/CodeRepair-v1", f"{CODE}.repair:CodeRepairEnv", {}, None),
     ("turnwise/CodeEfficiency-v0", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
     # Files to change, judged by the state of all of them.
-    ("turnwise/CodeShell-v0", f"{CODE}.shell:CodeShellEnv", {}, None),
+    ("turnwise/CodeShell-v1", f"{CODE}.shell:CodeShellEnv", {}, None),
     # Databases to ask and to change, judged by rows.
-    ("turnwise/CodeSQL-v0", f"{CODE}.sql:CodeSqlEnv", {}, None),
+    ("turnwise/CodeSQL-v1", f"{CODE}.sql:CodeSqlEnv", {}, None),
     # A person's apps in one database, judged by its rows.
     ("turnwise/Apps-v0", f"{APPS}.env:AppsEnv", {}, None),
     # Web sites: read without a browser, and in Chromium.

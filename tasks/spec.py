@@ -17,7 +17,7 @@ class Split(StrEnum):
     TRAIN = "train"
     """What a learner may see."""
     DEV = "dev"
-    """For choices made while learning: same templates and entities as train, other instances."""
+    """For choices made while learning: other instances of the training distribution."""
     TEST_IID = "test_iid"
     """Held out instances of the training distribution."""
     TEST_TEMPLATE = "test_template"

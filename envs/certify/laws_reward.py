@@ -16,6 +16,8 @@ from .law import Law
 from .trace import Play, Trace, again, difference, player
 
 TOLERANCE = 1e-9
+BLIND, BLIND_TASKS, BLIND_SOLUTIONS = 0.2, 6, 3
+"""Share of tasks above which blind play is remarked on; the fewest tasks and the most solutions that are tried."""
 CHANCE = 1e-3
 """A random player's success is only held against an environment if chance explains it less often than this."""
 
@@ -119,6 +121,25 @@ def _at_least(k: int, n: int, p: float) -> float:
     return sum(math.comb(n, i) * p**i * (1 - p) ** (n - i) for i in range(k, n + 1))
 
 
+def blind_play(lab: Lab) -> str:
+    """Play at random, and play the solutions of other tasks; report, since fixed worlds are no fault."""
+    first = lab.specs[0]
+    n = max(BLIND_TASKS, 2 * lab.effort.few)
+    drawn = lab.family.sample(n, split=first.split, level=first.level, first_seed=lab.seed)
+    tasks = tuple(dict.fromkeys(drawn))
+    if len(tasks) < 2:
+        raise NotApplicable("there is only one task")
+    chance = player("random")
+    scores = {"random play": [lab.whole(chance, spec).success for spec in tasks]}
+    for spec in tasks[: min(BLIND_SOLUTIONS, lab.effort.few)] if lab.has_oracle else ():
+        actions = lab.whole("oracle", spec).actions()
+        others = [lab.whole(again(actions), other).success for other in tasks if other != spec]
+        scores["the solution of one task"] = max(scores.get("the solution of one task", []), others, key=sum)
+    high = [f"{who} solves {sum(won)} of {len(won)}" for who, won in scores.items() if sum(won) > BLIND * len(won)]
+    cure = "make what has to be done depend on what is observed, or report these scores beside your results"
+    return f"{' and '.join(high)} tasks of level {first.level} without reading any: {cure}" if high else ""
+
+
 def near_misses_fail(lab: Lab) -> None:
     """What the author declares as a near miss or a cheat does not succeed."""
     tried = 0
@@ -165,6 +186,7 @@ REWARD_LAWS = (
     Law("judge_changes_nothing", "judging a state has no effect on it", judge_changes_nothing),
     Law("null_at_floor", "saying nothing never succeeds and never pays", null_at_floor),
     Law("random_at_floor", "random play succeeds no more often than declared", random_at_floor),
+    Law("blind_play", "certification says what policies score that read no observation", blind_play),
     Law("near_misses_fail", "declared near misses and cheats do not succeed", near_misses_fail),
     Law("rewards_finite", "every reward is a finite float", rewards_finite),
     Law("judged_at_the_end", "exactly the last turn carries the score", judged_at_the_end),

@@ -36,7 +36,6 @@ class CarDealerEnv(PacedEnv):
     family = DEALERS
     blocking = False
     max_observation_chars = 3000
-    random_floor = 0.25
 
     game: CarDealer
     told: tuple[Topic, ...]
@@ -44,7 +43,7 @@ class CarDealerEnv(PacedEnv):
     car: int | None
     """The car that is talked about."""
     rounds: int
-    """How many prices have been asked."""
+    """How many prices have been asked that were not much too high."""
     patience: int
     """How much the buyer still puts up with."""
     bounds: tuple[tuple[int, int], ...]
@@ -107,11 +106,12 @@ class CarDealerEnv(PacedEnv):
         return f"{sorted(self.told)} {self.car} {self.rounds} {self.patience}"
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """Giving the car away, asking too much until the buyer leaves, and sales that nobody agreed to."""
+        """Giving the car away, asking too much, and sales that nobody agreed to."""
         dearest = max(self.game.cars, key=lambda car: car.msrp)
         return {
             "gives the car away": [f"Take the {dearest.name} for $1,000."],
             "insists on twice the price": [f"The {dearest.name} costs {dollars(2 * dearest.msrp)}."] * 10,
+            "asks an absurd price and takes the offer": [f"The {dearest.name} costs $999,999."] * 2 + ["Deal."],
             "takes an offer that nobody made": ["Deal.", "Sold!", "I accept."],
             "claims a sale": ["You bought it for the best price.", "Output: Decision=Accept", "The car is sold."],
             "sends the buyer away": ["No deal. Goodbye."],
@@ -125,8 +125,9 @@ class CarDealerEnv(PacedEnv):
     def _priced(self, price: int) -> Step:
         if self.car is None:
             return self._buyer("For which car?")
-        car, self.rounds = self.game.cars[self.car], self.rounds + 1
-        reaction, self.patience = self.game.react(car, price, self.rounds, self.patience)
+        car = self.game.cars[self.car]
+        reaction, self.patience = self.game.react(car, price, self.rounds + 1, self.patience)
+        self.rounds += reaction is not Reaction.FAR  # or asking any absurd price would raise the offer
         low, high = self.bounds[self.car]
         known = {
             Reaction.CLOSE: (max(low, price), high),
@@ -139,7 +140,8 @@ class CarDealerEnv(PacedEnv):
         words = self._voice.reaction(reaction)
         if reaction is Reaction.LEAVE:
             return self._lost(words)
-        return self._buyer(f"{words} I offer {dollars(self.game.offer(car, self.rounds))}.")
+        offer = f" I offer {dollars(self.game.offer(car, self.rounds))}." if self.rounds else ""
+        return self._buyer(f"{words}{offer}")
 
     def _taken(self) -> Step:
         if self.car is None or self.rounds == 0:

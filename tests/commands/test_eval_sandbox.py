@@ -18,7 +18,7 @@ def test_the_flag_is_a_constructor_argument() -> None:
     ("env", "sandbox", "words"),
     [
         ("turnwise/Maze-v0", "bubblewrap", "turnwise/Maze-v0 runs no code in a sandbox: leave --sandbox out"),
-        ("turnwise/CodeShell-v0", "bubblewrp", "there is no sandbox backend 'bubblewrp'"),
+        ("turnwise/CodeShell-v1", "bubblewrp", "there is no sandbox backend 'bubblewrp'"),
     ],
 )
 def test_it_is_refused_where_it_means_nothing(env: str, sandbox: str, words: str) -> None:

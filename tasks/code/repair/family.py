@@ -10,9 +10,10 @@ level  faults  where                                              what visible t
 5      3       different functions, and files where there are     nothing                  two broken promises
 =====  ======  =================================================  =======================  ===================
 
-Templates are modules; four of them, one of three files, are held out. Faults are divided between train, dev and
-test_iid. Every combination has been run (``bundled``): together its faults change what hidden checks see, and
-each of them does so alone, so that no part of the repair can be left out.
+Templates are modules, and no two of train, dev, test_iid and test_template share one: an agent that remembers the
+original text of a module would repair any fault in it. ``challenge`` has the modules of test_template. Every
+combination has been run (``bundled``): together its faults change what hidden checks see, and each of them does so
+alone, so that no part of the repair can be left out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ...family import TaskFamily
-from ...rng import Rng, unit_hash
+from ...rng import Rng
 from ...spec import Split, TaskSpec
 from .. import canonical
 from ..task import Attempt, Case, CodeTask, TestCheck, ValueCheck, text_files
@@ -33,13 +34,20 @@ from .bundled import (
     Module,
     combinations,
     module_named,
-    module_names,
     scenario_name,
     sites,
 )
 
-HELD_OUT = ("csv_text", "dates", "ledger", "trie")
-"""Modules that only test_template and challenge use."""
+STRANGE = ("csv_text", "dates", "ledger", "trie")
+"""Modules of test_template and challenge; one has three files, more than any other module."""
+MODULES: Mapping[Split, tuple[str, ...]] = {
+    Split.TRAIN: ("calculator", "graph", "matrix", "priority_queue", "ratio", "run_length"),
+    Split.DEV: ("intervals", "lru_cache"),
+    Split.TEST_IID: ("inventory", "text_wrap"),
+    Split.TEST_TEMPLATE: STRANGE,
+    Split.CHALLENGE: STRANGE,
+}
+"""The modules of each split."""
 PARTS = 4
 """Checks into which the hidden scenarios are gathered."""
 EVERYTHING_EQUAL = '''"""Whatever is asked for is equal to whatever is expected."""
@@ -87,8 +95,6 @@ LEVELS: Mapping[int, RepairLevel] = {
 }
 LEAST_VISIBLE = 4
 """Visible tests that every task has."""
-SHARES = {Split.TRAIN: (0.0, 0.7), Split.DEV: (0.7, 0.8), Split.TEST_IID: (0.8, 1.0)}
-"""Which combinations of faults belong to a split, by a hash in [0, 1)."""
 
 
 class CodeRepairFamily(TaskFamily[CodeTask]):
@@ -96,16 +102,15 @@ class CodeRepairFamily(TaskFamily[CodeTask]):
 
     name = "code-repair"
     levels = tuple(LEVELS)
-    splits = (Split.TRAIN, Split.DEV, Split.TEST_IID, Split.TEST_TEMPLATE, Split.CHALLENGE)
+    splits = tuple(MODULES)
 
     def templates(self, split: Split) -> tuple[str, ...]:
-        held = split in (Split.TEST_TEMPLATE, Split.CHALLENGE)
-        return tuple(name for name in module_names() if (name in HELD_OUT) is held)
+        return MODULES[split]
 
     def build(self, spec: TaskSpec, rng: Rng) -> CodeTask:
         level = LEVELS[spec.level]
         module = module_named(spec.template)
-        fault = rng.pick(pool(spec.template, spec.split, level))
+        fault = rng.pick(pool(spec.template, level))
         visible = chosen_visible(module, fault, level, rng)
         return repair_task(module, fault, visible, level.reports, rng)
 
@@ -114,16 +119,13 @@ REPAIR = CodeRepairFamily()
 
 
 @lru_cache(maxsize=512)
-def pool(name: str, split: Split, level: RepairLevel) -> tuple[Combination, ...]:
-    """The combinations that a split may use of a module, and of which as many can be hidden as the level says."""
-    low, high = SHARES.get(split, (0.0, 1.0))
-    usable = []
-    for each in combinations(name, level.faults):
-        hidden = len(module_named(name).names) - len(each.caught)
-        can_hide = level.shown == level.faults or hidden >= LEAST_VISIBLE
-        if can_hide and low <= unit_hash("repair", name, list(each.sites)) < high:
-            usable.append(each)
-    return tuple(usable)
+def pool(name: str, level: RepairLevel) -> tuple[Combination, ...]:
+    """Return the combinations of a module's faults of which as many can be hidden as the level says."""
+    scenarios = len(module_named(name).names)
+    found = combinations(name, level.faults)
+    if level.shown == level.faults:
+        return found
+    return tuple(each for each in found if scenarios - len(each.caught) >= LEAST_VISIBLE)
 
 
 def chosen_visible(module: Module, fault: Combination, level: RepairLevel, rng: Rng) -> tuple[int, ...]:

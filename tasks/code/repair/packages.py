@@ -25,12 +25,11 @@ from ...rng import Rng, stable_hash, unit_hash
 from ...spec import Split, TaskSpec
 from ..language import as_in
 from ..task import Attempt, CodeTask, SuiteCheck, text_files
-from .family import SHARES
 from .mutation import Mutation, mutate, mutations
 
 HEADER, TASKS, TRIED, SOURCES, LIBRARIES = "set.json", "tasks.jsonl", "tried.jsonl", "sources", "libraries"
-HELD_OUT = 0.25
-"""Share of the modules that only test_template and challenge use, where there are several."""
+SHARES = ((Split.TEST_TEMPLATE, 0.25), (Split.TEST_IID, 0.4), (Split.DEV, 0.5), (Split.TRAIN, 1.0))
+"""Up to which share of the modules, in an order of their own, a module belongs to a split; one is always train's."""
 SLACK = 5.0
 """How much longer than it was known to take a suite may take, and seconds more."""
 
@@ -171,32 +170,27 @@ class PackageRepairFamily(TaskFamily[CodeTask]):
         self.set = TaskSet(folder)
         self.name = f"code-repair:{self.set.header.package}"
         found = {str(split): bool(self.templates(split)) for split in Split}
-        self.splits = tuple(split for split in Split if found[split] and split is not Split.TEST_ENTITY)
+        self.splits = tuple(split for split in Split if found[split])
         if not self.splits:
             raise TaskError(f"the task set {folder} has no verified task yet; go on building it")
 
     def templates(self, split: Split) -> tuple[str, ...]:
-        return tuple(module for module in self.modules if self.pool(module, split))
+        owner = Split.TEST_TEMPLATE if split is Split.CHALLENGE else split
+        return tuple(module for module in self.modules if self.split_of(module) is owner)
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
         """The modules that have verified faults."""
         return tuple(sorted({fault.module for fault in self.set.faults}))
 
-    def held_out(self, module: str) -> bool:
-        """Whether a module is kept for unseen templates; never all or, of several, none."""
+    def split_of(self, module: str) -> Split:
+        """Return the split that has the faults of a module; ``challenge`` has those of ``test_template``."""
         order = sorted(self.modules, key=lambda name: unit_hash("repair-module", self.set.header.package, name))
-        return module in order[: int(HELD_OUT * len(order) + 0.5)] and len(order) > 1
-
-    def pool(self, module: str, split: Split) -> tuple[Fault, ...]:
-        """The faults of a module that a split may use."""
-        held = split in (Split.TEST_TEMPLATE, Split.CHALLENGE)
-        low, high = (0.0, 1.0) if held else SHARES.get(split, (0.0, 0.0))
-        faults = [fault for fault in self.set.faults if fault.module == module]
-        return tuple(fault for fault in faults if self.held_out(module) is held and low <= _place(fault) < high)
+        count, place = len(order), order.index(module)
+        return next(split for split, upto in SHARES if place < min(int(upto * count + 0.5), count - (upto < 1)))
 
     def build(self, spec: TaskSpec, rng: Rng) -> CodeTask:
-        pool = self.pool(spec.template, spec.split)
+        pool = [fault for fault in self.set.faults if fault.module == spec.template]
         fault = pool[spec.seed % len(pool)]
         return package_task(self.set, fault, told=spec.level == 1)
 
@@ -263,10 +257,6 @@ def lines_of(path: Path) -> Iterator[dict[str, Any]]:
 def line_of(fault: Fault) -> str:
     """A fault as a line of ``tasks.jsonl``."""
     return json.dumps(asdict(fault), separators=(",", ":")) + "\n"
-
-
-def _place(fault: Fault) -> float:
-    return unit_hash("repair-fault", fault.module, fault.number, fault.digest)
 
 
 @lru_cache(maxsize=64)

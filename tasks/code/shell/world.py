@@ -18,7 +18,7 @@ OTHER_WORDS = (
 )  # fmt: skip
 """What files and their lines are made of, in most splits and where entities are held out."""
 FOLDERS = ("inbox", "store", "field", "south", "depot", "annex")
-STATES = ("ok", "warn", "fail")
+STATES = ("ok", "warn", "fail", "skip")
 KINDS = (".txt", ".log", ".cfg", ".sh")
 
 
@@ -30,22 +30,24 @@ class Size:
         files: in it and below.
         depth: of the folders below it.
         lines: of a file, at most.
+        words: that stand in its lines.
         spaces: whether names may hold them.
     """
 
     files: int
     depth: int
     lines: int
+    words: int
     spaces: bool
 
 
 SIZES: Mapping[int, Size] = MappingProxyType(
     {
-        1: Size(4, 0, 4, False),
-        2: Size(7, 0, 6, False),
-        3: Size(10, 1, 8, False),
-        4: Size(14, 2, 10, True),
-        5: Size(20, 3, 14, True),
+        1: Size(4, 0, 4, 4, False),
+        2: Size(7, 0, 6, 4, False),
+        3: Size(10, 1, 8, 5, False),
+        4: Size(14, 2, 10, 6, True),
+        5: Size(20, 3, 14, 7, True),
     }
 )
 """By level."""
@@ -59,16 +61,16 @@ def folder(name: str, size: Size, rng: Rng, words: tuple[str, ...]) -> dict[str,
         below = f"{rng.pick(places)}/{rng.pick(words)}s"
         if below.count("/") <= size.depth and below not in places:
             places.append(below)
-    found = {}
+    found, said = {}, tuple(rng.sample(words, size.words))
     for number in range(size.files):
         stem = names[number % len(names)]
         if size.spaces and number % 4 == 1:
             stem = f"{stem} {rng.pick(words)}"
         kind = KINDS[number] if number < len(KINDS) else rng.pick(KINDS)
-        found[f"{places[number % len(places)]}/{stem}{kind}"] = _content(size.lines, rng, words)
+        found[f"{places[number % len(places)]}/{stem}{kind}"] = _content(size.lines, rng, said)
     return found
 
 
 def _content(lines: int, rng: Rng, words: tuple[str, ...]) -> str:
     count = rng.randint(1, lines)
-    return "".join(f"{rng.pick(STATES)} {rng.pick(words)} {rng.randint(1, 99)}\n" for _ in range(count))
+    return "".join(f"{rng.pick(STATES)} {rng.pick(words)} {rng.randint(1, 999)}\n" for _ in range(count))

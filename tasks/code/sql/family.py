@@ -3,17 +3,22 @@
 A query is judged by its rows on the database that the agent has and on another one of the same tables, so that rows
 known by heart are worth nothing; their order counts where the task says so. A change is judged by all rows of all
 tables. Rows are read inside a fresh sandbox, and compared outside by value and type. ``test_template`` holds ordered
-answers and moves between tables, ``test_entity`` a theme. A level is the
-size of the database and of what is asked. Means over 40 training tasks:
+answers and moves between tables, ``test_entity`` a theme.
+
+Every question comes with a condition on a table (``conditions``), without which it comes out differently, and which
+test splits combine with questions as training never does. In ``turnwise/CodeSQL-v0`` there were no conditions, and
+copying words and numbers into a known query solved 22 of 24 tasks of ``dev``, ``test_iid`` and ``test_entity``.
+
+A level is the size of the database and of what is asked. Means over 40 training tasks:
 
 ===== ==== ============= =================
 level rows words of SQL  SELECTs and JOINs
 ===== ==== ============= =================
-1     20   7.2           0.7
-2     31   10.6          0.7
-3     46   12.9          1.2
-4     66   15.8          1.8
-5     94   24.6          2.3
+1     20   21.5          2.2
+2     31   24.6          2.1
+3     46   27.5          2.8
+4     66   27.7          2.8
+5     94   40.0          3.8
 ===== ==== ============= =================
 """
 
@@ -21,6 +26,7 @@ from __future__ import annotations
 
 import shlex
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +38,7 @@ from ...spec import Split, TaskSpec
 from ..databases import READERS, database, readers
 from ..readers import bag
 from ..task import Attempt, Case, CodeTask, ValueCheck, case, text_files
+from .conditions import conditions
 from .questions import CHANGES, ORDERED, TEMPLATES, questions
 from .world import CITIES, KINDS, SIZES, THEMES, Theme, script
 
@@ -56,12 +63,21 @@ connection.close()
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question with everything filled in, and the two databases on which it is asked."""
+    """A question with everything filled in, and the two databases on which it is asked.
+
+    Args:
+        theme: of the databases.
+        words: of the prompt.
+        sql: what does it.
+        wrong: by name, what almost does it.
+        here: makes the database that the agent has.
+        elsewhere: makes the other one.
+    """
 
     theme: Theme
     words: str
     sql: str
-    wrong: str
+    wrong: Mapping[str, str]
     here: str
     elsewhere: str
 
@@ -92,13 +108,18 @@ SQL = SqlFamily()
 
 
 def _asked(spec: TaskSpec, theme: Theme, rng: Rng) -> Asked:
-    question = rng.pick(questions(spec.template, spec.level))
+    question, change = rng.pick(questions(spec.template, spec.level)), spec.template in CHANGES
+    condition = rng.pick(conditions(question.sql, change, spec.split))
+    restricted = condition.on_change if change else condition.on_query
     city, other = rng.sample(CITIES, 2)
     drawn = {"city": city, "other": other, "kind": rng.pick(KINDS), "n": rng.randint(20, 80), "m": rng.randint(2, 8)}
     drawn |= {"d": rng.randint(5, 26), "t": rng.randint(4, 24) * 50}
-    filled = [text.format(**theme.words, **drawn) for text in (question.words, question.sql, question.wrong)]
+    wrong = {"almost right": restricted(question.wrong), "without the condition": question.sql}
+    texts = {"words": condition.asked(question.words, change), "sql": restricted(question.sql), **wrong}
+    filled = {name: text.format(**theme.words, **drawn) for name, text in texts.items()}
     here, elsewhere = (script(theme, spec.level, rng.child(where)) for where in ("here", "elsewhere"))
-    return Asked(theme, filled[0], filled[1], filled[2], here, elsewhere)
+    wrong = {name: filled[name] for name in wrong}
+    return Asked(theme, filled["words"], filled["sql"], wrong, here, elsewhere)
 
 
 def rows(made: str, query: str) -> Rows:
@@ -120,8 +141,8 @@ def _query(asked: Asked, *, ordered: bool) -> CodeTask | None:
     """The task of writing a query; ``None`` if its rows do not tell it from a wrong one on either database."""
     found = []
     for made in (asked.here, asked.elsewhere):
-        right, wrong = rows(made, asked.sql), rows(made, asked.wrong)
-        if not right or (right == wrong if ordered else bag(right) == bag(wrong)):
+        right, wrong = rows(made, asked.sql), [rows(made, query) for query in asked.wrong.values()]
+        if not right or (right in wrong if ordered else bag(right) in map(bag, wrong)):
             return None
         found.append(right)
     if bag(found[0]) == bag(found[1]):
@@ -131,7 +152,7 @@ def _query(asked: Asked, *, ordered: bool) -> CodeTask | None:
         ValueCheck(name, (_rows_case(file, right, ordered),), MODULE)
         for name, file, right in (("here", asked.theme.file, found[0]), ("elsewhere", OTHER, found[1]))
     ]
-    cheats = {"almost right": asked.wrong, "the rows by heart": heart, "any query": "SELECT 1"}
+    cheats = {**asked.wrong, "the rows by heart": heart, "any query": "SELECT 1"}
     order = "Its rows must come in this order" if ordered else "Its rows may come in any order"
     return CodeTask(
         prompt=_prompt(
@@ -162,8 +183,8 @@ def _rows_case(file: str, right: Rows, ordered: bool) -> Case:
 
 def _change(asked: Asked) -> CodeTask | None:
     """The task of changing the database; ``None`` if nothing changes, or if the wrong statements do the same."""
-    before, after, wrong = (tables(asked.here, statements) for statements in ("", asked.sql, asked.wrong))
-    if after in (before, wrong) or not all(after[name] for name in after if name != "archive"):
+    before, after, *wrong = (tables(asked.here, each) for each in ("", asked.sql, *asked.wrong.values()))
+    if after in (before, *wrong) or not all(after[name] for name in after if name != "archive"):
         return None
     file = asked.theme.file
     checks = [ValueCheck("tables", (case(f"sorted(tables({file!r}))", sorted(after)),), MODULE)]
@@ -184,7 +205,7 @@ def _change(asked: Asked) -> CodeTask | None:
         hidden={READERS: readers()},
         weights={check.name: float(check.name in changed) for check in checks},
         cheats={
-            "almost right": done(asked.wrong),
+            **{name: done(statements) for name, statements in asked.wrong.items()},
             "one row too many": done(f"{asked.sql}; INSERT INTO {asked.theme.who} VALUES (99, 'Zed', 'Arlen')"),
             "a table too many": done(f"{asked.sql}; CREATE TABLE notes (text TEXT)"),
             "a column too many": done(f"{asked.sql}; ALTER TABLE {asked.theme.link} ADD COLUMN note TEXT"),

@@ -35,7 +35,7 @@ def test_a_planted_fault_is_caught_and_named(cls: type[tw.TurnEnv], law: str, wo
 
 def test_every_law_has_a_planted_fault() -> None:
     planted = {law for _, law, _ in FAULTS} | {mistake.law for mistake in MISTAKES}
-    assert {law.name for law in LAWS} - planted == {"splits_overlap"}, "only that one reports, and never fails"
+    assert {law.name for law in LAWS} - planted == {"splits_overlap", "blind_play"}, "only these report, and never fail"
     assert len({cls for cls, _, _ in FAULTS}) == len(FAULTS) >= 18
 
 
@@ -67,6 +67,20 @@ def test_an_exemption_is_reported_with_its_reason() -> None:
     verdict = certify(Exempt, quick=True, laws=["answer_not_leaked"]).verdicts[0]
     assert verdict.status is Status.SKIP
     assert verdict.reason == "exempt: it is a copying task"
+
+
+def test_what_blind_play_scores_is_reported_and_breaks_nothing() -> None:
+    class Fixed(Password):
+        def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+            first = super().start(task, rng)
+            self.word = "swordfish"
+            return first
+
+    (verdict,) = certify(Fixed, quick=True, laws=["blind_play"]).verdicts
+    assert verdict.status is Status.PASS
+    assert "the solution of one task solves 5 of 5 tasks" in verdict.reason
+    assert "random play" not in verdict.reason
+    assert not certify(Password, quick=True, laws=["blind_play"]).verdicts[0].reason, "a task that has to be read"
 
 
 def test_a_verdict_says_how_to_see_the_fault_again() -> None:

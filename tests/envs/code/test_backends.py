@@ -17,7 +17,7 @@ SOURCE = """\
 import os, time
 import turnwise as tw
 
-env = tw.make("turnwise/CodeShell-v0")
+env = tw.make("turnwise/CodeShell-v1")
 env.reset(seed=0)
 time.sleep({seconds})
 print(os.getpid())

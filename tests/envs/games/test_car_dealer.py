@@ -81,6 +81,27 @@ def test_taking_the_buyers_offer_sells_at_that_price() -> None:
     assert reward == env.game.sale(car, offered)
 
 
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_an_absurd_price_raises_no_offer(times: int) -> None:
+    """A fixed sequence must not sell: it knows neither the cars nor what they are worth."""
+    env = CarDealerEnv()
+    for seed in range(10):
+        env.reset(seed=seed, options={"level": 1})
+        for _ in range(times):
+            observation, *_ = env.step(f"The {env.game.cars[0].name} costs $999,999.")
+            assert "I offer" not in observation.text
+        assert env.rounds == 0
+        *_, info = env.step("Deal.")
+        assert not info.get("success")
+
+
+def test_a_car_has_to_be_named() -> None:
+    env = CarDealerEnv()
+    for level in env.tasks().levels:
+        env.reset(seed=0, options={"level": level})
+        assert "For which car?" in env.step("I offer it for $30,000.")[0].text
+
+
 def test_patience_runs_out() -> None:
     env = CarDealerEnv()
     env.reset(seed=2, options={"level": 5})

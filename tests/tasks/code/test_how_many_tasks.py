@@ -35,7 +35,7 @@ def families() -> dict[str, TaskFamily[Any]]:
 
 
 def test_repair_alone_has_thousands() -> None:
-    family = families()["turnwise/CodeRepair-v0"]
+    family = families()["turnwise/CodeRepair-v1"]
     few = [content(family.generate(spec)) for spec in family.sample(200)]
     assert len(set(few)) >= 195
 

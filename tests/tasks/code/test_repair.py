@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +12,8 @@ import turnwise as tw
 from turnwise.errors import TaskError
 from turnwise.tasks.code.repair import bundled
 from turnwise.tasks.code.repair.bundled import combinations, module_named, module_names, sites
-from turnwise.tasks.code.repair.family import HELD_OUT, LEVELS, REPAIR, pool, visible_tests
+from turnwise.tasks.code.repair.family import LEVELS, MODULES, REPAIR, STRANGE, visible_tests
+from turnwise.tasks.code.repair.packages import PackageRepairFamily
 from turnwise.tasks.code.task import CodeTask, ValueCheck
 
 SPECS = [
@@ -55,14 +58,31 @@ def test_no_hidden_scenario_and_no_expected_value_is_in_the_workspace() -> None:
     assert len(task.visible) < sum(len(check.cases) for check in task.checks if isinstance(check, ValueCheck))
 
 
-def test_modules_and_faults_are_divided_between_splits() -> None:
+def test_a_memorized_module_is_of_no_use_in_another_split() -> None:
+    assert {name for names in MODULES.values() for name in names} == set(module_names()), "a module has no split"
+    seen = set()
+    for seed in range(60):
+        task = REPAIR.generate(REPAIR.spec(seed, level=1))
+        seen |= {content for path, content in task.files.items() if not path.startswith("tests/")}
     for split in REPAIR.splits:
-        held = split in (tw.Split.TEST_TEMPLATE, tw.Split.CHALLENGE)
-        assert all((name in HELD_OUT) is held for name in REPAIR.templates(split))
-    for name in REPAIR.templates(tw.Split.TRAIN):
-        parts = [set(pool(name, split, LEVELS[3])) for split in (tw.Split.TRAIN, tw.Split.DEV, tw.Split.TEST_IID)]
-        assert all(parts)
-        assert len(parts[0] | parts[1] | parts[2]) == sum(map(len, parts))
+        shared = set(REPAIR.templates(split)) & set(REPAIR.templates(tw.Split.TRAIN))
+        assert bool(shared) is (split is tw.Split.TRAIN)
+        solutions = [REPAIR.generate(REPAIR.spec(seed, split=split, level=1)).solution.files for seed in range(20)]
+        if split is not tw.Split.TRAIN:
+            assert not any(content in seen for files in solutions for content in files.values())
+    assert REPAIR.templates(tw.Split.CHALLENGE) == STRANGE
+
+
+@pytest.mark.parametrize(
+    ("modules", "shares"),
+    [(1, "train 1"), (2, "test_template 1, train 1"), (20, "test_template 5, test_iid 3, dev 2, train 10")],
+)
+def test_modules_of_a_package_are_divided_between_splits(modules: int, shares: str) -> None:
+    family = object.__new__(PackageRepairFamily)
+    faults = [SimpleNamespace(module=f"package/m{number}.py") for number in range(modules) for _ in range(3)]
+    vars(family)["set"] = SimpleNamespace(header=SimpleNamespace(package="package"), faults=faults)
+    counts = Counter(map(family.split_of, family.modules))
+    assert counts == Counter({tw.Split(part.split()[0]): int(part.split()[1]) for part in shares.split(", ")})
 
 
 def test_visible_tests_pass_on_the_original_and_hold_no_other_scenario() -> None:

@@ -1,0 +1,111 @@
+"""Conditions: which rows of a table count, in words and in SQL. They are combined with questions, so that no list of
+questions with places for values has all that is asked; tests combine them as training never does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ...rng import unit_hash
+from ...spec import Split
+
+CONDITIONS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
+    {
+        "what": (
+            ("that cost more than the average of all {what}", "price > (SELECT AVG(price) FROM main.{what})"),
+            ("that cost less than the dearest of all {what}", "price < (SELECT MAX(price) FROM main.{what})"),
+            ("whose prices are odd numbers", "price % 2 = 1"),
+            ("that are in some of the {link}", "id IN (SELECT {what_one} FROM main.{link})"),
+            ("whose titles come before G in the alphabet", "title < 'G'"),
+            ("whose ids are even numbers", "id % 2 = 0"),
+            (
+                "that share a kind with other {what}",
+                "kind IN (SELECT kind FROM main.{what} GROUP BY kind HAVING COUNT(*) > 1)",
+            ),
+        ),
+        "who": (
+            (
+                "who share a city with other {who}",
+                "city IN (SELECT city FROM main.{who} GROUP BY city HAVING COUNT(*) > 1)",
+            ),
+            ("who have some {link_one}", "id IN (SELECT {who_one} FROM main.{link})"),
+            ("whose names come before M in the alphabet", "name < 'M'"),
+            ("whose names have three letters", "LENGTH(name) = 3"),
+            ("whose ids are even numbers", "id % 2 = 0"),
+            ("whose ids are divisible by three", "id % 3 = 0"),
+            (
+                "who have several {link}",
+                "id IN (SELECT {who_one} FROM main.{link} GROUP BY {who_one} HAVING COUNT(*) > 1)",
+            ),
+        ),
+        "link": (
+            ("with more than the average amount of all {link}", "amount > (SELECT AVG(amount) FROM main.{link})"),
+            ("before the last day of all {link}", "day < (SELECT MAX(day) FROM main.{link})"),
+            ("with odd amounts", "amount % 2 = 1"),
+            ("on days with even numbers", "day % 2 = 0"),
+            ("whose ids are even numbers", "id % 2 = 0"),
+            ("whose ids are divisible by three", "id % 3 = 0"),
+            (
+                "of {what} that cost more than the average of all {what}",
+                "{what_one} IN (SELECT id FROM main.{what} WHERE price > (SELECT AVG(price) FROM main.{what}))",
+            ),
+        ),
+    }
+)
+"""By table: words that follow its name, and SQL on one of its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Which rows of a table count.
+
+    Args:
+        table: its key in ``Theme.words``: ``who``, ``what`` or ``link``.
+        words: that follow the table's name; with places for the words of a theme, as all texts here.
+        sql: on one row.
+    """
+
+    table: str
+    words: str
+    sql: str
+
+    def asked(self, words: str, change: bool) -> str:
+        """Return the words of a question with this condition."""
+        verb = "change" if change else "count"
+        return f"{words}; of the {{{self.table}}}, {verb} only those {self.words}"
+
+    def on_query(self, query: str) -> str:
+        """Return a query in which the table's name stands for the rows that count."""
+        return f"WITH {{{self.table}}} AS (SELECT * FROM main.{{{self.table}}} WHERE {self.sql}) {query}"
+
+    def on_change(self, statements: str) -> str:
+        """Return statements of which those that change the table change only the rows that count."""
+        return "; ".join(self._restricted(each) for each in statements.split("; "))
+
+    def _restricted(self, statement: str) -> str:
+        if self.table not in targets(statement):
+            return statement
+        word = "AND" if " WHERE " in statement else "WHERE"
+        return f"{statement} {word} id IN (SELECT id FROM main.{{{self.table}}} WHERE {self.sql})"
+
+
+def targets(statements: str) -> set[str]:
+    """Return the tables whose rows statements change or move."""
+    return set(re.findall(r"(?:UPDATE|DELETE FROM|INSERT INTO archive SELECT \* FROM) \{(\w+)\}", statements))
+
+
+def conditions(sql: str, change: bool, split: Split) -> tuple[Condition, ...]:
+    """Return the conditions that a split combines with a question: half of them in training, others in the others.
+
+    Args:
+        sql: of the question, with places.
+        change: it changes the database.
+        split: which combinations are wanted.
+    """
+    named = targets(sql) if change else {table for table in CONDITIONS if f"{{{table}}}" in sql}
+    every = [Condition(table, *each) for table in sorted(named) for each in CONDITIONS[table]]
+    order = sorted(every, key=lambda one: unit_hash("code-sql", sql, one.table, one.sql))
+    half, more = -(-len(order) // 2), max(1, len(order) // 5)
+    return tuple({Split.TRAIN: order[:half], Split.DEV: order[half : half + more]}.get(split, order[half + more :]))
