@@ -22,7 +22,7 @@ def no_way_out(lab: Lab) -> str | None:
             env = lab.subject.make()
             env.reset(options={"task": spec})
             try:
-                for action in (*actions, "", *_last(env)):
+                for action in (*actions, "", *ending(env)):
                     with blaming(f"after {name!r}, step()", spec, cure=CURE):
                         _, _, terminated, truncated, _ = lab.answer(env, ("step", {"action": action}))
                     if terminated or truncated:
@@ -47,8 +47,8 @@ def _attacks(lab: Lab) -> Sequence[tuple[str, Sequence[ActionLike]]]:
         env.close()
 
 
-def _last(env: TurnEnv) -> list[Action]:
-    """The call that ends an episode, where one without arguments does."""
+def ending(env: TurnEnv) -> list[Action]:
+    """Return the call that ends an episode, if there is one that needs no arguments."""
     ends = [tool for tool in env.tools if tool.ends and not tool.parameters.get("required")]
     return [Action.of(ToolCall(tool.name)) for tool in ends[:1]]
 
