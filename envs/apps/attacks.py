@@ -12,7 +12,8 @@ from ...tasks.apps.world.world import World
 from ..messages import Action, ActionLike, ToolCall
 from ..toolenv import ToolEnv
 
-Calls = Sequence[tuple[str, Mapping[str, Any]]]
+Call = tuple[str, Mapping[str, Any]]
+Calls = Sequence[Call]
 MANY = 320
 """Calls of an attack that goes on for long: 20 messages of as many calls as one may hold."""
 LINE, BODY = "x" * 200, "y" * 5_000
@@ -44,7 +45,7 @@ def attacks_on(world: World, shown: Sequence[str]) -> dict[str, Sequence[ActionL
     return found
 
 
-def messages(calls: Iterable[tuple[str, Mapping[str, Any]]]) -> list[ActionLike]:
+def messages(calls: Iterable[Call]) -> list[ActionLike]:
     """Calls in as few messages as can hold them."""
     made = [ToolCall(name, arguments) for name, arguments in calls]
     most = ToolEnv.max_calls
@@ -59,8 +60,8 @@ def _next(world: World, table: str) -> int:
 def _mail(world: World) -> dict[str, Calls]:
     new, me = _next(world, "messages"), world.db.value("SELECT email FROM profile")
     crowd = [f"{'a' * 180}{number}@post.test" for number in range(20)]
-    one = ("send", {"to": [me], "subject": "s", "body": "b"})
-    gone = [("move", {"message_id": new, "folder": "trash"}), ("delete", {"message_id": new})]
+    one: Call = ("send", {"to": [me], "subject": "s", "body": "b"})
+    gone: list[Call] = [("move", {"message_id": new, "folder": "trash"}), ("delete", {"message_id": new})]
     after = ("read", "delete", "reply", "forward", "move", "mark", "label", "unlabel", "send_draft")
     return {
         "sends the largest messages": [("send", {"to": crowd, "subject": LINE, "body": BODY})] * MANY,
@@ -92,11 +93,16 @@ def _files(world: World) -> dict[str, Calls]:
     new, folder = _next(world, "files"), world.db.value("SELECT path FROM folders ORDER BY path")
     emails = [row["email"] for row in world.db.rows("SELECT email FROM contacts")]
 
-    def written(name: str = "a.txt", content: str = "x") -> tuple[str, dict[str, Any]]:
+    def written(name: str = "a.txt", content: str = "x") -> Call:
         return "write", {"folder": folder, "name": name, "content": content}
 
-    renames = [("move", {"file_id": new, "name": f"{i % 2}.txt"}) for i in range(MANY)]
-    back = [("delete", {"file_id": new}), written(), ("restore", {"file_id": new}), ("delete", {"file_id": new + 1})]
+    renames: list[Call] = [("move", {"file_id": new, "name": f"{i % 2}.txt"}) for i in range(MANY)]
+    back: list[Call] = [
+        ("delete", {"file_id": new}),
+        written(),
+        ("restore", {"file_id": new}),
+        ("delete", {"file_id": new + 1}),
+    ]
     return {
         "fills the storage": [written(f"{i}.txt", "€" * 5_000) for i in range(MANY)],
         "writes odd names": [written(name) for name in ODD],
@@ -118,12 +124,12 @@ def _files(world: World) -> dict[str, Calls]:
 def _calendar(world: World) -> dict[str, Calls]:
     new, (first, last) = _next(world, "events"), MOMENTS
     always = {"title": LINE, "starts_at": first, "ends_at": last, "place": LINE, "notes": BODY}
-    made = ("create", always)
+    made: Call = ("create", always)
     times = (
         "0000-01-01T00:00", "2024-02-30T10:00", "2024-01-01T24:00", "2024-W01-1T10:00", "2024-01-01T10:00:00.1",
         "2024-01-01T10:00Z", "20240101T1000", "10000-01-01T00:00", "٢٠٢٤-٠١-٠١T٠٠:٠٠", "2024-01-01T10:00\0",
     )  # fmt: skip
-    gone = [("cancel", {"event_id": new}), ("delete", {"event_id": new})]
+    gone: list[Call] = [("cancel", {"event_id": new}), ("delete", {"event_id": new})]
     return {
         "books all of time, again and again": [made] * MANY
         + [("overlaps", {"starts_at": first, "ends_at": last}), ("search", {"words": "x"})],
@@ -146,8 +152,8 @@ def _calendar(world: World) -> dict[str, Calls]:
 
 def _todo(world: World) -> dict[str, Calls]:
     lists, items = _next(world, "todo_lists"), _next(world, "todo_items")
-    two = [("create_list", {"name": "a"}), ("create_list", {"name": "b"})]
-    item = ("add", {"list_id": lists, "title": LINE, "notes": BODY, "priority": "high", "due": "9999-12-31"})
+    two: list[Call] = [("create_list", {"name": "a"}), ("create_list", {"name": "b"})]
+    item: Call = ("add", {"list_id": lists, "title": LINE, "notes": BODY, "priority": "high", "due": "9999-12-31"})
     return {
         "adds items without end": [*two, *[item] * MANY, ("items", {"list_id": lists, "page": 1000})],
         "makes lists without end": [("create_list", {"name": f"{i}"}) for i in range(MANY)],
@@ -166,7 +172,7 @@ def _todo(world: World) -> dict[str, Calls]:
 def _contacts(world: World) -> dict[str, Calls]:
     new = _next(world, "contacts")
 
-    def added(i: int, name: str = LINE) -> tuple[str, dict[str, Any]]:
+    def added(i: int, name: str = LINE) -> Call:
         return "add", {"first_name": name, "last_name": name, "email": f"a{i}@post.test", "birthday": "0001-01-01"}
 
     return {
@@ -185,7 +191,7 @@ def _wallet(world: World) -> dict[str, Calls]:
     new = _next(world, "money_requests")
     whom = world.db.value("SELECT email FROM wallet_members")
     amounts = (0.001, 0.015, 0.1 + 0.2, 1e-300, 5e-324, 100_000, 99_999.99, 33.333333, True, "1e3", "0x10", "٣", " 1 ")
-    one = ("request_money", {"person": whom, "amount": 0.01, "note": LINE})
+    one: Call = ("request_money", {"person": whom, "amount": 0.01, "note": LINE})
     return {
         "pays cents without end": [("send_money", {"to": whom, "amount": 0.01, "note": LINE})] * MANY,
         "pays odd amounts": [("send_money", {"to": whom, "amount": amount}) for amount in amounts],
@@ -201,10 +207,10 @@ def _wallet(world: World) -> dict[str, Calls]:
 
 
 def _shop(world: World) -> dict[str, Calls]:
-    where = ("add_address", {"label": LINE, "street": LINE, "city": LINE})
+    where: Call = ("add_address", {"label": LINE, "street": LINE, "city": LINE})
     addresses, orders = _next(world, "shop_addresses"), _next(world, "orders")
-    pay = ("checkout", {"address_id": addresses, "pay_with": "wallet"})
-    fill = [("set_quantity", {"variant_id": i, "quantity": 50}) for i in range(1, 150)]
+    pay: Call = ("checkout", {"address_id": addresses, "pay_with": "wallet"})
+    fill: list[Call] = [("set_quantity", {"variant_id": i, "quantity": 50}) for i in range(1, 150)]
     return {
         "fills and empties its cart": [*fill, ("show_cart", {})]
         + [("set_quantity", {"variant_id": i, "quantity": 0}) for i in range(1, 150)],
@@ -224,8 +230,8 @@ def _shop(world: World) -> dict[str, Calls]:
 
 def _music(world: World) -> dict[str, Calls]:
     new = _next(world, "playlists")
-    made = ("create_playlist", {"name": LINE})
-    songs = [("add_song", {"playlist_id": new, "song_id": i}) for i in range(1, 100)]
+    made: Call = ("create_playlist", {"name": LINE})
+    songs: list[Call] = [("add_song", {"playlist_id": new, "song_id": i}) for i in range(1, 100)]
     return {
         "makes playlists without end": [("create_playlist", {"name": f"{i}"}) for i in range(MANY)],
         "makes odd playlists": [("create_playlist", {"name": odd}) for odd in ODD],
