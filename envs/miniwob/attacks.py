@@ -51,6 +51,6 @@ def attacks_on(ids: Sequence[str]) -> dict[str, Sequence[ActionLike]]:
         ],
         "types a book": [call("keyboard_type", text="x\n" * 10_000)] * 3,
         "chooses what is not there": [call("select_option", id=id, options=["x"] * 5_000) for id in some],
-        "waits as long as it can": [call("noop", wait_ms=5_000)] * 40,
+        "waits as long as it can": [call("noop", wait_ms=5_000)] * 16,
     }  # fmt: skip
     return {name: in_messages(calls) for name, calls in plays.items()}

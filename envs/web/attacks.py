@@ -93,7 +93,7 @@ def attacks_on(browser: HtmlBrowser, sites: Iterable[type[Site]]) -> dict[str, S
         "opens odd paths": [_goto(f"http://{host}{path}") for host in hosts[:2] for path in PATHS],
         "opens odd URLs": [_goto(url.format(host=host, upper=host.upper())) for host in hosts[:1] for url in URLS],
         "logs out and goes on": [_goto(first), *(call("click", id=id) for id in ids[:4]), *map(_goto, pages[:20])],
-        "waits as long as it can": [call("noop", wait_ms=5_000)] * 40,
+        "waits as long as it can": [call("noop", wait_ms=5_000)] * 16,
         "opens tabs without end": [call("new_tab")] * 30 + [call("tab_focus", index=i) for i in range(25)],
         "closes tabs without end": [call("new_tab"), _goto(first)] * 5 + [call("tab_close")] * 20,
         "goes back and forward without end": [

@@ -9,8 +9,6 @@ from ..hostile import all_attempts, unscored
 from .around import opened
 
 pytestmark = pytest.mark.slow
-ENDLESS = ("waits as long as it can",)
-"""What takes a minute, since the browser waits in earnest; the time of a message is tested in ``test_toolenv.py``."""
 PAGES = ("click-test-2", "enter-text", "login-user", "text-editor", "drag-items", "chase-circle", "use-autocomplete")
 
 
@@ -18,7 +16,7 @@ def test_some_attempts_are_scored() -> None:
     with opened(sampled(PAGES, 1, key="miniwob pages")[0]) as env:
         tries = env.attacks()
         assert len(tries) >= 35
-        names = sampled(sorted(set(tries) - set(ENDLESS)), 4, key="miniwob attacks")
+        names = sampled(sorted(tries), 4, key="miniwob attacks")
         assert unscored(env, {name: tries[name] for name in names}) == {}
 
 
@@ -26,4 +24,4 @@ def test_some_attempts_are_scored() -> None:
 @pytest.mark.parametrize("page", sampled(PAGES, 2, key="miniwob pages"))
 def test_every_attempt_is_scored(page: str) -> None:
     with opened(page) as env:
-        assert unscored(env, {name: play for name, play in all_attempts(env).items() if name not in ENDLESS}) == {}
+        assert unscored(env, all_attempts(env)) == {}

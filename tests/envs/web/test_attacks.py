@@ -16,9 +16,6 @@ from turnwise.envs.web.env import WebEnv
 from ...shifts import sampled
 from ..hostile import all_attempts, unscored
 
-ENDLESS = ("waits as long as it can",)
-"""What takes a minute in Chromium, which waits in earnest: the time of one message is tested in ``test_toolenv.py``."""
-
 
 @pytest.fixture
 def begun() -> Iterator[Callable[[str, int], WebEnv]]:
@@ -40,14 +37,14 @@ def begun() -> Iterator[Callable[[str, int], WebEnv]]:
 def test_every_attempt_is_scored(begun: Callable[[str, int], WebEnv], level: int) -> None:
     env = begun("turnwise/WebHTML-v0", level)
     assert len(env.attacks()) >= 35
-    assert unscored(env, all_attempts(env)) == {}
+    assert unscored(env, all_attempts(env) if level == 2 else env.attacks()) == {}
 
 
 @pytest.mark.slow
 def test_some_attempts_are_scored_in_chromium(begun: Callable[[str, int], WebEnv]) -> None:
     env = begun("turnwise/Web-v0", 2)
     tries = env.attacks()
-    names = sampled(sorted(set(tries) - set(ENDLESS)), 4, key="chromium attacks")
+    names = sampled(sorted(tries), 4, key="chromium attacks")
     assert unscored(env, {name: tries[name] for name in names}) == {}
 
 
@@ -55,7 +52,21 @@ def test_some_attempts_are_scored_in_chromium(begun: Callable[[str, int], WebEnv
 @pytest.mark.shift("attacks")
 def test_every_attempt_is_scored_in_chromium(begun: Callable[[str, int], WebEnv]) -> None:
     env = begun("turnwise/Web-v0", 2)
-    assert unscored(env, {name: play for name, play in all_attempts(env).items() if name not in ENDLESS}) == {}
+    assert unscored(env, all_attempts(env)) == {}
+
+
+def test_the_calls_of_one_message_wait_five_seconds_together(
+    begun: Callable[[str, int], WebEnv], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env, waited = begun("turnwise/WebHTML-v0", 2), list[float]()
+
+    async def rest(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr(env.browser, "rest", rest)
+    for _ in range(2):
+        env.step(tw.Action(tool_calls=(ToolCall("noop", {"wait_ms": 3_000}),) * 4))
+    assert waited == [3, 2, 0, 0] * 2, "sixteen waits of one message would take longer than a step may"
 
 
 class Keyboard:
