@@ -35,7 +35,7 @@ VALUES: Mapping[str, str] = {
 PATHS = (
     "//", "/..", "/../../etc/passwd", "/%", "/%00", "/%ff", "/%2e%2e/", "/;x", "/?", "/#", "/?page=²", "/?page=-1",
     "/?page=99999999999999", "/?page=1&page=2", "/login?back=//elsewhere.test", "/login?back=%0d%0aX:y", "/%F0%9F",
-    "/?" + "a=1&" * 480, "/?" + "a" * 1_900, "/" + "a/" * 900, "/" + "9" * 1_900, "/İ", "/\uffff", "/a\\b", "/'\"<b>",
+    "/?" + "a&" * 950, "/?" + "a" * 1_900, "/" + "a/" * 900, "/" + "9" * 1_900, "/İ", "/\uffff", "/a\\b", "/'\"<b>",
     "/?q=%22%20OR%20NEAR(", "/?q=" + "%F0%9F%8F%B4" * 150, "/favicon.ico", "/robots.txt", "/?sort=__class__", "/logout",
 )  # fmt: skip
 """Paths and queries that are odd."""
@@ -91,6 +91,9 @@ def attacks_on(browser: HtmlBrowser, sites: Iterable[type[Site]]) -> dict[str, S
     plays |= {
         "opens every page": [_goto(url) for url in pages],
         "opens odd paths": [_goto(f"http://{host}{path}") for host in hosts[:2] for path in PATHS],
+        "names odd numbers of pages": [
+            _goto(f"{url}?page={number}") for url in pages for number in ("²", "-1", "9" * 1_500) if url.count("/") == 3
+        ],
         "opens odd URLs": [_goto(url.format(host=host, upper=host.upper())) for host in hosts[:1] for url in URLS],
         "logs out and goes on": [_goto(first), *(call("click", id=id) for id in ids[:4]), *map(_goto, pages[:20])],
         "waits as long as it can": [call("noop", wait_ms=5_000)] * 16,

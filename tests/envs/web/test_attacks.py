@@ -102,6 +102,6 @@ def test_a_player_of_attacks_meets_the_pages_that_it_means(begun: Callable[[str,
     fills = env.attacks()["fills forms with SQL"]
     answers = [message.text for act in fills[:1] for message in env.step(act)[0].messages]
     calls = [call for act in fills[:1] for call in cast(tw.Action, act).tool_calls]
-    filled = [answer for call, answer in zip(calls, answers, strict=True) if cast(ToolCall, call).name == "fill"]
+    filled = [answer for call, answer in zip(calls, answers, strict=True) if call.name == "fill"]
     assert any("DROP TABLE" in answer for answer in filled)
     assert not any("no element" in answer for answer in filled)
