@@ -12,7 +12,6 @@ from typing import Any, cast
 from ...errors import ToolError
 from ...tasks.web.site.site import Site, routes
 from ..messages import Action, ActionLike, ToolCall
-from ..toolenv import ToolEnv
 from .html.browser import HtmlBrowser
 from .page import FIELDS
 
@@ -53,6 +52,10 @@ KEYS = (
     "Control+Alt+Shift+Meta+a", "+", "++", "+++", "", "Hyper", "a+b", "\ufffe", "Control+", "é", "F13", "Space",
 )  # fmt: skip
 """Keys that do something to a browser, and some that do not exist."""
+
+
+TOGETHER = 6
+"""Calls of one message."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,5 @@ def _goto(url: str) -> ToolCall:
 
 
 def in_messages(calls: Sequence[ToolCall]) -> list[ActionLike]:
-    """Return calls in as few messages as can hold them."""
-    most = ToolEnv.max_calls
-    return [Action(tool_calls=tuple(calls[begin : begin + most])) for begin in range(0, len(calls), most)]
+    """Return calls in messages of a few, which a browser answers within the time of a step."""
+    return [Action(tool_calls=tuple(calls[begin : begin + TOGETHER])) for begin in range(0, len(calls), TOGETHER)]

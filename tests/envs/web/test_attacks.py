@@ -12,6 +12,8 @@ from turnwise.envs.base import TurnEnv
 from turnwise.envs.messages import ToolCall
 from turnwise.envs.web.chromium.browser import KEYS, typing
 from turnwise.envs.web.env import WebEnv
+from turnwise.tasks.web.site.http import Request, Values
+from turnwise.tasks.web.site.site import SESSION
 
 from ...shifts import sampled
 from ..hostile import all_attempts, unscored
@@ -67,6 +69,17 @@ def test_the_calls_of_one_message_wait_five_seconds_together(
     for _ in range(2):
         env.step(tw.Action(tool_calls=(ToolCall("noop", {"wait_ms": 3_000}),) * 4))
     assert waited == [3, 2, 0, 0] * 2, "sixteen waits of one message would take longer than a step may"
+
+
+def test_a_site_without_room_says_so_and_goes_on(begun: Callable[[str, int], WebEnv]) -> None:
+    sites = begun("turnwise/WebHTML-v0", 2).sites
+    sites.db.rows("PRAGMA max_page_count = 1")  # which SQLite takes for what is filled already
+    cookies = {SESSION: sites.cookies["forum.test"]}
+    form = Values([("text", "x" * 1_000)])
+    posted = Request("POST", "forum.test", "/threads/1/reply", form=form, cookies=cookies)
+    answers = [sites.handle(posted).status for _ in range(60)]
+    assert answers[-1] == 507, "what does not fit is refused"
+    assert sites.handle(Request("GET", "forum.test", "/", cookies=cookies)).status == 200
 
 
 class Keyboard:
