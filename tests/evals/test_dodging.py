@@ -1,117 +1,187 @@
-"""A policy that breaks its environment whenever it does not know the answer is reported at its true success."""
+"""A policy that dodges whatever it does not know is reported at its true success, or not at all."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
 import turnwise as tw
 from turnwise.agents.agent import EpisodeContext
 from turnwise.agents.scripted import FunctionAgent
-from turnwise.envs.base import TurnEnv
-from turnwise.envs.certify.laws_attacks import ending
-from turnwise.envs.messages import ActionLike
-from turnwise.errors import SandboxUnavailableError
-from turnwise.evals.summary import summarise
-from turnwise.rollouts.runner import run
-from turnwise.tasks.spec import TaskSpec
+from turnwise.envs.code.attacks import attacks_on
+from turnwise.envs.code.backends import shared_backend
+from turnwise.envs.messages import ActionLike, ToolCall
+from turnwise.errors import SandboxUnavailableError, StoreError, UsageError
+from turnwise.evals.evaluate import EvalConfig, evaluate
+from turnwise.evals.summary import Summary
+from turnwise.rollouts.store import load_episodes
+from turnwise.sandboxes.portal import wait
+from turnwise.tasks.code.task import CodeTask
 
-from ..envs.code.tasks_of_one import DoubleEnv
-from ..envs.hostile import all_attempts
-from ..envs.program.worlds import Bookshops
-from ..shifts import sampled
+from ..envs.code.tasks_of_one import RIGHT, DoubleEnv, One, task
 
-EPISODES, SOLVED = 10, 3
-MAKE: dict[str, Callable[[], TurnEnv]] = {
-    "code": partial(DoubleEnv, seconds=3.0, trial_seconds=3.0, grading_seconds=3.0),
-    "programs": partial(Bookshops, actions="python", seconds=2.0, max_turns=6),
-    "apps": lambda: tw.make("turnwise/Apps-v0").unwrapped,  # type: ignore[dict-item,return-value]
-    "search": lambda: tw.make("turnwise/Search-v0").unwrapped,  # type: ignore[dict-item,return-value]
-    "web": lambda: tw.make("turnwise/WebHTML-v0").unwrapped,  # type: ignore[dict-item,return-value]
-}
-QUICK = (
-    ("code", "a submission that is 24 MB"),
-    ("code", "a command that kills everything"),
-    ("code", "a command that fills the disk"),
-    ("code", "a command that is a command of a megabyte"),
-    ("code", "a command that has half of a surrogate pair"),
-    ("code", "write with a NUL as its path"),
-    ("programs", "a program that sends brackets"),
-    ("programs", "a program that has a session that ends"),
-    ("apps", "a message with a megabyte"),
-    ("apps", "mail labels without end"),
-    ("apps", "calendar books all of time, again and again"),
-    ("search", "opens every page"),
-    ("search", "cites as much as it can"),
-    ("web", "fills forms with 20,000 characters"),
-    ("web", "opens tabs without end"),
-    ("web", "sends a form again and again"),
+KNOWN = 30
+"""Percent of the tasks to which the policy knows the answer."""
+
+
+class Fragile(tw.TurnEnv):
+    """Asks for a number, and breaks where it is told to: always, or at the first times."""
+
+    blocking = False
+    breaks: ClassVar[Counter[int]] = Counter()
+    times: ClassVar[int] = 0
+
+    def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+        return f"number {task.seed}"
+
+    def act(self, action: tw.Action) -> Any:
+        if action.text == "dodge" and self.breaks[self.task.seed] < self.times:
+            self.breaks[self.task.seed] += 1
+            raise ZeroDivisionError("broken on purpose")
+        return tw.success("yes") if action.text == "known" else tw.failure("no")
+
+
+DRAWN: Counter[int] = Counter()
+"""How often the policy was asked to begin a task."""
+
+
+def knows(context: EpisodeContext) -> bool:
+    return context.task.seed % 100 < KNOWN
+
+
+def dodger(context: EpisodeContext) -> Callable[[str], ActionLike]:
+    """Says what it knows, and breaks the environment where it does not; a second draw would be right."""
+    DRAWN[context.task.seed] += 1
+    draw = "known" if knows(context) or DRAWN[context.task.seed] > 1 else "dodge"
+    return lambda text: draw
+
+
+def evaluated(folder: Path, times: int) -> Summary:
+    Fragile.times, Fragile.breaks = times, Counter()
+    DRAWN.clear()
+    config = EvalConfig(env="test/Fragile", n=100, backoff=0, retries=2, splits=(tw.Split.TRAIN,))
+    return evaluate(config, FunctionAgent(factory=dodger), store=folder, env=Fragile)
+
+
+def solved_share(folder: Path) -> float:
+    there = load_episodes(folder)
+    return sum(episode.task.seed % 100 < KNOWN for episode in there) / len(there)
+
+
+def test_failures_that_pass_bring_no_second_draw(tmp_path: Path) -> None:
+    """The environment breaks twice and then answers: the action that is answered is the one that was sampled."""
+    summary = evaluated(tmp_path, times=2)
+    assert summary.scored == summary.episodes
+    assert summary.success.value == pytest.approx(solved_share(tmp_path)), "the true success, no matter what broke"
+    assert not summary.inconclusive, "nothing was drawn again, so nothing is in doubt"
+    assert summary.after_action == 100 - sum(e.task.seed % 100 < KNOWN for e in load_episodes(tmp_path))
+
+
+def test_failures_that_stay_are_no_success(tmp_path: Path) -> None:
+    summary = evaluated(tmp_path, times=9)
+    assert summary.success.value == 1.0, "of what is left over, and so no success at all"
+    assert f"success is {100 * solved_share(tmp_path):.1f} %, and 100.0 %" in summary.inconclusive
+
+
+def test_resuming_draws_nothing_again_that_failed_after_an_action(tmp_path: Path) -> None:
+    before = evaluated(tmp_path, times=9)
+    Fragile.times = 0
+    config = EvalConfig(env="test/Fragile", n=100, backoff=0, retries=2, splits=(tw.Split.TRAIN,))
+    agent = FunctionAgent(factory=dodger)
+    after = evaluate(config, agent, store=tmp_path, env=Fragile, resume=True)
+    assert (after.scored, after.inconclusive) == (before.scored, before.inconclusive)
+    replaced = evaluate(config, agent, store=tmp_path, env=Fragile, overwrite=True)
+    assert replaced.scored == 100
+
+
+def test_what_counts_is_not_replaced_without_being_asked(tmp_path: Path) -> None:
+    Fragile.times, Fragile.breaks = 99, Counter()
+    config = EvalConfig(env="test/Fragile", n=3, backoff=0, retries=0, splits=(tw.Split.TRAIN,))
+    with pytest.raises(UsageError, match="none of 3 episodes is scored"):
+        evaluate(config, FunctionAgent(lambda text: "dodge"), store=tmp_path, env=Fragile)
+    with pytest.raises(StoreError, match="--overwrite"):
+        evaluate(config, FunctionAgent(lambda text: "known"), store=tmp_path, env=Fragile)
+
+
+MEANS = (
+    "a command that fills the disk",
+    "a command that leaves a sparse file of a terabyte",
+    "a command that leaves small files and a sparse one",
+    "a command that makes its file unreadable",
+    "a command that removes everything",
+    "a command that kills everything",
+    "a command that forks without end",
+    "a command that has half of a surrogate pair",
+    "a program that makes empty files without end",
+    "a program that makes empty files elsewhere",
+    "a program that makes directories 4,000 deep",
+    "a program that makes names that are no text",
+    "a program that makes links with long targets",
+    "a program that takes all memory",
+    "a program that shares memory that outlives it",
+    "a submission that is 24 MB",
+    "a submission that loops",
+    "a submission that kills what checks it",
+    "a submission that reports nonsense",
+    "a submission that makes empty files while it is graded",
 )
-SLOW = (
-    ("code", "a command that never ends"),
-    ("code", "a command that forks without end"),
-    ("code", "a submission that kills what checks it"),
-    ("code", "a submission that stops what checks it"),
-    ("code", "a program that makes empty files without end"),
-    ("code", "a program that takes all memory"),
-)
-"""Ways to dodge, by family; those that wait for a limit take long."""
+"""Twenty ways out, each of which was one, is next to one, or looks like one."""
 
 
-def dodging(make: Callable[[], TurnEnv], attempt: str, solved: set[str]) -> FunctionAgent:
-    """Return an agent that plays an attempt, except in the tasks that it can solve."""
+def by_all_means(work: CodeTask) -> Callable[[EpisodeContext], Callable[[str], ActionLike]]:
+    """A policy that solves what it knows, and takes one of the twenty ways out elsewhere."""
+    ways = attacks_on(work, "tools")
 
-    def opened(context: EpisodeContext) -> Callable[[str], ActionLike | Awaitable[ActionLike]]:
-        if context.task.digest in solved:
-            return lambda said: context.oracle()
-        left = iter(plays(make, context.task, attempt))
-        return lambda said: next(left, "")
+    def plays(context: EpisodeContext) -> Callable[[str], ActionLike]:
+        right: Sequence[ActionLike] = [ToolCall("write", {"path": "solution.py", "content": RIGHT})]
+        way = right if knows(context) else ways[MEANS[context.task.seed % len(MEANS)]]
+        left = iter([*way, *[ToolCall("submit")] * 30])
+        return lambda text: next(left)
 
-    return FunctionAgent(factory=opened)
+    return plays
 
 
-def plays(make: Callable[[], TurnEnv], spec: TaskSpec, attempt: str) -> Sequence[ActionLike]:
-    """Return the actions of an attempt in a task, and then the call that ends it, if there is one."""
-    env = make()
+class Numbered(One):
+    """Doubling numbers, many times."""
+
+    def build(self, spec: tw.TaskSpec, rng: tw.Rng) -> CodeTask:
+        return replace(super().build(spec, rng), prompt=f"Write double(x), number {spec.seed}.")
+
+
+class NumberedEnv(DoubleEnv):
+    family: ClassVar[tw.TaskFamily[Any] | None] = Numbered()
+
+
+@pytest.fixture
+def confined() -> Iterator[None]:
+    """What confines here, closed afterwards."""
     try:
-        env.reset(options={"task": spec})
-        return [*all_attempts(env)[attempt], *ending(env)]
-    finally:
-        env.close()
-
-
-def reported(family: str, attempt: str) -> None:
-    make = MAKE[family]
-    try:
-        tasks = make().tasks()
+        backend = shared_backend(None)
     except SandboxUnavailableError as error:
         pytest.skip(f"NOT TESTED, for want of a sandbox: {error}")
-    options: dict[str, Any] = {"level": 3} if family in ("apps", "search", "web") else {}
-    specs = [tasks.spec(seed, **options) for seed in range(EPISODES)]
-    agent = dodging(make, attempt, {spec.digest for spec in specs[:SOLVED]})
-    found = summarise(run(make, agent, specs, retries=0, concurrency=2))
-    assert (found.scored, found.after_action, dict(found.infrastructure)) == (EPISODES, 0, {}), "none is left out"
-    assert not found.inconclusive
-    low, value, high = found.success.low, found.success.value, found.success.high
-    assert low is not None
-    assert high is not None
-    assert low < value == SOLVED / EPISODES < high, "the true success is what is reported, within the interval"
+    yield
+    wait(backend.close())
+    shared_backend.cache_clear()
 
 
-@pytest.mark.parametrize(("family", "attempt"), sampled(QUICK, 5, key="dodging"))
-def test_who_dodges_is_reported_at_the_true_success(family: str, attempt: str) -> None:
-    reported(family, attempt)
-
-
-@pytest.mark.slow
 @pytest.mark.shift("attacks")
-@pytest.mark.parametrize(("family", "attempt"), [*QUICK, *SLOW])
-def test_whoever_dodges_in_any_way_is_reported_at_the_true_success(family: str, attempt: str) -> None:
-    reported(family, attempt)
-
-
-def test_there_are_twenty_ways_to_dodge() -> None:
-    assert len(set(QUICK) | set(SLOW)) >= 20
+@pytest.mark.slow
+@pytest.mark.usefixtures("confined")
+def test_dodging_by_any_of_twenty_means_is_counted(tmp_path: Path) -> None:
+    settings = {"seconds": 3.0, "trial_seconds": 3.0, "grading_seconds": 3.0}
+    config = EvalConfig(
+        env="test/Double", n=60, backoff=0, concurrency=2, splits=(tw.Split.TRAIN,), env_kwargs=settings
+    )
+    summary = evaluate(config, FunctionAgent(factory=by_all_means(task())), store=tmp_path, env=NumberedEnv)
+    truth = solved_share(tmp_path)
+    assert (summary.scored, dict(summary.infrastructure), summary.after_action) == (60, {}, 0)
+    assert summary.success.value == pytest.approx(truth)
+    assert summary.success.low is not None
+    assert summary.success.high is not None
+    assert summary.success.low <= truth <= summary.success.high
+    assert not summary.inconclusive
