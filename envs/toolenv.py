@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Hashable, Sequence
 from dataclasses import replace
@@ -31,6 +32,9 @@ class ToolEnv(TurnEnv):
 
     max_calls: ClassVar[int] = 16
     """How many calls of one message are run; the rest is refused."""
+    message_seconds: ClassVar[float] = 60.0
+    """Seconds after which no further call of one message starts. Calls that each end in time could otherwise take
+    longer together than a run waits for one step, which would not be scored."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -89,11 +93,16 @@ class ToolEnv(TurnEnv):
         tools = {tool.name: tool for tool in self.offered()}
         answers: list[Message] = []
         failed: list[str] = []
+        began = _now()
         for index, call in enumerate(action.tool_calls):
+            refused = ""
             if index == self.max_calls:
+                refused = f"one message may call {index} tools"
+            elif index and _now() - began >= self.message_seconds:
+                refused = f"the calls of one message have {self.message_seconds:g} seconds"
+            if refused:
                 left = len(action.tool_calls) - index
-                refused = f"Error: one message may call {index} tools; {left} were not called."
-                answers.append(_answered(call, TextPart(refused)))
+                answers.append(_answered(call, TextPart(f"Error: {refused}; {left} were not called.")))
                 break
             parts, ok = await self._call(tools, call)
             answers.append(_answered(call, *parts))
@@ -134,6 +143,14 @@ class ToolEnv(TurnEnv):
             return Step(Observation(), paid).reward
         except ContractError:
             raise self._wrong("reward", paid, "a finite number") from None
+
+
+def _now() -> float:
+    """Return the time of the event loop in seconds; 0 without a loop, where tools do not wait."""
+    try:
+        return asyncio.get_running_loop().time()
+    except RuntimeError:
+        return 0.0
 
 
 def _answered(call: ToolCall, *parts: Part) -> Message:

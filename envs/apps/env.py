@@ -31,6 +31,7 @@ from ..program.env import ProgramEnv
 from ..step import Step
 from ..toolenv import ToolEnv
 from ..tools import Tool, tool
+from .attacks import attacks_on
 from .calls import apps_text, docs_of, tools_for
 
 Answer = str | int | float | list[str | int | float]
@@ -251,6 +252,11 @@ class AppsByCalls(ToolEnv):
         acts, rng = self._plan(curious=False), Rng("near misses", self.task.digest)
         found = near_misses(self.work, self._opened(), acts, self.world.apps, rng)
         return {name: _following(miss) for name, miss in found.items()}
+
+    def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
+        """Calls at their bounds, without end and in circles, for every app that the task shows."""
+        assert self.work is not None
+        return attacks_on(self._opened(), self.work.shown)
 
     def secrets(self) -> Sequence[str]:
         """What only looking can tell."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...tasks.spec import TaskSpec
 from ..base import TurnEnv
 from ..messages import Action, ActionLike, ToolCall
 from .attacks import attempts
@@ -16,13 +17,13 @@ CURE = "answer it, or end the episode as a failure: what an agent does is scored
 
 def no_way_out(lab: Lab) -> str | None:
     """Play calls with hostile values, and the ways that the author knows to break the environment."""
-    spec, tried = lab.few[0], 0
+    tried = 0
     try:
-        for name, actions in _attacks(lab):
+        for spec, name, actions in _attacks(lab):
             env = lab.subject.make()
             env.reset(options={"task": spec})
             try:
-                for action in (*actions, "", *_last(env)):
+                for action in (*actions, "", *ending(env)):
                     with blaming(f"after {name!r}, step()", spec, cure=CURE):
                         _, _, terminated, truncated, _ = lab.answer(env, ("step", {"action": action}))
                     if terminated or truncated:
@@ -37,18 +38,27 @@ def no_way_out(lab: Lab) -> str | None:
     return None
 
 
-def _attacks(lab: Lab) -> Sequence[tuple[str, Sequence[ActionLike]]]:
-    """What to play, that of the author first; asked for on a task that has begun, for it is the task that has tools."""
-    env = lab.subject.make()
-    try:
-        env.reset(options={"task": lab.few[0]})
-        return [*env.attacks().items(), *((name, [action]) for name, action in attempts(env))][:: lab.effort.every]
-    finally:
-        env.close()
+def _attacks(lab: Lab) -> Sequence[tuple[TaskSpec, str, Sequence[ActionLike]]]:
+    """Return what to play in which task, that of the author first.
+
+    A task has to begin before it has tools. The author's own are played in an easy task and in a hard one, which often
+    offers more; the others in the easy one.
+    """
+    found: list[tuple[TaskSpec, str, Sequence[ActionLike]]] = []
+    for spec in dict.fromkeys((lab.few[-1], lab.few[0])):
+        env = lab.subject.make()
+        try:
+            env.reset(options={"task": spec})
+            found += [(spec, name, actions) for name, actions in env.attacks().items()]
+            if spec == lab.few[0]:
+                found += [(spec, name, [action]) for name, action in attempts(env)]
+        finally:
+            env.close()
+    return found[:: lab.effort.every]
 
 
-def _last(env: TurnEnv) -> list[Action]:
-    """The call that ends an episode, where one without arguments does."""
+def ending(env: TurnEnv) -> list[Action]:
+    """Return the call that ends an episode, if there is one that needs no arguments."""
     ends = [tool for tool in env.tools if tool.ends and not tool.parameters.get("required")]
     return [Action.of(ToolCall(tool.name)) for tool in ends[:1]]
 

@@ -20,12 +20,13 @@ from ...tasks.score import Score
 from ...tasks.spec import TaskSpec
 from ..base import NearMiss
 from ..fork import Forks
-from ..messages import Action, ObservationLike, Part, TextPart
+from ..messages import Action, ActionLike, ObservationLike, Part, TextPart
 from ..step import Step, running
 from ..tools import Tool, tool, tools_of
 from ..web.acting import Point
 from ..web.browser import Wanted
 from ..web.recording.recorded import RecordedTools
+from .attacks import attacks_on
 
 if TYPE_CHECKING:
     from .browser import MiniwobBrowser
@@ -199,6 +200,10 @@ class MiniwobEnv(RecordedTools):
             "the page told to end": ["goto('javascript:core.endEpisode(1,false)')"],
             "the page opened again": ["keyboard_press('F5')", "keyboard_press('Control+r')", "noop()"],
         }
+
+    def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
+        """Return every key and mouse button everywhere, texts at their bounds, and what is held down."""
+        return attacks_on(list(self.page.by_id))
 
     def state_key(self) -> str:
         """What is seen, and whether it is over."""

@@ -21,6 +21,7 @@ from ..messages import Action, ActionLike, Observation, ObservationLike, ToolCal
 from ..step import Step, running
 from ..toolenv import ToolEnv
 from ..tools import Tool, describe
+from .attacks import attacks_on
 from .module import Module
 from .tools import PythonTools, Ran
 
@@ -232,6 +233,13 @@ class ProgramEnv(ToolEnv):
         """The environment's own, as programs where programs are asked for."""
         plays = super().near_misses()
         return plays if self.how == "tools" else {name: self._missed(play) for name, play in plays.items()}
+
+    def attacks(self) -> Any:
+        """Return the environment's own, or programs that attack the session and the protocol of its calls."""
+        if self.how == "tools":
+            return super().attacks()
+        with self._as_tools():
+            return attacks_on(self.tools[0].name)
 
     def _missed(self, play: NearMiss) -> NearMiss:
         if not callable(play):

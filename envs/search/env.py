@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import islice
 from typing import Any, ClassVar, Literal, Self
 
 from ...errors import UsageError
@@ -20,6 +21,7 @@ from ..fork import Forks
 from ..messages import ActionLike, ObservationLike
 from ..step import Step
 from .acting import MOST_HITS, SearchTools
+from .attacks import attacks_on
 from .judging import Measures, measure, score
 from .misses import near_misses
 from .oracle import next_act, random_act
@@ -35,6 +37,8 @@ HITS_SHOWN = 5
 """In a corpus where many pages name one thing, three are too few: 2 % of the tasks cannot be solved by tags then."""
 DOC_WORDS = 250
 """Of a page in answer to a tag; longer pages are cut around the words of the query."""
+PAGES = 300
+"""Pages of the corpus that attacks open."""
 REWARDS: Mapping[str, Callable[[Score, Measures], float]] = {
     "success": lambda judged, measures: float(judged.success),
     "em": lambda judged, measures: float(measures.exact),
@@ -210,6 +214,12 @@ class SearchEnv(SearchTools):
         """What almost solves the task, or pretends to."""
         assert self.work is not None
         return near_misses(self.work, opens=not self.tags)
+
+    def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
+        """Return queries and texts that are a language elsewhere, everything at its bound, and every page there is."""
+        assert self.work is not None
+        known = [page.id for page in islice(self.work.corpus, PAGES)] or ["1"]  # a service shows no list
+        return attacks_on(known)
 
     def secrets(self) -> Sequence[str]:
         """The answers; short numbers stand in any text."""

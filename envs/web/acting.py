@@ -22,7 +22,7 @@ Id = Annotated[str, pydantic.Field(max_length=20)]
 Text = Annotated[str, pydantic.Field(max_length=20_000)]
 Point = Annotated[float, pydantic.Field(ge=-100_000, le=100_000)]
 LONGEST_WAIT = 5_000
-"""Milliseconds that ``noop`` may wait."""
+"""Milliseconds that ``noop`` may wait, and all of one message together."""
 
 
 class WebTools(ToolEnv):
@@ -36,6 +36,8 @@ class WebTools(ToolEnv):
     page: Page
     wanted: Wanted = Wanted()
     ending: Ending | None = None
+    _waited: int = 0
+    """Milliseconds that the calls of this message have waited."""
 
     # -- acting on elements -----------------------------------------------------------------------------------------
 
@@ -193,7 +195,9 @@ class WebTools(ToolEnv):
         Args:
             wait_ms: milliseconds.
         """
-        return await self._after(self.browser.rest(wait_ms / 1000))
+        wait = min(wait_ms, LONGEST_WAIT - self._waited)
+        self._waited += wait
+        return await self._after(self.browser.rest(wait / 1000))
 
     # -- where to ---------------------------------------------------------------------------------------------------
 
@@ -263,6 +267,7 @@ class WebTools(ToolEnv):
         """Act; a message without calls is read as actions."""
         if not action.tool_calls and action.text.strip():
             action = Action(action.text, read(action.text, parameters(cast(Hashable, type(self)))))
+        self._waited = 0
         self.acted(action.tool_calls[: self.max_calls])
         return super().act(action)
 

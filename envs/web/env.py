@@ -24,6 +24,7 @@ from ...tasks.web.site.sites import Sites, host_of
 from ..base import NearMiss
 from ..fork import Forks
 from ..messages import ActionLike, ObservationLike, ToolCall
+from .attacks import attacks_on
 from .browser import Browser, Wanted
 from .html.browser import HtmlBrowser
 from .misses import near_misses
@@ -198,11 +199,15 @@ class WebEnv(RecordedTools):
         if self._planned is None:
             assert self.work is not None
             assert self.work.solve is not None
-            sites = open_sites(self.task, self.work)
-            walk = PageWalk(HtmlBrowser(sites, self._first), self._accounts())
+            walk = PageWalk(self._beginning(), self._accounts())
             self.work.solve(walk)
             self._planned = tuple(walk.did)
         return self._planned
+
+    def _beginning(self) -> HtmlBrowser:
+        """Return another browser at the beginning of the task."""
+        assert self.work is not None
+        return HtmlBrowser(open_sites(self.task, self.work), self._first)
 
     def _accounts(self) -> dict[str, tuple[str, str]]:
         rows = {site.name: account_of(self.sites.db, site.name) for site in SITES}
@@ -216,6 +221,12 @@ class WebEnv(RecordedTools):
         """What almost solves the task, and cheats."""
         assert self.work is not None
         return near_misses(self.work, self.plan())
+
+    def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
+        """Return forms at their bounds, odd URLs and keys, tabs and history without end, and everything twice."""
+        assert self.work is not None
+        names = shown(self.work)
+        return attacks_on(self._beginning(), [site for site in SITES if site.name in names])
 
     def secrets(self) -> Sequence[str]:
         """What only looking can tell."""

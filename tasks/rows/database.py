@@ -9,9 +9,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Self
 
+from ...errors import ToolError
+
 Row = dict[str, Any]
 """The columns of a row by name."""
 Kind = Literal["insert", "update", "delete"]
+PAGES = 2048
+"""Pages of 4 KiB that a world's rows may fill: 8 MiB, more than twenty times what they fill at the beginning."""
+
+
+class NoRoom(ToolError):
+    """Raised when a write does not fit into the database any more; the call is undone."""
+
+    def __init__(self) -> None:
+        super().__init__("507 there is no room for this: delete something first")
 
 
 @dataclass(frozen=True)
@@ -63,6 +74,7 @@ class Database:
         self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         if image is not None:
             self._connection.deserialize(image)
+        self._connection.execute(f"PRAGMA max_page_count = {PAGES}")
 
     def rows(self, sql: str, *values: Any) -> list[Row]:
         """All rows of a query."""
@@ -104,17 +116,25 @@ class Database:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """All that is done within is kept, or, if an exception leaves it, nothing."""
+        """All that is done within is kept, or, if an exception leaves it, nothing.
+
+        Raises:
+            NoRoom: it does not fit.
+        """
         first = dict(self._first)
         self._connection.execute("SAVEPOINT call")
         try:
             yield
-        except BaseException:
-            self._connection.execute("ROLLBACK TO call")
+        except BaseException as error:
+            if self._connection.in_transaction:  # SQLite has undone what did not fit
+                self._connection.execute("ROLLBACK TO call")
             self._first, self._known = first, None
+            if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+                raise NoRoom from None
             raise
         finally:
-            self._connection.execute("RELEASE call")
+            if self._connection.in_transaction:
+                self._connection.execute("RELEASE call")
 
     @property
     def writes(self) -> int:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnwise as tw
+from turnwise.envs import toolenv
 from turnwise.errors import ContractError, EnvironmentFailedError
 
 
@@ -239,6 +240,14 @@ def test_one_message_calls_only_so_many_tools() -> None:
     assert env.coins == Till.max_calls == 16
     assert len(observation.messages) == 17
     assert "984 were not called" in observation.messages[-1].text
+
+
+def test_the_calls_of_one_message_have_so_many_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    env, clock = begun(), iter(range(0, 1000, 25))
+    monkeypatch.setattr(toolenv, "_now", lambda: float(next(clock)))
+    observation, *_ = env.step(tw.Action("", (put(1),) * 5))
+    assert env.coins == 3, "after 75 s no call may start: a run waits 120 s for a step"
+    assert "have 60 seconds; 2 were not called" in observation.messages[-1].text
 
 
 def test_the_turn_limit_judges_the_world() -> None:

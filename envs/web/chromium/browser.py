@@ -318,7 +318,8 @@ async def typing(page: Shown, text: str) -> None:
     if len(text) <= KEYS:
         await page.keyboard.type(text)
         return
-    for number, line in enumerate(re.split("[\r\n]", text)):
+    # Beyond KEYS line breaks the rest is written at once: thousands of Enter keys take minutes.
+    for number, line in enumerate(re.split("[\r\n]", text, maxsplit=KEYS)):
         if number:
             await page.keyboard.press("Enter")
         await page.keyboard.insert_text(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...rows.expected import Containing, deleted, inserted, updated
+from ...rows.saying import Saying
 from ...rows.scene import Scene
 from ..asking.plan import Solver
 from ..asking.talk import GO, Slot, Talk
@@ -49,7 +50,7 @@ def mail_dialogue_send(scene: Scene) -> Asked:
         api.call("mail_send", to=[found_contact(api, name)["email"]], subject=topic, body=said)
         api.answer()
 
-    sent = {"subject": Containing((topic,)), "body": Containing((text,)), "recipients": addresses([last["email"]])}
+    sent = {"subject": Containing((topic,)), "body": Saying(text), "recipients": addresses([last["email"]])}
     return Asked(prompt, solve, must=(inserted("messages", "sent", folder="sent", **sent),), talk=talk)
 
 

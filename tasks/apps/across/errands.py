@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...rows.expected import Refusal, Text, inserted, updated
+from ...rows.saying import Saying
 from ...rows.scene import Scene
 from ..asking.plan import Solver
 from ..asking.talk import GO, Slot, Talk
@@ -102,7 +103,7 @@ def mail_dialogue_forward(scene: Scene) -> Asked:
         api.call("mail_forward", message_id=item["message_id"], to=[found_contact(api, name)["email"]])
         api.answer()
 
-    sent = {"forward_of": wanted["id"], "recipients": addresses([last["email"]])}
+    sent = {"forward_of": wanted["id"], "recipients": addresses([last["email"]]), "body": Saying(wanted["body"])}
     return Asked(prompt, solve, must=(inserted("messages", "forwarded", folder="sent", **sent),), talk=talk)
 
 

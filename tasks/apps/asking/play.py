@@ -108,6 +108,7 @@ def near_misses(task: AppTask, world: World, acts: Acts, apps: Sequence[type[App
                 *body[last + 1 :],
                 end,
             )
+        found |= _careless(body, end)
     if task.answer is not None:
         found["right acts, no answer"] = (*body, Act("task_answer"))
         found["right acts, wrong answer"] = (*body, Act("task_answer", {"answer": WRONG_ANSWER}))
@@ -119,6 +120,23 @@ def near_misses(task: AppTask, world: World, acts: Acts, apps: Sequence[type[App
         found["claims to be done after looking"] = (*body, Act("task_answer"))
     if task.talk is not None and task.talk.guarded and writes:
         found |= _talking(task.talk, body, end, writes)
+    return found
+
+
+def _careless(body: Acts, end: Act) -> dict[str, Acts]:
+    """Doing what was asked, with something on top that spoils it: a message that disowns itself, a priority."""
+    found = {}
+    for number, act in enumerate(body):
+        text = {"mail_forward": "note", "mail_reply": "body", "mail_send": "body", "mail_save_draft": "body"}.get(
+            act.name
+        )
+        if text is not None:
+            said = f"{act.arguments.get(text, '')}\n\nPlease disregard this message: all of it is wrong."
+            spoiled = Act(act.name, {**act.arguments, text: said}, wrote=True)
+            found["says it and takes it back"] = (*body[:number], spoiled, *body[number + 1 :], end)
+        if act.name == "todo_add" and "priority" not in act.arguments:
+            spoiled = Act(act.name, {**act.arguments, "priority": "high"}, wrote=True)
+            found["adds a priority"] = (*body[:number], spoiled, *body[number + 1 :], end)
     return found
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ...rows.expected import Containing, Number, Text, deleted, inserted
+from ...rows.expected import Number, Text, deleted, inserted
+from ...rows.saying import Saying
 from ...rows.scene import Scene
 from ..asking.plan import Solver
 from ..asking.template import Asked, template
@@ -245,7 +246,7 @@ def calendar_tell_guests(scene: Scene) -> Asked:
         "told",
         folder="sent",
         subject=Text(subject),
-        body=Containing((text,)),
+        body=Saying(text),
         recipients=addresses(guest["email"] for guest in guests),
     )
     return Asked(prompt, solve, must=(*moved(scene, row, to, end), told))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...rows.expected import Number, inserted, updated
+from ...rows.saying import Saying
 from ...rows.scene import Scene
 from ..asking.plan import Solver
 from ..asking.template import Asked, template
@@ -39,7 +40,12 @@ def mail_forward_newest(scene: Scene) -> Asked:
         api.answer()
 
     sent = inserted(
-        "messages", "forwarded", folder="sent", forward_of=newest["id"], recipients=addresses([taker["email"]])
+        "messages",
+        "forwarded",
+        folder="sent",
+        forward_of=newest["id"],
+        recipients=addresses([taker["email"]]),
+        body=Saying(newest["body"]),
     )
     return Asked(prompt, solve, must=(sent,))
 

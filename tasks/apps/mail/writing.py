@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ...rows.expected import Containing, Must, Refusal, Text, inserted, updated
+from ...rows.expected import Must, Refusal, Text, inserted, updated
+from ...rows.saying import Saying
 from ...rows.scene import Scene
 from ..asking.plan import Solver
 from ..asking.template import Asked, template
@@ -61,7 +62,7 @@ def mail_reply_newest_unread(scene: Scene) -> Asked:
             folder="sent",
             reply_to=newest["id"],
             recipients=addresses([sender]),
-            body=Containing((text,)),
+            body=Saying(text),
         )
     ]
     if scene.level >= 3:
@@ -100,7 +101,14 @@ def mail_forward_to_group(scene: Scene) -> Asked:
                 break
         api.answer()
 
-    sent = inserted("messages", "forwarded", folder="sent", forward_of=rows[0]["id"], recipients=addresses(takers))
+    sent = inserted(
+        "messages",
+        "forwarded",
+        folder="sent",
+        forward_of=rows[0]["id"],
+        recipients=addresses(takers),
+        body=Saying(rows[0]["body"]),
+    )
     return Asked(prompt, solve, must=(sent,))
 
 
@@ -122,7 +130,7 @@ def mail_drafts(scene: Scene) -> Asked:
     )
     if scene.level >= 2:
         prompt += f" Then write another draft, to {name}, with the subject '{topic}': {text!r} Do not send that one."
-        columns = {"recipients": addresses([person["email"]]), "subject": Text(topic), "body": Containing((text,))}
+        columns = {"recipients": addresses([person["email"]]), "subject": Text(topic), "body": Saying(text)}
         must.append(inserted("messages", "kept", folder="drafts", **columns))
 
     def solve(api: Solver) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...rows.database import Row
 from ...rows.expected import Must, inserted, plain, updated
+from ...rows.saying import takes_back
 from ...rows.scene import Scene
 from ..asking.plan import Solver
 from .form import songs_of
@@ -51,7 +52,7 @@ class Titles:
             if title not in rest:
                 return False
             rest = rest.replace(title, "|")
-        return not any(plain(title) in rest for title in self.others)
+        return not takes_back(rest) and not any(plain(title) in rest for title in self.others)
 
 
 def me(scene: Scene) -> str:

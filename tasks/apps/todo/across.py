@@ -112,7 +112,13 @@ def todo_prepare_events(scene: Scene) -> Asked:
 
     must = tuple(
         inserted(
-            "todo_items", f"item {row['id']}", list_id=where["id"], title=Text(f"Prepare: {row['title']}"), due=day
+            "todo_items",
+            f"item {row['id']}",
+            list_id=where["id"],
+            title=Text(f"Prepare: {row['title']}"),
+            due=day,
+            priority="normal",
+            done=0,
         )
         for row in rows
     )
@@ -148,6 +154,8 @@ def todo_birthdays(scene: Scene) -> Asked:
             list_id=where["id"],
             title=Text(f"Congratulate {full_name(one)}"),
             due=_next(one["birthday"], today),
+            priority="normal",
+            done=0,
         )
         for one in people
     )

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import jinja2
 
-from ...rows.database import Database, Row
+from ...rows.database import Database, NoRoom, Row
 from .http import Request, Response, number
 from .theme import Theme
 
@@ -272,6 +272,8 @@ class Site:
                 return route.function(self, **arguments)
         except Refused as refused:
             return self.show("refused.html", refused.status, text=refused.text)
+        except NoRoom:
+            return self.show("refused.html", 507, text="There is no room for this: delete something first.")
         except (UnicodeEncodeError, OverflowError):
             return self.show("refused.html", 400, text="This holds characters or numbers that cannot be kept.")
 

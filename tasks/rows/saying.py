@@ -1,0 +1,46 @@
+"""``Saying``: a message that says a text, and does not take it back."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from .expected import plain, stands_in
+
+MOST_AROUND = 60
+"""Words around the text: a greeting, a sentence, and a name."""
+TAKES_BACK = frozenset((
+    "bogus", "canceled", "cancelled", "disregard", "fake", "false", "forget", "hoax", "ignore", "incorrect", "joke",
+    "joking", "kidding", "lie", "lies", "mistaken", "nonsense", "opposite", "prank", "retract", "spam", "untrue",
+    "wrong",
+))  # fmt: skip
+"""Words with which the rest of a message would disown the text. Polite phrases have none of them."""
+WORD = re.compile(r"[^\W_]+")
+
+
+@dataclass(frozen=True)
+class Saying:
+    """A message in which a text stands, with little around it and nothing that takes it back.
+
+    Args:
+        text: what the message must say, up to case and spaces.
+    """
+
+    text: str
+
+    def matches(self, value: Any) -> bool:
+        """Return whether a message says the text and means it."""
+        if not isinstance(value, str) or not stands_in(self.text, value):
+            return False
+        rest = plain(value).replace(plain(self.text), " ", 1)
+        return len(WORD.findall(rest)) <= MOST_AROUND and not takes_back(rest)
+
+
+def takes_back(rest: str) -> bool:
+    """Return whether the rest of a message disowns what the message says.
+
+    Args:
+        rest: the message without the text that it must say.
+    """
+    return not TAKES_BACK.isdisjoint(WORD.findall(rest.casefold()))

@@ -1,0 +1,27 @@
+"""Whatever an agent does to a page of MiniWoB, the episode is scored."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...shifts import sampled
+from ..hostile import all_attempts, unscored
+from .around import opened
+
+pytestmark = pytest.mark.slow
+PAGES = ("click-test-2", "enter-text", "login-user", "text-editor", "drag-items", "chase-circle", "use-autocomplete")
+
+
+def test_some_attempts_are_scored() -> None:
+    with opened(sampled(PAGES, 1, key="miniwob pages")[0]) as env:
+        tries = env.attacks()
+        assert len(tries) >= 35
+        names = sampled(sorted(tries), 4, key="miniwob attacks")
+        assert unscored(env, {name: tries[name] for name in names}) == {}
+
+
+@pytest.mark.shift("attacks")
+@pytest.mark.parametrize("page", sampled(PAGES, 2, key="miniwob pages"))
+def test_every_attempt_is_scored(page: str) -> None:
+    with opened(page) as env:
+        assert unscored(env, all_attempts(env)) == {}

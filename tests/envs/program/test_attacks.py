@@ -1,0 +1,32 @@
+"""Whatever a program does to its session and to the calls that leave its sandbox, the episode is scored."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...shifts import sampled
+from ..hostile import unscored
+from .worlds import Bookshops
+
+pytestmark = pytest.mark.usefixtures("backend")
+
+
+def begun() -> Bookshops:
+    env = Bookshops(actions="python", seconds=2.0, max_turns=6)
+    env.reset(seed=0)
+    return env
+
+
+def test_some_attempts_are_scored() -> None:
+    env = begun()
+    tries = env.attacks()
+    quick = [name for name in tries if not any(word in name for word in ("stop", "never", "spin", "without end"))]
+    assert len(tries) >= 35
+    assert unscored(env, {name: tries[name] for name in sampled(quick, 8, key="program attacks")}) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.shift("attacks")
+def test_every_attempt_is_scored() -> None:
+    env = begun()
+    assert unscored(env, env.attacks()) == {}
