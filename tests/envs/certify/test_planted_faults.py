@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -71,7 +72,7 @@ def test_an_exemption_is_reported_with_its_reason() -> None:
 
 def test_what_blind_play_scores_is_reported_and_breaks_nothing() -> None:
     class Fixed(Password):
-        def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
+        def start(self, task: tw.TaskSpec, rng: tw.Rng) -> Any:
             first = super().start(task, rng)
             self.word = "swordfish"
             return first
