@@ -76,6 +76,17 @@ def test_a_statement_is_counted_once_for_each_time_it_is_executed() -> None:
     assert work("for _ in range(x):\n    pass", 1000) - work("for _ in range(x):\n    pass", 500) == 500
 
 
+def test_a_round_counts_whatever_it_consists_of() -> None:
+    for body in ("'a text'", "global y"):
+        loop = f"for _ in range(x):\n    {body}"
+        assert work(loop, 1000) - work(loop, 500) == 500, body
+
+
+def test_a_loop_that_is_written_out_costs_by_its_parts() -> None:
+    written = "y = x[0]\nreturn [" + ", ".join(["y is x"] * 800) + "]"
+    assert work(written, [1]) > 300
+
+
 PROGRAM = '''"""Text."""
 from __future__ import annotations
 from collections import deque
