@@ -47,7 +47,7 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/CodeSynthesis-v0", f"{CODE}.synthesis:CodeSynthesisEnv", {}, None),
     # Modules that somebody broke, and functions that are right and slow.
     ("turnwise/CodeRepair-v1", f"{CODE}.repair:CodeRepairEnv", {}, None),
-    ("turnwise/CodeEfficiency-v0", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
+    ("turnwise/CodeEfficiency-v1", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
     # Files to change, judged by the state of all of them.
     ("turnwise/CodeShell-v1", f"{CODE}.shell:CodeShellEnv", {}, None),
     # Databases to ask and to change, judged by rows.
