@@ -8,6 +8,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+_CONVERSIONS = "index int float complex length_hint round floor ceil trunc abs neg pos invert divmod"
+_REFLECTED = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and or xor"
+HOOKS = frozenset({f"__{name}__" for name in _CONVERSIONS.split()} | {f"__r{name}__" for name in _REFLECTED.split()})
+"""Special methods by which an object passes for a number in built-in code, whose price a rule would take from it."""
+ATTRIBUTES = frozenset({"mapping", "exceptions", "subgroup", "derive"})
+"""Attributes of built-in objects that hold more than their weight says."""
+ERRORS = frozenset(
+    {"ExceptionGroup", "BaseExceptionGroup", "SyntaxError", "IndentationError", "TabError", "StopIteration"}
+)
+"""Errors that read what they are given; ``StopIteration`` may be caught and not made."""
+
 
 def uncounted(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield the line and the reason of everything that cannot be counted."""
@@ -40,6 +51,7 @@ def _objections(node: ast.AST) -> Iterator[str]:
         yield "has type parameters; leave them out"
     if isinstance(node, ast.FunctionDef) and node.returns is not None and _computes(node.returns):
         yield "computes in an annotation; write only names of types there"
+    yield from _of_objects(node)
     match node:
         case ast.AsyncFunctionDef() | ast.AsyncFor() | ast.AsyncWith() | ast.Await():
             yield "is asynchronous; write plain functions"
@@ -65,6 +77,29 @@ def _objections(node: ast.AST) -> Iterator[str]:
             yield from _of_target(node)
         case _:
             yield from _of_pattern(node)
+
+
+def _of_objects(node: ast.AST) -> Iterator[str]:
+    """Yield objections to classes, and to what built-in code would read of objects without being counted."""
+    match node:
+        case ast.FunctionDef(name=name) if name in HOOKS:
+            yield f"defines {name}; pass plain numbers, and write the operand of your own class first"
+        case ast.Attribute(attr="args", ctx=ast.Store()):
+            yield "assigns to the attribute args; choose another name"
+        case ast.Attribute(attr=name) if name in ATTRIBUTES:
+            yield f"uses the attribute {name}; choose another name, or keep the value yourself"
+        case ast.Call(func=ast.Name(id=name)) if name in ERRORS:
+            yield f"makes {name}; raise another error"
+        case ast.Assign(targets=[ast.Name(id="__slots__")], value=value) if not _is_literal(value):
+            yield "computes __slots__; write the names there"
+        case ast.FunctionDef() | ast.ClassDef() | ast.For() | ast.While() | ast.If() | ast.Try() | ast.With():
+            inner = (each for each in ast.walk(node) if isinstance(each, ast.ClassDef) and each is not node)
+            yield from (f"contains the class {each.name}; define it at the top of the module" for each in inner)
+
+
+def _is_literal(value: ast.expr) -> bool:
+    parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+    return all(isinstance(part, ast.Constant) for part in parts)
 
 
 def _computes(annotation: ast.expr) -> bool:

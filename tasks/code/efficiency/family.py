@@ -2,7 +2,8 @@
 
 Work is counted, not timed: statements executed, and what is done in C by the size of what it is done to (``weaving``,
 ``meter``). It is compared with that of a fast solution on inputs of one, two and four times a size, which neither
-the agent nor its code has seen before: what grows faster than the solution exceeds the limit at the largest.
+the agent nor its code has seen before: what grows much faster than the solution exceeds the limit at the
+largest.
 
 =====  =========  ==================================  ================
 level  functions  limit, times the solution's work    growth is told

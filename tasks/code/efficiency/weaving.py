@@ -94,6 +94,10 @@ class _Weaver(ast.NodeTransformer):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
         self.generic_visit(node)
+        if node.name == "__hash__":  # built-in code reduces a large number to a small one
+            for each in ast.walk(node):
+                if isinstance(each, ast.Return) and each.value is not None:
+                    each.value = metered("weighed", each.value)
         node.decorator_list = [metered("decorator", each) for each in node.decorator_list]
         return node
 

@@ -34,9 +34,9 @@ def plain(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the rule of a function of numbers, texts and other values: it touches them and makes its result."""
 
     def rule(*arguments: Any, **named: Any) -> Any:
-        WORK[0] += 1 + sum(map(weight, arguments)) if arguments else 1
+        charge(1 + sum(map(weight, arguments)) if arguments else 1)
         result = function(*arguments, **named)
-        WORK[0] += size(result)
+        charge(size(result))
         return result
 
     return rule
@@ -60,7 +60,7 @@ def pairs(items: Any) -> Any:
 def _pair(pair: Any) -> Any:
     if type(pair) not in (tuple, list):
         refuse("a dict of pairs that are neither tuples nor lists", "make them tuples")
-    WORK[0] += 1 + len(pair) + weight(pair[0] if pair else None)
+    charge(1 + len(pair) + weight(pair[0] if pair else None))
     return pair
 
 
@@ -71,7 +71,7 @@ def total(items: Any, start: Any = 0) -> Any:
     if kinds <= NUMBERS and type(start) in NUMBERS:
         whole = items if kinds <= {int, bool} else [number for number in items if type(number) is int]
         bits = max(map(int.bit_length, whole), default=0)
-        WORK[0] += 1 + size(start) * len(items) + (bits >> 6) * len(items)
+        charge(1 + size(start) * len(items) + (bits >> 6) * len(items))
         return sum(items, start)
     if type(start) in (str, bytes):
         return sum(items, start)  # raises TypeError
@@ -88,7 +88,7 @@ def weighing(key: Any, times: int = 1) -> Any:
 
     def weighed(item: Any) -> Any:
         value = function(item)
-        WORK[0] += times * weight(value)
+        charge(times * weight(value))
         return value
 
     return weighed
@@ -100,9 +100,9 @@ def extreme(function: Callable[..., Any]) -> Callable[..., Any]:
     def rule(*values: Any, key: Any = None, **named: Any) -> Any:
         if len(values) == 1:
             items = listed(values[0])
-            WORK[0] += 1 + (weight(items) if key is None else 0)
+            charge(1 + (weight(items) if key is None else 0))
             return function(items, key=weighing(key), **named)
-        WORK[0] += 1 + (sum(map(weight, values)) if key is None else len(values))
+        charge(1 + (sum(map(weight, values)) if key is None else len(values)))
         return function(*values, key=weighing(key), **named) if key else function(*values, **named)
 
     return rule
@@ -118,7 +118,7 @@ def ordered(items: Any, *, key: Any = None, reverse: bool = False) -> list[Any]:
 def sort(items: list[Any], *, key: Any = None, reverse: bool = False) -> None:
     """Sort a list in place."""
     rounds = len(items).bit_length()
-    WORK[0] += 1 + len(items) + (weight(items) * rounds if key is None else 0)
+    charge(1 + len(items) + (weight(items) * rounds if key is None else 0))
     items.sort(key=weighing(key, rounds), reverse=reverse)
 
 
@@ -138,7 +138,7 @@ def _called(function: Callable[[], Any], sentinel: Any) -> Iterator[Any]:
 def mapped(function: Any, *items: Any) -> Any:
     """Apply a function to items of one or more columns."""
     metered = callback(function)
-    WORK[0] += len(items)
+    charge(len(items))
     columns = [lazy(column) for column in items]
     if len(columns) < 4:
         return map(metered, *columns)
@@ -147,14 +147,14 @@ def mapped(function: Any, *items: Any) -> Any:
 
 def zipped(*items: Any, **named: Any) -> Any:
     """Zip columns; a row of many is paid for by its length."""
-    WORK[0] += 1 + len(items)
+    charge(1 + len(items))
     rows = zip(*[lazy(column) for column in items], **named)  # noqa: B905
     return rows if len(items) < 4 else by_length(rows)
 
 
 def filtered(function: Any, items: Any) -> Any:
     """Filter items; those left out count, too."""
-    return filter(None if function is None else callback(function), counted(iter(items)))
+    return filter(None if function is None else callback(function), counted(iter(looped(items))))
 
 
 def small(*numbers: Any) -> None:
@@ -187,25 +187,27 @@ def power(base: Any, exponent: Any, modulus: Any = None) -> Any:
     """Raise to a power."""
     if modulus is None:
         return OPERATORS["Pow"](base, exponent)
-    WORK[0] += 1 + exponent.bit_length() * (1 + max(size(base), size(modulus))) ** 2
+    if {type(base), type(exponent), type(modulus)} - {int, bool}:
+        refuse("pow() of three values that are not integers", "use integers")
+    charge(1 + exponent.bit_length() * (1 + max(size(base), size(modulus))) ** 2)
     return pow(base, exponent, modulus)
 
 
 def divided(left: Any, right: Any) -> Any:
     """Divide with remainder."""
-    WORK[0] += (1 + size(left)) * (1 + size(right))
+    charge((1 + size(left)) * (1 + size(right)))
     return divmod(left, right)
 
 
 def rounded(number: Any, digits: Any = None) -> Any:
     """Round a number."""
-    WORK[0] += 1 + size(number) + ((abs(digits) >> 4) ** 2 if type(digits) is int else 0)
+    charge(1 + size(number) + ((abs(digits) >> 4) ** 2 if type(digits) is int else 0))
     return round(number) if digits is None else round(number, digits)
 
 
 def whole(value: Any = 0, *base: Any, **named: Any) -> int:
     """Convert to an integer; digits by the square of their number."""
-    WORK[0] += 1 + size(value) + ((len(value) >> 4) ** 2 if type(value) in (str, bytes) else 0)
+    charge(1 + size(value) + ((len(value) >> 4) ** 2 if type(value) in (str, bytes) else 0))
     return int(value, *base, **named)
 
 
@@ -227,7 +229,7 @@ def checking(function: Callable[..., bool]) -> Callable[..., bool]:
     """Return the rule of a check of types."""
 
     def rule(value: Any, kinds: Any) -> bool:
-        WORK[0] += weight(kinds)
+        charge(weight(kinds))
         return function(value, kinds)
 
     return rule
@@ -235,7 +237,7 @@ def checking(function: Callable[..., bool]) -> Callable[..., bool]:
 
 def dictionary(*items: Any, **named: Any) -> dict[Any, Any]:
     """Make a dict."""
-    WORK[0] += 1 + len(named)
+    charge(1 + len(named))
     return dict(*map(pairs, items), **named)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from .counter import COUNTER, SUBMITTED, WORK, name_of, refuse, weight
+from .counter import COUNTER, SUBMITTED, WORK, charge, name_of, refuse, weight
 
 __work__ = True
 FREE = object()
@@ -93,7 +93,7 @@ def _unbound(name: str, owner: Any, *arguments: Any, **named: Any) -> Any:
 
 
 def _partial(held: Any, *arguments: Any, **named: Any) -> Any:
-    WORK[0] += 1 + len(held.args) + len(held.keywords)
+    charge(1 + len(held.args) + len(held.keywords))
     return held(*arguments, **named)
 
 
@@ -155,7 +155,7 @@ def owner(value: Any) -> Any:
 
 def partial(function: Any, *arguments: Any, **named: Any) -> Any:
     """Return a metered ``functools.partial``."""
-    WORK[0] += 1 + len(arguments)
+    charge(1 + len(arguments))
     return functools.partial(callback(function), *arguments, **named)
 
 
@@ -163,11 +163,11 @@ def cached(inner: Any) -> Any:
     """Return a cache, made by ``functools.lru_cache``, that pays for hashing its arguments."""
 
     def remembering(*arguments: Any, **named: Any) -> Any:
-        WORK[0] += sum(map(weight, arguments)) + sum(map(weight, named.values())) + 1
+        charge(sum(map(weight, arguments)) + sum(map(weight, named.values())) + 1)
         return inner(*arguments, **named)
 
     def clear() -> None:
-        WORK[0] += 1 + inner.cache_info().currsize
+        charge(1 + inner.cache_info().currsize)
         inner.cache_clear()
 
     def info() -> Any:

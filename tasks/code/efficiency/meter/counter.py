@@ -71,7 +71,9 @@ def name_of(value: Any) -> str:
 
 
 def charge(units: int) -> None:
-    """Add to the counter."""
+    """Add to the counter, which only grows: what a rule computes may depend on values of the submission."""
+    if type(units) is not int or units < 0:
+        refuse("an operation on numbers of that kind", "use small integers that are not negative")
     WORK[0] += units
 
 
@@ -167,20 +169,20 @@ def hashes(items: Any) -> int:
 
 def key(value: Any) -> Any:
     """Return what is hashed, paid for by its weight."""
-    WORK[0] += weight(value)
+    charge(weight(value))
     return value
 
 
 def spent(value: Any) -> Any:
     """Return a value that was made in C, paid for by its size."""
-    WORK[0] += size(value)
+    charge(size(value))
     return value
 
 
 def looped(items: Any) -> Any:
     """Return what a loop runs over; a set or dict is paid for by the slots that it keeps empty."""
     if type(items) in TABLES:
-        WORK[0] += length(items) - len(items)
+        charge(length(items) - len(items))
     return items
 
 
@@ -206,7 +208,7 @@ def delegated(items: Iterable[Any]) -> Generator[Any, None, Any]:
 def by_length(items: Iterable[Any]) -> Iterator[Any]:
     """Iterate over tuples that are made for this, or copied from, and pay for each by its length."""
     for item in items:
-        WORK[0] += 1 + size(item)
+        charge(1 + size(item))
         yield item
 
 
@@ -214,7 +216,7 @@ def given(items: Any) -> Any:
     """Return what work in C consumes whole: a built-in container, paid for, or an iterator that counts."""
     kind = type(items)
     if kind in SIZED:
-        WORK[0] += length(items)
+        charge(length(items))
         return items
     return counted(iter(items)) if hasattr(kind, "__iter__") or hasattr(kind, "__getitem__") else items
 
@@ -229,7 +231,7 @@ def lazy(items: Any) -> Any:
 def hashed(items: Any) -> Any:
     """Return what a set or dict takes its keys from, paid for by their weight."""
     if type(items) in SIZED:
-        WORK[0] += hashes(items)
+        charge(hashes(items))
         return items
     return map(key, iter(items))
 

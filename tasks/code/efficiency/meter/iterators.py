@@ -13,7 +13,7 @@ from typing import Any
 
 from .builtin_rules import ordered, small
 from .calls import FREE, FUNCTIONS, callback
-from .counter import WORK, by_length, counted, given, lazy, weight
+from .counter import WORK, by_length, charge, counted, given, lazy, looped, refuse, weight
 from .operators import COMPARISONS, OPERATORS
 
 __work__ = True
@@ -22,7 +22,7 @@ _less = COMPARISONS["Lt"]
 
 def linked(*items: Any) -> Any:
     """Chain several iterables."""
-    WORK[0] += 1 + len(items)
+    charge(1 + len(items))
     return itertools.chain(*map(lazy, items))
 
 
@@ -34,7 +34,7 @@ def linked_from(items: Any) -> Any:
 def multiplied(*items: Any, repeat: int = 1) -> Any:
     """Return the product of pools."""
     pools = [tuple(given(pool)) for pool in items]
-    WORK[0] += 1 + sum(map(len, pools)) * max(repeat, 0)
+    charge(1 + sum(map(len, pools)) * max(repeat, 0))
     return by_length(itertools.product(*pools, repeat=repeat))
 
 
@@ -52,12 +52,21 @@ def accumulated(items: Any, func: Any = None, *, initial: Any = None) -> Any:
 
 def starred(function: Any, rows: Any) -> Any:
     """Call a function with the items of each row."""
-    return itertools.starmap(callback(function), by_length(iter(rows)))
+    return itertools.starmap(callback(function), map(_row, counted(iter(looped(rows)))))
+
+
+def _row(row: Any) -> Any:
+    if type(row) not in (tuple, list):
+        refuse("starmap() over rows that are neither tuples nor lists", "make them tuples")
+    charge(len(row))
+    return row
 
 
 def tested_by(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the rule of an iterator that asks a predicate."""
-    return lambda predicate, items: function(None if predicate is None else callback(predicate), counted(iter(items)))
+    return lambda predicate, items: function(
+        None if predicate is None else callback(predicate), counted(iter(looped(items)))
+    )
 
 
 def grouped(items: Any, key: Any = None) -> Any:
@@ -66,10 +75,10 @@ def grouped(items: Any, key: Any = None) -> Any:
 
     def keyed(item: Any) -> Any:
         value = item if function is None else function(item)
-        WORK[0] += weight(value)
+        charge(weight(value))
         return value
 
-    return itertools.groupby(counted(iter(items)), keyed)
+    return itertools.groupby(counted(iter(looped(items))), keyed)
 
 
 def counting(start: Any = 0, step: Any = 1) -> Any:
@@ -81,23 +90,23 @@ def counting(start: Any = 0, step: Any = 1) -> Any:
 
 def forked(items: Any, n: int = 2) -> Any:
     """Return independent iterators."""
-    WORK[0] += 1 + n
+    charge(1 + n)
     return itertools.tee(lazy(items), n)
 
 
 def taking(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the rule of an iterator over one iterable that may skip or hold items."""
-    return lambda items, *rest, **named: function(counted(iter(items)), *rest, **named)
+    return lambda items, *rest, **named: function(counted(iter(looped(items))), *rest, **named)
 
 
 def picked(items: Any, selectors: Any) -> Any:
     """Filter items by selectors."""
-    return itertools.compress(counted(iter(items)), counted(iter(selectors)))
+    return itertools.compress(counted(iter(looped(items))), counted(iter(looped(selectors))))
 
 
 def zipped_longest(*items: Any, **named: Any) -> Any:
     """Zip columns up to the longest."""
-    WORK[0] += 1 + len(items)
+    charge(1 + len(items))
     rows = itertools.zip_longest(*[lazy(column) for column in items], **named)
     return rows if len(items) < 4 else by_length(rows)
 
@@ -173,7 +182,7 @@ def merged(*items: Any, key: Any = None, reverse: bool = False) -> Iterator[Any]
     function = None if key is None else callback(key)
     heap: list[Any] = []
     for index, one in enumerate(items):
-        _next_of(heap, iter(counted(one)), index, function, reverse)
+        _next_of(heap, iter(counted(looped(one))), index, function, reverse)
     while heap:
         head = pop(heap)
         yield head.item

@@ -76,7 +76,7 @@ def halved(function: Callable[..., Any], moves: bool = False) -> Callable[..., A
         kind = type(items)
         if kind not in (list, tuple, range, str) and kind not in SUBMITTED:
             refuse(f"bisecting a {kind.__name__}", "use a list")
-        WORK[0] += 1 + size(items).bit_length() * weight(value) + (size(items) if moves else 0)
+        charge(1 + size(items).bit_length() * weight(value) + (size(items) if moves else 0))
         if key is not None:
             named["key"] = callback(key)
         return function(items, value, *ends, **named)
@@ -86,7 +86,7 @@ def halved(function: Callable[..., Any], moves: bool = False) -> Callable[..., A
 
 def getter(*keys: Any) -> Callable[[Any], Any]:
     """Return a function that takes one or more items."""
-    WORK[0] += len(keys)
+    charge(len(keys))
     if len(keys) == 1:
         return lambda container: item(container, keys[0])
     return lambda container: tuple([item(container, key) for key in keys])
@@ -122,13 +122,13 @@ def queue(items: Any = (), *most: Any, **named: Any) -> Any:
 
 def ordered_dict(*items: Any, **named: Any) -> Any:
     """Make an OrderedDict."""
-    WORK[0] += 1 + PYTHON * len(named)
+    charge(1 + PYTHON * len(named))
     return collections.OrderedDict(*map(pairs, items), **named)
 
 
 def defaulting(factory: Any = None, *items: Any, **named: Any) -> Any:
     """Make a defaultdict."""
-    WORK[0] += 1 + len(named)
+    charge(1 + len(named))
     if factory is not None and not (type(factory) is type and factory in FACTORIES):
         factory = callback(factory)
     return collections.defaultdict(factory, *map(pairs, items), **named)
@@ -142,7 +142,7 @@ def counter_items(items: Any) -> Any:
 
 def tallied(*items: Any, **named: Any) -> Any:
     """Make a Counter."""
-    WORK[0] += PYTHON * (1 + len(named))
+    charge(PYTHON * (1 + len(named)))
     return collections.Counter(*map(counter_items, items), **named)
 
 

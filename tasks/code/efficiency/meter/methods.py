@@ -23,6 +23,7 @@ def scanning(method: Rule) -> Rule:
 
     def rule(self: Any, value: Any, *ends: Any) -> Any:
         among(self, value)
+        charge(weight(value, True))  # what is not found is shown in the error
         return method(self, value, *ends)
 
     return rule
@@ -32,7 +33,7 @@ def touching(method: Rule) -> Rule:
     """Return the rule of a method that touches all of its object."""
 
     def rule(self: Any, *arguments: Any) -> Any:
-        WORK[0] += 1 + length(self)
+        charge(1 + length(self))
         return method(self, *arguments)
 
     return rule
@@ -42,7 +43,7 @@ def keyed(method: Rule) -> Rule:
     """Return the rule of a method that hashes its first argument."""
 
     def rule(self: Any, key: Any, *rest: Any, **named: Any) -> Any:
-        WORK[0] += weight(key)
+        charge(weight(key))
         return method(self, key, *rest, **named)
 
     return rule
@@ -58,7 +59,7 @@ def inserting(method: Rule) -> Rule:
 
     def rule(self: Any, place: Any, value: Any) -> None:
         at = operator.index(place)
-        WORK[0] += 1 + (min(len(self), max(0, -at if at < 0 else len(self) - at)) if type(self) is list else len(self))
+        charge(1 + (min(len(self), max(0, -at if at < 0 else len(self) - at)) if type(self) is list else len(self)))
         method(self, at, value)
 
     return rule
@@ -67,13 +68,13 @@ def inserting(method: Rule) -> Rule:
 def popped(self: list[Any], *place: Any) -> Any:
     """Take an item off a list; those behind it move."""
     at = operator.index(place[0]) if place else -1
-    WORK[0] += max(1, -at if at < 0 else len(self) - at)
+    charge(max(1, -at if at < 0 else len(self) - at))
     return self.pop(*place)
 
 
 def rotated(self: Any, n: int = 1) -> None:
     """Rotate a deque."""
-    WORK[0] += 1 + min(abs(n), len(self))
+    charge(1 + min(abs(n), len(self)))
     self.rotate(n)
 
 
@@ -81,7 +82,7 @@ def combining(method: Rule) -> Rule:
     """Return the rule of a method of sets that takes iterables."""
 
     def rule(self: Any, *others: Any) -> Any:
-        WORK[0] += 1 + hashes(self)
+        charge(1 + hashes(self))
         return method(self, *map(hashed, others))
 
     return rule
@@ -95,7 +96,7 @@ def adding(self: set[Any], *others: Any) -> None:
 
 def any_element(self: set[Any]) -> Any:
     """Take an element off a set, past the empty slots before it."""
-    WORK[0] += 1 + length(self) // (len(self) + 1)
+    charge(1 + length(self) // (len(self) + 1))
     return self.pop()
 
 
@@ -103,7 +104,7 @@ def updating(method: Rule) -> Rule:
     """Return the rule of ``dict.update``."""
 
     def rule(self: Any, *items: Any, **named: Any) -> None:
-        WORK[0] += 1 + len(named)
+        charge(1 + len(named))
         method(self, *map(pairs, items), **named)
 
     return rule
@@ -113,7 +114,7 @@ def tallying(method: Rule) -> Rule:
     """Return the rule of ``Counter.update`` or ``Counter.subtract``, whose loops are written in Python."""
 
     def rule(self: Any, *items: Any, **named: Any) -> None:
-        WORK[0] += PYTHON * (1 + len(named))
+        charge(PYTHON * (1 + len(named)))
         for each in items:
             charge(PYTHON * size_of(each))
         method(self, *map(counter_items if method is collections.Counter.update else _subtracted, items), **named)
@@ -126,19 +127,19 @@ def _subtracted(items: Any) -> Any:
 
 
 def _each(item: Any) -> Any:
-    WORK[0] += PYTHON + weight(item)
+    charge(PYTHON + weight(item))
     return item
 
 
 def most_common(self: Any, n: Any = None) -> list[Any]:
     """Sort the items of a Counter by how often they occur."""
-    WORK[0] += PYTHON + (2 + len(self).bit_length()) * length(self)
+    charge(PYTHON + (2 + len(self).bit_length()) * length(self))
     return list(self.most_common(n))
 
 
 def elements(self: Any) -> Any:
     """Repeat the elements of a Counter."""
-    WORK[0] += 1 + length(self)
+    charge(1 + length(self))
     return counted(self.elements())
 
 
@@ -152,12 +153,12 @@ def texts(name: str, searches: bool = True) -> Rule:
 
     def rule(self: Any, *arguments: Any, **named: Any) -> Any:
         for argument in (*arguments, *named.values()):
-            WORK[0] += weight(argument)
+            charge(weight(argument))
             if searches:
                 search(self, argument)
-        WORK[0] += 1 + len(self)
+        charge(1 + len(self))
         result = getattr(self, name)(*arguments, **named)
-        WORK[0] += size_of(result)
+        charge(size_of(result))
         return result
 
     return rule
@@ -166,7 +167,7 @@ def texts(name: str, searches: bool = True) -> Rule:
 def joined(self: Any, items: Any) -> Any:
     """Join texts."""
     result = self.join(listed(items))
-    WORK[0] += len(result)
+    charge(len(result))
     return result
 
 
@@ -174,7 +175,7 @@ def format_all(self: str, *arguments: Any, **named: Any) -> str:
     """Format text with plain values."""
     atoms((*arguments, *named.values()), "str.format()")
     result = self.format(*arguments, **named)
-    WORK[0] += len(self) + len(result)
+    charge(len(self) + len(result))
     return result
 
 
@@ -183,7 +184,7 @@ def translated(self: str, table: Any) -> str:
     if type(table) not in DICTS:
         refuse("str.translate() with anything but a dict", "use str.maketrans")
     result = self.translate(table)
-    WORK[0] += 2 * len(self) + len(result)
+    charge(2 * len(self) + len(result))
     return result
 
 
@@ -206,9 +207,9 @@ def words(name: str) -> Rule:
     """Return the rule of a method of integers."""
 
     def rule(self: int, *arguments: Any, **named: Any) -> Any:
-        WORK[0] += 1 + size_of(self)
+        charge(1 + size_of(self))
         result = getattr(self, name)(*arguments, **named)
-        WORK[0] += size_of(result)
+        charge(size_of(result))
         return result
 
     return rule
@@ -233,7 +234,7 @@ def _of_dict(kind: type) -> dict[str, Any]:
 
 
 _SEARCHES = "count find rfind index rindex split rsplit partition rpartition replace strip lstrip rstrip"
-_PLAIN = """capitalize casefold center encode decode endswith expandtabs hex isalnum isalpha isascii isdecimal isdigit
+_PLAIN = """capitalize casefold center endswith expandtabs hex isalnum isalpha isascii isdecimal isdigit
     isidentifier islower isnumeric isprintable isspace istitle isupper ljust lower removeprefix removesuffix rjust
     splitlines startswith swapcase title upper zfill"""
 _ADDING = "union intersection difference symmetric_difference issubset issuperset isdisjoint"

@@ -73,13 +73,13 @@ def paid(function: Binary) -> Binary:
     def operated(left: Any, right: Any) -> Any:
         if type(left) is int and type(right) is int:
             if grows or left.bit_length() + right.bit_length() > 63:
-                WORK[0] += price(left, right)
+                charge(price(left, right))
             WORK[0] += 1
             return function(left, right)
         _pay(function, left, right, price)
         result = function(left, right)
         if type(left) in SIZED or type(right) in SIZED:
-            WORK[0] += size(result)
+            charge(size(result))
         return result
 
     return operated
@@ -91,32 +91,34 @@ def _pay(function: Binary, left: Any, right: Any, price: Price) -> None:
     if one in NUMBERS and other in NUMBERS:
         whole = [int(value) if kind is bool else value for value, kind in ((left, one), (right, other))]
         if {type(value) for value in whole} == {int}:
-            WORK[0] += price(*whole)
+            charge(price(*whole))
         else:
-            WORK[0] += size(left) + size(right)
+            charge(size(left) + size(right))
     elif function is operator.mod and one in TEXTS:
         atoms(right if other is tuple else (right,), "% on text")
-        WORK[0] += len(left)
+        charge(len(left))
     elif one in VIEWS or other in VIEWS:
         if one not in SIZED or other not in SIZED:
             refuse("operators on a view and another iterable", "make a set of both")
-        WORK[0] += hashes(left) + hashes(right)
+        charge(hashes(left) + hashes(right))
     elif one in SETS | DICTS or other in SETS | DICTS:
         each = PYTHON if collections.Counter in (one, other) else 1
-        WORK[0] += each * sum(hashes(value) for value in (left, right) if type(value) in SIZED)
+        charge(each * sum(hashes(value) for value in (left, right) if type(value) in SIZED))
+    elif any(issubclass(kind, tuple) and kind is not tuple for kind in (one, other)):
+        refuse("operators on a named tuple", "make it a tuple")
     elif one in (type, GenericAlias) or other in (type, GenericAlias):
         refuse("operators on types", "leave types out of expressions")
     elif function is operator.mul and int in (one, other):
-        WORK[0] += size(left) * max(right, 0) if other is int else size(right) * max(left, 0)
+        charge(size(left) * max(right, 0) if other is int else size(right) * max(left, 0))
     else:
-        WORK[0] += size(left) + size(right)
+        charge(size(left) + size(right))
 
 
 def atoms(values: Any, what: str) -> None:
     """Pay for formatting plain values; a format may cut off what showing anything else took."""
     if any(type(value) not in NUMBERS | TEXTS and value is not None for value in values):
         refuse(f"{what} with anything but text and numbers", "use an f-string without a format")
-    WORK[0] += sum(weight(value, True) for value in values)
+    charge(sum(weight(value, True) for value in values))
 
 
 def paid_in_place(function: Binary, plain: Binary) -> Binary:
@@ -131,15 +133,15 @@ def paid_in_place(function: Binary, plain: Binary) -> Binary:
         if kind in (list, collections.deque) and function is operator.iadd:
             return function(left, given(right))
         if kind in (list, collections.deque):
-            WORK[0] += size(left) * max(right, 0) if type(right) is int else size(left)
+            charge(size(left) * max(right, 0) if type(right) is int else size(left))
             return function(left, right)
         if kind is collections.Counter or (kind is set and type(right) in SIZED):
-            WORK[0] += (PYTHON if kind not in SETS else 1) * (hashes(left) + hashes(right))
+            charge((PYTHON if kind not in SETS else 1) * (hashes(left) + hashes(right)))
             return function(left, right)
         if kind in DICTS and function is operator.ior:
             if type(right) not in DICTS:
                 refuse("updating a dict from an iterable", "use a dict or a loop")
-            WORK[0] += hashes(right)
+            charge(hashes(right))
             return function(left, right)
         return function(left, right) if kind in SUBMITTED else operated(left, right)
 
@@ -155,17 +157,17 @@ def compared(function: Binary) -> Binary:
         WORK[0] += 1
         if one is int and other is int:
             if left.bit_length() > 63:
-                WORK[0] += min(left.bit_length(), right.bit_length()) >> 6
+                charge(min(left.bit_length(), right.bit_length()) >> 6)
         elif one in TEXTS:
             if one is other:
-                WORK[0] += min(len(left), len(right))
+                charge(min(len(left), len(right)))
         elif collections.Counter in (one, other) and one in DICTS and other in DICTS:
-            WORK[0] += PYTHON * (weight(left) + weight(right))
+            charge(PYTHON * (weight(left) + weight(right)))
         elif one in HEAVY and other in HEAVY:
             if one in SETS | VIEWS and (left_only or right_only):
-                WORK[0] += weight(left if left_only else right)
+                charge(weight(left if left_only else right))
             else:
-                WORK[0] += min(weight(left), weight(right)) + _empty(left) + _empty(right)
+                charge(min(weight(left), weight(right)) + _empty(left) + _empty(right))
         return function(left, right)
 
     return answer
@@ -178,7 +180,7 @@ def _empty(container: Any) -> int:
 
 def weighed(value: Any) -> Any:
     """Return one side of a chain of comparisons, paid for by its weight."""
-    WORK[0] += weight(value)
+    charge(weight(value))
     return value
 
 
@@ -186,11 +188,11 @@ def contains(container: Any, value: Any) -> bool:
     """Return whether a container holds a value."""
     kind = type(container)
     if kind in SETS or kind in DICTS or kind in KEY_VIEWS:
-        WORK[0] += weight(value)
+        charge(weight(value))
     elif kind in TEXTS:
         search(container, value)
     elif kind is range:
-        WORK[0] += 1 if type(value) in (int, bool) else len(container)
+        charge(1 if type(value) in (int, bool) else len(container))
     elif kind in SEQUENCES or kind in VIEWS:
         among(container, value)
     elif kind in SUBMITTED and hasattr(kind, "__contains__"):
@@ -212,7 +214,7 @@ def tested(one: Any, other: Any) -> bool:
 
 def among(items: Any, value: Any) -> None:
     """Pay for comparing a value with each item of a built-in container."""
-    WORK[0] += 1 + length(items) * weight(value)
+    charge(1 + length(items) * weight(value))
 
 
 def search(text: Any, part: Any) -> None:
@@ -224,7 +226,7 @@ def negated(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return the metered form of a unary operator."""
 
     def operated(value: Any) -> Any:
-        WORK[0] += 1 + (PYTHON * size(value) if type(value) is collections.Counter else size(value))
+        charge(1 + (PYTHON * size(value) if type(value) is collections.Counter else size(value)))
         return function(value)
 
     return operated

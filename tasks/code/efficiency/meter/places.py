@@ -10,8 +10,10 @@ from typing import Any
 
 from .counter import (
     DICTS,
+    SIZED,
     SUBMITTED,
     WORK,
+    charge,
     given,
     hashes,
     length,
@@ -22,6 +24,8 @@ from .counter import (
 )
 
 __work__ = True
+MOST_TYPES = 8
+"""Types in brackets behind another."""
 _INDEXED = frozenset({list, tuple, str, bytes, range})
 
 
@@ -32,17 +36,17 @@ def item(container: Any, key: Any) -> Any:
         WORK[0] += 1
         result = container[key]
         if type(key) is not int:
-            WORK[0] += size(result)  # of a slice; an item is small or shared
+            charge(size(result))  # of a slice; an item is small or shared
         return result
     if kind in DICTS:
-        WORK[0] += weight(key)
+        charge(weight(key))
     elif kind is collections.deque:
-        WORK[0] += _hops(container, key)
+        charge(_hops(container, key))
     elif kind is type or kind is GenericAlias:
         parts = key if type(key) is tuple else (key,)
-        if any(type(part) not in (type, type(None), type(...)) for part in parts):
+        if len(parts) > MOST_TYPES or any(type(part) not in (type, type(None), type(...)) for part in parts):
             refuse("types with anything but types in brackets", "leave the type out")
-        WORK[0] += len(parts)
+        charge(len(parts))
     elif kind not in SUBMITTED and hasattr(kind, "__getitem__"):
         refuse(f"subscripts of {kind.__name__}", "use a list or a dict")
     return container[key]
@@ -65,10 +69,10 @@ class Place:
     def __setitem__(self, key: Any, value: Any) -> None:
         container = self.container
         if type(container) is list and type(key) is slice:
-            WORK[0] += length(container)
+            charge(length(container))
             container[key] = given(value)
         elif type(container) is collections.deque:
-            WORK[0] += _hops(container, key)
+            charge(_hops(container, key))
             container[key] = value
         else:
             store(value, container, key)
@@ -76,11 +80,11 @@ class Place:
     def __delitem__(self, key: Any) -> None:
         container = self.container
         if type(container) in DICTS:
-            WORK[0] += weight(key)
+            charge(weight(key))
         elif type(container) is list and type(key) is int:
-            WORK[0] += 1 + max(0, -key if key < 0 else len(container) - key)
+            charge(1 + max(0, -key if key < 0 else len(container) - key))
         else:
-            WORK[0] += 1 + size(container)
+            charge(1 + size(container))
         del container[key]
 
 
@@ -101,7 +105,7 @@ def store(value: Any, container: Any, key: Any) -> None:
         WORK[0] += 1
         container[key] = value
     elif kind in DICTS:
-        WORK[0] += weight(key)
+        charge(weight(key))
         container[key] = value
     elif kind is list and type(key) is not slice:
         container[operator.index(key)] = value
@@ -112,7 +116,7 @@ def store(value: Any, container: Any, key: Any) -> None:
 def unpacked(items: Any, times: int = 1) -> Any:
     """Return what a star copies, one or several times."""
     items = given(items)
-    WORK[0] += (times - 1) * size(items)
+    charge((times - 1) * size(items))
     return items
 
 
@@ -129,7 +133,7 @@ def taken_apart(row: Any) -> Any:
         for each in row:
             looped(each)
         return row
-    return looped(row)
+    return looped(row) if type(row) in SIZED or not hasattr(type(row), "__next__") else map(looped, row)
 
 
 def each_taken_apart(rows: Any) -> Any:
@@ -141,15 +145,15 @@ def spread(mapping: Any) -> Any:
     """Return what two stars copy."""
     if type(mapping) not in DICTS:
         refuse(f"** on {type(mapping).__name__}", "use a dict")
-    WORK[0] += hashes(mapping)
+    charge(hashes(mapping))
     return mapping
 
 
 def shown(value: Any, conversion: str = "s") -> str:
     """Return a value as text, paid for before and after; ``conversion`` is ``s``, ``r`` or ``a``."""
-    WORK[0] += weight(value, True)
+    charge(weight(value, True))
     text = str(value) if conversion == "s" else repr(value) if conversion == "r" else ascii(value)
-    WORK[0] += len(text)
+    charge(len(text))
     return text
 
 
@@ -158,7 +162,8 @@ def formatted(value: Any, conversion: str, specification: str) -> str:
     if conversion:
         value = shown(value, conversion)
     else:
-        WORK[0] += weight(value, True)
+        charge(weight(value, True))
+    charge(len(specification))
     text = format(value, specification)
-    WORK[0] += len(text)
+    charge(len(text))
     return text
