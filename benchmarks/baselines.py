@@ -176,6 +176,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT, help="results, which a repeated run completes")
     parser.add_argument("--table", action="store_true", help="play nothing and print the tables of what is there")
     sizes = parser.parse_args()
+    if unknown := [pattern for pattern in sizes.ids if not chosen([pattern])]:
+        shown = ", ".join(map(repr, unknown))
+        parser.exit(2, f"{parser.prog}: error: no installed environment that can be measured matches {shown}\n")
+    if sizes.table and not sizes.out.is_file():
+        parser.exit(2, f"{parser.prog}: error: there are no results in {sizes.out}\n")
     if not sizes.table:
         measure(sizes)
     print("\n".join(table(recorded(sizes.out))))

@@ -65,12 +65,14 @@ class Clue:
         value: what is meant.
         words: what the prompt says instead.
         command: sets the shell variable ``$state``, ``$word`` or ``$kind`` to it.
-        mistake: sets it to something else, by another measure.
+        wrong: something else, which another measure names.
+        mistake: sets the variable to that.
     """
 
     value: str
     words: str
     command: str
+    wrong: str
     mistake: str
 
 
@@ -102,7 +104,8 @@ def clue(meant: str, folder: str, tree: Tree, measures: Collection[str], rng: Rn
     name = rng.pick(fit)
     wrong = rng.pick([other for other in others if other != name])
     words = NAMED[meant].format(measure=MEASURES[name].words, kinds=", ".join(KINDS))
-    return Clue(str(values[name]), words, command(meant, folder, name), command(meant, folder, wrong))
+    right, mistake = command(meant, folder, name), command(meant, folder, wrong)
+    return Clue(str(values[name]), words, right, str(values[wrong]), mistake)
 
 
 def rows(meant: str, tree: Tree) -> dict[str, list[int]]:

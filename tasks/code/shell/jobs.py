@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -220,16 +221,23 @@ def job(name: str, folder: str, tree: Tree, split: Split, rng: Rng) -> Job | Non
     found = clue(meant, folder, tree, measures_of(name, meant, split), rng)
     if found is None:
         return None
+    again = copy.deepcopy(rng)
     made = make(folder, tree, found, rng)
     if not made.after or set(tree) <= set(made.after):
         return None
-    wrong = {"by another measure": _with(found.mistake, made.commands)}
     mistakes = {name: _with(found.command, commands) for name, commands in made.mistakes.items()}
+    if _left(make(folder, tree, replace(found, value=found.wrong), again)) != _left(made):
+        mistakes["by another measure"] = _with(found.mistake, made.commands)
     prompt = (
         f"Each line of the files in {folder}, and below it, is a state, a word and a number; it counts for this state "
         f"and word, and for the ending of the file's name. {made.prompt}"
     )
-    return replace(made, prompt=prompt, commands=_with(found.command, made.commands), mistakes={**mistakes, **wrong})
+    return replace(made, prompt=prompt, commands=_with(found.command, made.commands), mistakes=mistakes)
+
+
+def _left(job: Job) -> tuple[object, ...]:
+    """Return what a job leaves behind; two states can stand in the same files, so that a wrong one does no harm."""
+    return job.after, job.modes, job.archive
 
 
 def _with(assignment: str, commands: tuple[str, ...]) -> tuple[str, ...]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import subprocess
+import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from turnwise.tasks.code.shell.clues import MEASURES, clue, measures_of, rows, singled_out
-from turnwise.tasks.code.shell.family import SHELL
+from turnwise.tasks.code.shell.family import HELD, SHELL
 from turnwise.tasks.code.shell.jobs import JOBS
 from turnwise.tasks.code.shell.world import KINDS, SIZES, STATES, WORDS, folder
+from turnwise.tasks.code.task import Attempt
 from turnwise.tasks.rng import Rng
-from turnwise.tasks.spec import Split
+from turnwise.tasks.spec import Split, TaskSpec
 
 TREE = {
     "in/a.txt": "ok amber 10\nok birch 20\nwarn birch 400\n",
@@ -74,3 +77,36 @@ def test_no_prompt_says_what_is_meant() -> None:
     for spec in SHELL.sample(60):
         prompt = SHELL.generate(spec).prompt.replace(", ".join(KINDS), "")
         assert not set(prompt.split()) & {*WORDS, *STATES, *KINDS}, prompt
+
+
+def left(attempt: Attempt, files: Mapping[str, bytes], root: Path) -> dict[str, tuple[int, object]]:
+    """Return permissions and content of all files after an attempt."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(text)
+    for command in attempt.commands:
+        subprocess.run(["sh", "-c", command], cwd=root, capture_output=True)
+    found: dict[str, tuple[int, object]] = {}
+    for path in filter(Path.is_file, root.rglob("*")):
+        content: object = path.read_bytes()
+        if path.suffix == ".tar":
+            with tarfile.open(path) as packed:
+                content = {each.name: each.size for each in packed.getmembers()}
+        found[str(path.relative_to(root))] = (path.stat().st_mode, content)
+    return found
+
+
+@pytest.mark.parametrize("template", JOBS)
+def test_no_near_miss_leaves_what_the_solution_leaves(template: str, tmp_path: Path) -> None:
+    """At level 1 most often two states or words stand in the same files; so it is for prune and seed 0."""
+    for seed in range(4):
+        split = Split.TEST_TEMPLATE if template in HELD else Split.TRAIN
+        task = SHELL.generate(TaskSpec(SHELL.name, template, level=1, seed=seed, split=split))
+        right = left(task.solution, task.files, tmp_path / f"{seed} solution")
+        for name, cheat in task.cheats.items():
+            assert left(cheat, task.files, tmp_path / f"{seed} {name}") != right, (seed, name)
+
+
+def test_another_measure_is_mostly_a_near_miss() -> None:
+    tasks = [SHELL.generate(spec) for spec in SHELL.sample(60)]
+    assert sum("by another measure" in task.cheats for task in tasks) > 40
