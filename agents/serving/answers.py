@@ -104,6 +104,11 @@ def finish_of(reason: Any, ids: tuple[int, ...], sampling: Sampling) -> Finish:
     Raises:
         PolicyServerError: something ended it that nobody asked for; ``ServerSettingsError`` where a setting does that.
     """
+    if len(ids) > sampling.max_tokens or not set(ids[:-1]).isdisjoint(sampling.stop_ids):
+        raise PolicyServerError(
+            f"it sampled {shortened(ids)}, and was asked for at most {sampling.max_tokens} tokens, up to a stop id of "
+            f"{list(sampling.stop_ids)}"
+        )
     if reason == "stop":
         if not ids or ids[-1] not in sampling.stop_ids:
             raise (ServerSettingsError if ids else PolicyServerError)(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.agents.policy import Finish, Sampling
-from turnwise.agents.serving.answers import Answer, reason, refusal
+from turnwise.agents.serving.answers import Answer, finish_of, reason, refusal
 from turnwise.agents.serving.http import reading, routes
 from turnwise.errors import InfrastructureError, PolicyServerError, UsageError
 
@@ -210,3 +210,10 @@ def test_what_a_server_says_of_itself_may_be_missing() -> None:
 def test_what_is_no_list_of_models_is_refused(content: object) -> None:
     with pytest.raises(UsageError, match="which is no list of models"):
         reading.read_cards(content)
+
+
+@pytest.mark.parametrize("ids", [(1, 9, 9), (8, 1, 9), (1, 2, 1, 9)], ids=["twice", "first", "too long"])
+def test_an_answer_that_goes_on_after_a_stop_id_is_the_servers_fault(ids: tuple[int, ...]) -> None:
+    with pytest.raises(PolicyServerError, match="at most 3 tokens, up to a stop id of"):
+        finish_of("stop", ids, SAMPLING)
+    assert finish_of("stop", (1, 2, 9), SAMPLING) is Finish.STOP
