@@ -15,8 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
 from ..errors import ModelError
-from .chat_apis.named import is_api
-from .template import ChatTemplate
+from .policy_spec import is_chat_api
 from .value_guided import guided
 
 PADDING = 1024
@@ -37,7 +36,7 @@ def load_model(
         device: where the model goes.
 
     Raises:
-        ModelError: nothing is there, it is no model, or its tokenizer has no chat template.
+        ModelError: The folder does not exist, or it has no model or no tokenizer.
     """
     source = _located(path)
     try:
@@ -71,10 +70,10 @@ def existing_device(name: str | torch.device) -> torch.device:
 
 
 def load_tokenizer(path: str | os.PathLike[str]) -> Any:
-    """The tokenizer of a model folder, checked to be fit for chat.
+    """Load the tokenizer of a model folder.
 
     Raises:
-        ModelError: nothing is there, or the tokenizer has no chat template.
+        ModelError: The folder has no tokenizer that transformers can load.
     """
     source = _located(path)
     if Path(source).is_dir() and not any(Path(source).glob("tokenizer*")):
@@ -83,7 +82,6 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=True)
     except Exception as error:
         raise ModelError(f"{path} holds no tokenizer that transformers can load: {_line(error)}") from error
-    ChatTemplate(tokenizer)
     return tokenizer
 
 
@@ -174,7 +172,7 @@ def _located(path: str | os.PathLike[str]) -> str:
     name = os.fspath(path)
     if name.count("/") == 1 and not name.startswith((".", "/", "~")) and _cached(name):
         return name
-    if is_api(name):
+    if is_chat_api(name):
         raise ModelError(f"{name} is a model behind a chat API, whose weights cannot be trained; name a model's folder")
     raise ModelError(
         f"there is no model at {path}; name a folder made by training, or download one first (Turnwise never does)"

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..errors import InfrastructureError, ModelError, UsageError
 from .agent import Agent
-from .chat_apis.named import api_agent, is_api, meant
+from .chat_apis.named import api_agent, meant
 from .chat_apis.settings import ApiSettings
+from .policy_spec import is_chat_api
 from .scripted import FunctionAgent, MixedAgent, NullAgent, OracleAgent, RandomAgent
 from .settings import AgentSettings
 from .train_extra import train_extra
@@ -75,7 +76,7 @@ def agent_from(
     set_here = {name: value for name, value in short.items() if value is not None}
     given = AgentSettings(**set_here) if agent is None else agent.overridden(AgentSettings(**set_here))
     kind, colon, rest = spec.strip().partition(":")
-    if api is not None and (api.max_cost or api.price or api.cache) and not is_api(spec):
+    if api is not None and (api.max_cost or api.price or api.cache) and not is_chat_api(spec):
         raise UsageError(f"a cost cap, a price and a cache are for a model behind a chat API, and {spec!r} is not one")
     if spec.strip() in SCRIPTED:
         return SCRIPTED[spec.strip()]()
@@ -83,7 +84,7 @@ def agent_from(
         return MixedAgent(_skills(rest, spec))
     if kind == "function" and colon:
         return _imported(rest, spec)
-    if is_api(spec):
+    if is_chat_api(spec):
         return _behind_api(spec, api, folder, given)
     if kind in ("http", "https"):
         return _served(spec, given, tokenizer, seed, turn_timeout)

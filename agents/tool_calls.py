@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from ..envs.messages import Action, ToolCall, clip
+from .bounded_json import no_constant
 from .tags import between
 from .thoughts import NEVER_CLOSED, without_thoughts
 
@@ -150,11 +151,6 @@ def arguments_json(call: ToolCall) -> str:
 
 def dumped(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False)
-
-
-def no_constant(name: str) -> NoReturn:
-    """Refuse NaN and infinities, which Python's ``json`` reads: its ``parse_constant``."""
-    raise ValueError(f"{name} is not JSON")
 
 
 def described(tools: Sequence[Mapping[str, Any]], how: str) -> str:

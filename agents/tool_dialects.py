@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..envs.messages import Action, ToolCall
+from .bounded_json import no_constant
 from .tags import between
 from .tool_calls import (
     CallParser,
@@ -19,7 +20,6 @@ from .tool_calls import (
     decoded,
     named_call,
     nine_characters,
-    no_constant,
     refuse,
     tagged,
 )

@@ -12,9 +12,10 @@ from typing import Annotated, Any, Self, cast
 import pydantic
 
 from ..agents.agent import Agent, Remarking
-from ..agents.chat_apis.named import is_api, server_of
+from ..agents.chat_apis.named import server_of
 from ..agents.chat_apis.settings import ApiSettings
 from ..agents.named import fingerprint
+from ..agents.policy_spec import is_chat_api
 from ..agents.settings import AgentSettings
 from ..envs.base import TurnEnv
 from ..envs.registry import make
@@ -104,7 +105,7 @@ class EvalConfig(RunOptions):
         keep = {"env", "env_kwargs", "policy", "splits", "levels", "group_size", "seed", "temperature", "max_tokens"}
         model = fingerprint(self.policy) if self.policy else None
         told = self.model_dump(mode="json", include=keep) | ({"model": model} if model else {})
-        if is_api(self.policy):
+        if is_chat_api(self.policy):
             told["api"] = self.api.identity | {"server": server_of(self.policy, self.api)[0].address}
         agent = self.agent.model_dump(mode="json", exclude_unset=True)
         told |= {"agent": agent} if agent else {}

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from ..agents.tool_calls import no_constant
+from ..agents.bounded_json import no_constant
 from ..envs.messages import Action, ImagePart, Message, Observation, Part, TextPart, ToolCall
 from ..envs.tools import Tool
 from ..errors import UsageError

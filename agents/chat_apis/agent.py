@@ -11,7 +11,7 @@ from ...envs.messages import Action, Observation, ToolCall, clip
 from ...envs.tools import Tool
 from ...errors import InfrastructureError, UsageError
 from ..agent import CHAT_API, Decision, EpisodeContext
-from ..http_bodies import loads
+from ..bounded_json import loads
 from ..own_text import with_system
 from ..thoughts import OPEN, thoughts_in, without_thoughts
 from ..tool_calls import ToolCallParser

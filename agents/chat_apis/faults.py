@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ...errors import InfrastructureError, PolicyError, PromptTooLongError, UsageError
-from ..http_bodies import loads
+from ..bounded_json import loads
 from ..serving.answers import reason
 
 BUSY = frozenset((408, 429, 503, 529))

@@ -19,15 +19,8 @@ from .openai_responses import Responses
 from .settings import DEFAULT_MAX_TOKENS, ApiSettings
 
 OPENAI, ANTHROPIC = "https://api.openai.com/v1", "https://api.anthropic.com"
-KINDS = ("openai", "anthropic", "chat")
 ANSWERS, COSTS = "_answers", "_costs.jsonl"
 """Answers and costs in a run's folder. Parquet readers skip names that begin with ``_``."""
-
-
-def is_api(spec: str) -> bool:
-    """Whether a policy is a model behind a chat API: ``openai:MODEL``, ``anthropic:MODEL`` or ``chat:URL#MODEL``."""
-    kind, colon, _ = spec.strip().partition(":")
-    return bool(colon) and kind in KINDS
 
 
 def meant(spec: str) -> str | None:

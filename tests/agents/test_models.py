@@ -12,8 +12,6 @@ from turnwise.agents.models import existing_device, load_model, load_tokenizer, 
 from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.errors import ModelError
 
-from .fakes import tokenizer
-
 TOKENIZER = build_tokenizer("word", ["go left or right"])
 
 
@@ -124,12 +122,6 @@ def test_a_damaged_file_of_weights_is_an_error(tmp_path: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(ModelError, match="no language model that transformers can load"):
         load_model(tmp_path / "m")
-
-
-def test_a_tokenizer_without_a_chat_template_is_refused_on_loading(tmp_path: Path) -> None:
-    save_model(nano(), tokenizer(chat_template=None), tmp_path / "m")
-    with pytest.raises(ModelError, match="has no chat template"):
-        load_tokenizer(tmp_path / "m")
 
 
 def test_a_folder_without_a_tokenizer_is_named_as_such(tmp_path: Path) -> None:

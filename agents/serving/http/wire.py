@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 
 from ....errors import InfrastructureError, PolicyServerError, TurnwiseError
-from ...http_bodies import BodyError, loads, read_body
+from ...bounded_json import loads
+from ...http_bodies import BodyError, read_body
 from ...urls import http_url
 from ..answers import Answer, refusal, shortened
 from .connections import Connections

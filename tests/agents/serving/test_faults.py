@@ -16,8 +16,9 @@ import httpx
 import pytest
 
 from turnwise.agents.agent import Agent
+from turnwise.agents.bounded_json import loads
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.http_bodies import BodyError, loads, read_body
+from turnwise.agents.http_bodies import BodyError, read_body
 from turnwise.agents.named import agent_from
 from turnwise.agents.policy import Sampling
 from turnwise.agents.serving import fleet
