@@ -41,6 +41,7 @@ def wrong_examples(modules: list[str]) -> str:
     return report.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_docstrings_are_true(folder: str) -> None:
     wrong = wrong_examples(FOLDERS[folder])

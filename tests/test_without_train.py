@@ -129,6 +129,7 @@ run("eval", "guess.py", "-p", "chat:https://api.test/v1#llama", "--price", "2,10
     assert (folder / "runs" / "a" / "report.md").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

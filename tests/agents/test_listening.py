@@ -11,6 +11,7 @@ import pytest
 from .listening import listening
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ticks", range(6))
 async def test_who_was_accepted_a_moment_ago_is_closed_too(ticks: int) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

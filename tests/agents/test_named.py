@@ -122,6 +122,7 @@ def test_a_fingerprint_names_weights_and_settings_and_not_their_place(tmp_path: 
     assert fingerprint("oracle") is fingerprint("mixed:0.5") is fingerprint(str(tmp_path / "none")) is None
 
 
+@pytest.mark.slow
 def test_scripted_policies_need_no_torch() -> None:
     """A person who evaluates an oracle should not wait for torch to load."""
     code = (

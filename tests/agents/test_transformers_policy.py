@@ -138,6 +138,7 @@ def test_log_probabilities_hold_for_any_order_of_arrival(seed: int, max_batch: i
         assert (completion.token_ids[-1] == TOKENIZER.eos_token_id) == (completion.finish is Finish.STOP)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=10)
 def test_a_request_is_its_own_whatever_the_company(seed: int) -> None:

@@ -63,6 +63,7 @@ async def test_what_is_replayed_is_what_was_asked_in_the_loop(serving: Any, serv
     await client.close()
 
 
+@pytest.mark.slow
 async def test_every_table_of_servers_can_be_made(serving: Any, server: FakeServer, folder: Path) -> None:
     model, tokenizer = load_model(folder)
     wanted = serving.arguments(["--quick"])

@@ -89,6 +89,7 @@ def test_certify_tries_several_in_processes_of_their_own(run: Run) -> None:
     assert "2 of 2 environments are certified" in ran.out
 
 
+@pytest.mark.slow
 def test_certify_survives_what_ends_its_process(run: Run, tmp_path: Path) -> None:
     text = (
         (tmp_path / "guess.py").read_text().replace('return "Guess', '__import__("os")._exit(3)\n        return "Guess')

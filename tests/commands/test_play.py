@@ -198,6 +198,7 @@ def test_replay_does_not_wait_for_ever(run: Run, tmp_path: Path) -> None:
     assert "no answer to step after 0.2 s" in ran.out
 
 
+@pytest.mark.slow
 def test_compare_says_who_is_better(run: Run) -> None:
     assert run("eval", "guess.py", "-p", "random", "-n", "30", "--out", "runs/a", "--no-report").code == 0
     assert run("eval", "guess.py", "-p", "oracle", "-n", "30", "--out", "runs/b", "--no-report").code == 0

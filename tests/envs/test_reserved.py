@@ -78,6 +78,7 @@ def test_a_value_in_the_constructor_is_refused_with_its_line(tmp_path: Path) -> 
         make(id)
 
 
+@pytest.mark.slow
 def test_a_value_at_run_time_is_the_environments_failure_and_named(tmp_path: Path) -> None:
     id = environment(str(written(tmp_path, "Played", started="self.said = 'yes'")))
     config = EvalConfig(env=id, n=1, isolation="inline")

@@ -39,6 +39,7 @@ def test_a_run_against_itself_shows_no_difference(make_episode: Make) -> None:
     assert comparison.verdict.startswith("no difference shown: +0.0 points (")
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=40))
 def test_swapping_runs_mirrors_the_difference(make_episode: Make, pairs: list[tuple[bool, bool]]) -> None:
     a, b = (run(make_episode, [pair[i] for pair in pairs]) for i in range(2))

@@ -217,6 +217,7 @@ def limited(turns: int) -> Any:
     return TurnLimit(OneDoor(), turns)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_same_wrappers(tmp_path: Path) -> None:
     play = partial(evaluate, agent=OracleAgent(), store=tmp_path / "store")
     play(config(n=4), env=partial(limited, 2))

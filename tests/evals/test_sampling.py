@@ -32,6 +32,7 @@ class Fixed(TaskFamily[TaskSpec]):
         return spec
 
 
+@pytest.mark.slow
 @given(n=st.integers(1, 80), seed=st.integers(0, 3), levels=st.sets(st.sampled_from([1, 2, 3])))
 def test_sample_is_pure_distinct_balanced_and_a_beginning_of_larger_ones(n: int, seed: int, levels: set[int]) -> None:
     sample = sample_tasks(Levelled(), n, seed=seed, levels=sorted(levels))

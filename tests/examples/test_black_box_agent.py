@@ -6,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 import turnwise as tw
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
@@ -40,6 +42,7 @@ async def play(env: str, policy: Speaker, family: str) -> list[tw.Episode]:
     return [e async for e in run_episodes(env, acting, tasks, options=RunOptions(isolation="inline"))]
 
 
+@pytest.mark.slow
 async def test_it_solves_an_environment_of_tools() -> None:
     load("tool_env.py")
     policy = Speaker(shopper)
@@ -50,6 +53,7 @@ async def test_it_solves_an_environment_of_tools() -> None:
     assert all(len(merge(episode)) == 1 for episode in episodes), "one growing row per episode"
 
 
+@pytest.mark.slow
 async def test_it_solves_an_environment_of_words() -> None:
     load("minimal_env.py")
     episodes = await play("demo/GuessNumber-v0", Speaker(halving), "GuessNumber")

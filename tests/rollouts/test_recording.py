@@ -125,6 +125,7 @@ def test_killed_at_random_points_it_ends_with_every_episode_once(tmp_path: Path)
     assert Counter(episode.task.seed for episode in episodes) == dict.fromkeys(range(150), 2)
 
 
+@pytest.mark.slow
 def test_ctrl_c_writes_what_there_is(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SCRIPT.replace("flush_every=4", "flush_every=1000"), str(tmp_path / "s")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -177,6 +177,7 @@ async def test_skipped_episodes_are_not_played() -> None:
 # -- concurrency ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_thousand_episodes_are_alive_at_once() -> None:
     meeting = asyncio.Barrier(1000)
 
@@ -291,6 +292,7 @@ async def test_a_pool_of_ones_own_outlives_a_run() -> None:
 # -- infrastructure failures ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(turn=st.integers(0, 3), failures=st.integers(1, 4), retries=st.integers(0, 3))
 def test_an_environment_that_raises_is_retried_then_unscored(turn: int, failures: int, retries: int) -> None:
     env = faulty({1: [(turn, raises)] * failures})
@@ -375,6 +377,7 @@ print(episode.outcome)
     assert ended.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "told"), [("exit", "exit code 7"), ("signal", "SIGKILL")])
 async def test_a_process_that_dies_is_replaced(tmp_path: Path, how: str, told: str) -> None:
     stats, name = RunStats(), f"{how}"

@@ -343,6 +343,7 @@ def test_an_endpoint_goes_with_its_loop_and_comes_again_in_another() -> None:
     assert [asyncio.run(reach()) for _ in range(2)] == [200, 200]
 
 
+@pytest.mark.slow
 def test_the_endpoint_needs_no_model_library() -> None:
     code = "import sys, turnwise.service.program, turnwise.service.visits; print(*{'torch', 'vllm'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

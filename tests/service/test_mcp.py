@@ -349,6 +349,7 @@ def test_without_an_input_there_is_nothing_to_serve(turnwise: list[str]) -> None
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_port_in_use_is_one_line(turnwise: list[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -360,6 +361,7 @@ def test_a_port_in_use_is_one_line(turnwise: list[str]) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_what_an_environment_prints_is_not_the_protocols(tmp_path: Path) -> None:
     text = EXAMPLE.read_text(encoding="utf-8")
     (tmp_path / "chatty.py").write_text("print('imported')\n" + text + "\nprint('defined')\n")

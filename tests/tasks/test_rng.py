@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,6 +65,7 @@ def test_the_global_generator_is_neither_read_nor_moved() -> None:
     assert draws(Rng("key")) == first
 
 
+@pytest.mark.slow
 def test_the_stream_is_the_same_in_every_process_and_for_ever() -> None:
     code = (
         "from turnwise.tasks.rng import Rng, unit_hash; rng = Rng('maze', 3); "

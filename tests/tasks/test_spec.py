@@ -51,6 +51,7 @@ def test_every_field_counts() -> None:
     assert len({each.digest for each in [spec, *others]}) == 6
 
 
+@pytest.mark.slow
 def test_digests_are_the_same_in_every_process() -> None:
     code = "from turnwise.tasks.spec import TaskSpec; print(TaskSpec('maze', 'rooms', 2, 7, 'dev').digest)"
     told = {

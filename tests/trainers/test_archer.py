@@ -55,6 +55,7 @@ def weights(result: RunResult) -> bytes:
     return (result.model / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_critic_learns_first_and_the_actor_after_the_warm_up(tmp_path: Path, cloned: Path) -> None:
     result = archer.train(config(tmp_path / "run", cloned / "model"))
     first, second, third = (line for line in read_metrics(result.folder / "metrics.jsonl") if "return" in line)
@@ -68,6 +69,7 @@ def test_the_critic_learns_first_and_the_actor_after_the_warm_up(tmp_path: Path,
     assert weights(result) != (cloned / "model" / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -88,6 +90,7 @@ def test_every_kind_of_critic_and_actor_runs(tmp_path: Path, cloned: Path, chang
     assert second["replay/dropped"] > 0, "what had to go is counted"
 
 
+@pytest.mark.slow
 def test_offline_nothing_is_played_and_the_actor_learns(tmp_path: Path, cloned: Path) -> None:
     offline = {"mode": "offline", "critic": "iql", "actor": "awr", "warmup": 0, "rollouts": 99}
     demonstrations = {"count": 4, "skills": [0.5]}
@@ -179,6 +182,7 @@ def test_of_a_step_that_was_torn_nothing_is_kept(tmp_path: Path, cloned: Path) -
     assert weights(archer.train(broken.model_copy(update={"resume": True}))) == weights(straight)
 
 
+@pytest.mark.slow
 def test_an_empty_replay_is_told_and_nothing_is_lost(tmp_path: Path, cloned: Path) -> None:
     late = {**small.SHARED["episodes"], "turn_timeout": 1e-9}  # the policy fails every episode
     with pytest.raises(UsageError, match="the replay is empty"):
@@ -187,6 +191,7 @@ def test_an_empty_replay_is_told_and_nothing_is_lost(tmp_path: Path, cloned: Pat
     assert archer.train(mended).steps == 3, "the folder is as good as new"
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_a_critic_is_refused(tmp_path: Path, cloned: Path) -> None:
     archer.train(config(tmp_path / "run", cloned / "model", steps=1))
     changed = config(tmp_path / "run", cloned / "model", steps=2, resume=True, baseline="token")

@@ -44,6 +44,7 @@ def test_a_model_that_learns_wholly_cannot_be_shared(tmp_path: Path, cloned: Pat
         archer.train(config(tmp_path / "run", cloned / "model", **settings))
 
 
+@pytest.mark.slow
 def test_a_critic_of_another_family_reads_along(tmp_path: Path, cloned: Path) -> None:
     roberta().save_pretrained(tmp_path / "roberta")
     its_tokenizer().save_pretrained(tmp_path / "roberta")

@@ -115,6 +115,7 @@ def contents(model: Path | None) -> dict[str, bytes]:
     return {} if model is None else {file.name: file.read_bytes() for file in model.rglob("*.safetensors")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path", [pytest.param(path, marks=shifted(path)) for path in CONFIGS], ids=lambda path: path.stem
 )

@@ -18,6 +18,7 @@ from . import small
 from .fakes import Bigram, Said, conversation
 
 
+@pytest.mark.slow
 def test_a_run_leaves_everything_a_person_needs(tmp_path: Path, cloned: Path) -> None:
     result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=2, tensorboard=True))
     assert {path.name for path in result.folder.iterdir()} == {
@@ -90,6 +91,7 @@ def test_a_linear_schedule_ends_with_the_run(tmp_path: Path, cloned: Path) -> No
     assert loop.scheduled(small.looping(tmp_path, cloned, optimizer={"total": 7})).total == 7, "a named total stays"
 
 
+@pytest.mark.slow
 def test_bad_input_is_named_before_anything_is_written(tmp_path: Path, cloned: Path) -> None:
     with pytest.raises(ModelError, match="there is no model at"):
         small.run(small.looping(tmp_path / "a", tmp_path / "nothing"))

@@ -32,6 +32,7 @@ def shipped(name: str, folder: Path, model: Path, *words: str) -> OnPolicyConfig
     return load_config(OnPolicyConfig, path, [*SMALL, f'out="{folder}"', f'model="{model}"', *words])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REPORTED)
 def test_it_runs_and_reports_what_it_is_about(name: str, tmp_path: Path, cloned: Path) -> None:
     result = on_policy.train(shipped(name, tmp_path / "run", cloned / "model"))

@@ -197,6 +197,7 @@ def test_a_linear_schedule_ends_with_the_run() -> None:
     assert on_policy.scheduled(config("grpo", optimizer={"total": 7})).total == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["reinforce", "m-grpo", "gigpo", "ppo"])
 def test_a_run_learns_and_leaves_a_model(tmp_path: Path, cloned: Path, name: str) -> None:
     result = on_policy.train(running(tmp_path / "run", cloned / "model", name))
@@ -205,6 +206,7 @@ def test_a_run_learns_and_leaves_a_model(tmp_path: Path, cloned: Path, name: str
     assert (result.model / "model.safetensors").read_bytes() != (cloned / "model" / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_folder_belongs_to_the_algorithm(tmp_path: Path, cloned: Path) -> None:
     on_policy.train(running(tmp_path / "run", cloned / "model", "grpo", steps=1))
     with pytest.raises(CheckpointError, match="holds a run of 'grpo', not 'rloo'"):

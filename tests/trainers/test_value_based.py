@@ -92,6 +92,7 @@ def weights(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.clone() for name, tensor in module.state_dict().items()}
 
 
+@pytest.mark.slow
 def test_the_policy_stays_and_targets_follow_by_their_share(cloned: Path) -> None:
     bench = Bench(cloned)
     policy, target = weights(bench.model.policy), weights(bench.model.values)
@@ -253,6 +254,7 @@ def test_a_run_exports_a_guided_policy(tmp_path: Path, cloned: Path, name: str, 
     assert same(weights(further.policy), weights(model.policy)), "a guided model's policy can be started from"
 
 
+@pytest.mark.slow
 def test_a_model_can_be_built_and_cloned_while_values_learn(tmp_path: Path) -> None:
     nano = {"size": "0.1M", "layers": 1, "hidden": 32}
     config = configured(tmp_path / "run", None, nano=nano, cloning=1.0, steps=3)
@@ -277,6 +279,7 @@ def shrunken(name: str, kind: type[Any], tmp_path: Path, **changes: Any) -> Any:
     return config.model_copy(update=small_ones | changes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), [("ilql-maze", ILQL), ("mc-maze", MonteCarlo)])
 def test_shipped_configurations_train_for_two_updates(tmp_path: Path, name: str, kind: type[Any]) -> None:
     clone = behaviour_cloning.train(shrunken("bc-maze", CloningConfig, tmp_path))

@@ -50,6 +50,7 @@ def test_cached_tokens_and_long_prompts_have_their_own_price() -> None:
     assert price.of(Usage(prompt=200_000, completion=0)) == Decimal("0.1")  # at 0.5
 
 
+@pytest.mark.slow
 @given(counts, counts, counts, counts, st.sampled_from(sorted(_table())))
 def test_no_request_costs_more_than_was_set_aside(read: int, cached: int, writes: int, said: int, model: str) -> None:
     cached, writes = min(cached, read), min(writes, max(0, read - cached))

@@ -111,6 +111,7 @@ def test_tools_in_text(shops: str, tmp_path: Path) -> None:
     assert summary.success.value == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cap", [0.05, 0.2])
 def test_the_cap_holds_and_a_resumed_run_goes_on_from_it(cap: float, shops: str, tmp_path: Path) -> None:
     api = FakeApi(faults={"500": 0.05, "cut JSON": 0.01})
@@ -295,6 +296,7 @@ def test_a_request_that_waits_long_is_not_a_policy_timeout(shops: str, tmp_path:
     assert summary.outcomes == {"completed": 10}, "the run's turn_timeout is for policies that run here"
 
 
+@pytest.mark.slow
 def test_requests_at_once_adapt_to_what_the_server_takes(shops: str, tmp_path: Path) -> None:
     free = FakeApi()
     play(free, shops, tmp_path / "free", 64)

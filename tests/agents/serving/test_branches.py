@@ -21,6 +21,7 @@ from ...rollouts.fakes import Count, tasks
 from .fake_server import FakeServer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "size"), [(EntropyBranching(threshold=1), 4), (StateValues(rollouts=2), 2)], ids=["entropy", "vine"]
 )

@@ -53,6 +53,7 @@ async def test_both_routes_give_the_same_ids_and_log_probabilities(
     assert not native or not server.calls(unused), "where ids are spoken, text is not"
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.data())
 def test_ids_sampled_are_ids_served_and_recorded_whatever_their_text(

@@ -43,6 +43,7 @@ async def test_one_refusal_takes_no_ability_from_a_process(
     assert fake.asked[-1].path == "/inference/v1/generate"
 
 
+@pytest.mark.slow
 async def test_the_time_of_control_calls_does_not_cut_completions(serve: Serve) -> None:
     client = ServerClient(serve(delay=0.6).url, timeout=0.3)
     assert (await client.generate(PROMPT, SAMPLING)).completion.token_ids

@@ -74,6 +74,7 @@ def exact(episodes: list[Episode], model: Any) -> None:
         assert turn.logprobs == pytest.approx(scores(model)(turn.prompt_ids, turn.action_ids), abs=1e-3)
 
 
+@pytest.mark.slow
 async def test_64_episodes_at_once_are_recorded_as_they_were_served(
     serve: Serve, models: list[Any], tokenizer: Any
 ) -> None:
@@ -87,6 +88,7 @@ async def test_64_episodes_at_once_are_recorded_as_they_were_served(
     exact(episodes[::8], models[0])
 
 
+@pytest.mark.slow
 async def test_a_replica_killed_in_the_middle_loses_nothing(serve: Serve, models: list[Any], tokenizer: Any) -> None:
     servers = [serve(), serve()]
     agent = agent_over(*servers, tokenizer=tokenizer)
@@ -97,6 +99,7 @@ async def test_a_replica_killed_in_the_middle_loses_nothing(serve: Serve, models
     exact(episodes[-8:], models[0])
 
 
+@pytest.mark.slow
 async def test_when_the_only_server_is_gone_episodes_fail_unscored_and_the_run_goes_on_from_there(
     fake: FakeServer, models: list[Any], tokenizer: Any
 ) -> None:
@@ -177,6 +180,7 @@ async def test_an_agent_can_be_made_inside_an_event_loop(serve: Serve, folders: 
     assert {episode.outcome for episode in await played(agent, 4)} == {Outcome.COMPLETED}
 
 
+@pytest.mark.slow
 def test_the_command_plays_over_a_server(
     serve: Serve, folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,7 @@ async def test_a_fault_that_passes_costs_nothing(faulty: FaultyServer, tokenizer
             assert turn.logprobs == pytest.approx(other.logprobs, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(SLOW)])
 async def test_what_never_ends_at_a_server_that_works_is_given_up_in_time_and_the_policys(
     faulty: FaultyServer, tokenizer: Any, name: str
@@ -109,6 +110,7 @@ async def test_what_never_ends_at_a_server_that_works_is_given_up_in_time_and_th
     assert "request_timeout" in str(episode.error)
 
 
+@pytest.mark.slow
 async def test_what_hangs_at_a_server_that_is_gone_is_not_the_policys(faulty: FaultyServer, tokenizer: Any) -> None:
     faulty.fail("hang")
     task = asyncio.ensure_future(played(faulty, tokenizer, 1, limits=TimeLimits(1.0, 2.0), retries=0))
@@ -128,6 +130,7 @@ async def test_a_setting_of_the_servers_ends_the_run_with_its_remedy(
         await played(faulty, tokenizer, 1, limits=TimeLimits(30.0, 60.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["prompt cut", "log-probability null", "body empty", "connection cut", "no answer"])
 async def test_one_answer_in_two_is_wrong(faulty: FaultyServer, tokenizer: Any, name: str) -> None:
     faulty.fail(name, share=0.5)

@@ -88,6 +88,7 @@ async def test_what_only_a_forward_pass_can_tell_breaks_a_law(
 # -- replicas ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_session_keeps_to_one_replica_and_sessions_spread(serve: Serve) -> None:
     servers = [serve() for _ in range(3)]
     policy = policy_of(*servers)
@@ -174,6 +175,7 @@ async def test_a_replica_that_fails_is_left_alone_and_taken_back(serve: Serve, s
     assert (await policy.generate(PROMPT, Sampling(max_tokens=2))).token_ids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [({"name": "other"}, "came back with 'other'"), ({"version": "0.20.0"}, r"runs vLLM 0\.20\.0")],
@@ -220,6 +222,7 @@ async def test_when_no_server_answers_the_error_names_all_with_their_causes(serv
     assert "EngineCore" in str(caught.value)
 
 
+@pytest.mark.slow
 async def test_a_wrong_answer_is_asked_for_again_and_elsewhere(serve: Serve) -> None:
     servers = [serve(), serve()]
     policy = policy_of(*servers)
@@ -456,6 +459,7 @@ async def test_weights_that_change_under_requests_without_a_pause_are_refused(fa
     task.cancel()
 
 
+@pytest.mark.slow
 async def test_an_adapter_takes_over_without_a_pause(fake: FakeServer, models: list[Any], tmp_path: Path) -> None:
     policy = policy_of(fake)
     await policy.open(control=True)
@@ -475,6 +479,7 @@ async def test_an_adapter_takes_over_without_a_pause(fake: FakeServer, models: l
 # -- what a restart loses -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["0.26.0", "0.32.0"])
 async def test_a_server_that_was_restarted_with_its_first_weights_takes_no_part_until_it_is_sent_the_policys(
     serve: Serve, models: list[Any], folders: list[Path], version: str
@@ -514,6 +519,7 @@ async def test_a_restart_that_nobody_saw_is_seen_by_what_the_server_calls_its_we
         await policy.generate(PROMPT, Sampling(max_tokens=3))
 
 
+@pytest.mark.slow
 async def test_a_replica_that_is_down_during_a_transfer_is_sent_the_next_one(
     serve: Serve, models: list[Any], folders: list[Path]
 ) -> None:

@@ -40,6 +40,7 @@ def test_every_law_has_a_planted_fault() -> None:
     assert len({cls for cls, _, _ in FAULTS}) == len(FAULTS) >= 18
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quick", [True, pytest.param(False, marks=pytest.mark.shift)], ids=["quick", "thorough"])
 @pytest.mark.parametrize("cls", [Password, Shelf])
 def test_the_healthy_twins_pass_every_law(cls: type[tw.TurnEnv], quick: bool) -> None:

@@ -60,6 +60,7 @@ def scored(sandbox: str, how: Any, names: Sequence[str]) -> None:
     env.close()
 
 
+@pytest.mark.slow
 def test_some_attacks_are_scored(sandbox: str) -> None:
     scored(sandbox, "tools", sampled(QUICK, 8, key="attacks"))
 

@@ -24,6 +24,7 @@ print(os.getpid())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.0, 0.3], ids=["while sandboxes are made", "when they are"])
 def test_the_end_of_a_process_is_quiet_and_leaves_nothing(seconds: float, backend: Backend) -> None:
     assert wait(backend.probe()).available

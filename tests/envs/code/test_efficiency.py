@@ -36,6 +36,7 @@ def test_a_fast_solution_wins_and_the_slow_one_does_not(backend: Backend) -> Non
     assert set(troubles) == {"too much work"}, "it is right, and nothing else is wrong with it"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", ["pairs", "recurrence"])
 def test_no_cheat_wins(template: str, backend: Backend) -> None:
     env, spec = CodeEfficiencyEnv(), EFFICIENCY.spec(0, level=1, template=template)

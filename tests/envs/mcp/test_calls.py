@@ -77,6 +77,7 @@ def test_arguments_nested_without_end_are_refused(odd: Around) -> None:
     assert "arguments must be an object" in odd.step(tw.ToolCall("self", deep))[0].text
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.dictionaries(st.text(max_size=5), st.recursive(st.none() | st.floats() | st.text(), st.lists, max_leaves=5)))
 def test_no_arguments_raise(odd: Around, arguments: dict[str, Any]) -> None:

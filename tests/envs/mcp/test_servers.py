@@ -206,6 +206,7 @@ def test_name_clashes_say_what_to_do() -> None:
 # -- nothing is left ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_forgotten_environment_takes_its_servers_with_it() -> None:
     env = Around(servers=[raw()])
     env.reset(seed=0)

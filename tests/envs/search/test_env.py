@@ -283,6 +283,7 @@ def test_text_and_odd_actions_are_answered(opened: Opens) -> None:
         assert observation.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", ["turnwise/Search-v0", "turnwise/SearchTags-v0"])
 def test_the_oracle_solves_the_wiki_and_a_guess_earns_nothing(id: str) -> None:
     env = tw.make(id).unwrapped

@@ -46,6 +46,7 @@ def held(found: list[int]) -> None:
     assert max(found) < 10, "always in the first ten"
 
 
+@pytest.mark.slow
 def test_the_oracle_finds_its_pages() -> None:
     held(ranks(specs(3, (1, 2))))
 

@@ -196,6 +196,7 @@ def test_a_fork_goes_its_own_way() -> None:
     assert solved(env), "what the twin did is not done here"
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_pages_while_others_play() -> None:
     alone = trace([begun(4, 11)])[0]
     crowd = [begun(4, 11), *(begun(1 + number % 5, number) for number in range(12)), begun(4, 11)]

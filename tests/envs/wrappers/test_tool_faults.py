@@ -248,6 +248,7 @@ def test_which_tools_are_missing_depends_on_task_and_seed() -> None:
 # -- the same everywhere -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 50), faults=st.integers(0, 50), at=st.integers(0, 8))
 def test_the_same_again_in_a_fork_and_in_the_async_form(seed: int, faults: int, at: int) -> None:
     def made() -> Any:
@@ -278,6 +279,7 @@ def test_the_same_again_in_a_fork_and_in_the_async_form(seed: int, faults: int, 
     assert asyncio.run(played()) == whole
 
 
+@pytest.mark.slow
 def test_two_processes_agree() -> None:
     code = (
         "from turnwise.tasks.rng import unit_hash; from turnwise.envs.wrappers.tool_faults import ToolFaults; "

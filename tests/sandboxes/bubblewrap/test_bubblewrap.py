@@ -285,6 +285,7 @@ async def test_what_confines_nothing_must_be_asked_for_limit_by_limit(backend: R
         await backend.create(SandboxSpec(limits=Limits(), relaxed=frozenset(Limit) - {Limit.NETWORK}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["/work", "/tmp", "/dev/shm"])
 async def test_no_place_holds_more_files_than_the_limit(
     bubblewrap: BubblewrapBackend, confined: Sandbox, place: str
@@ -334,6 +335,7 @@ async def test_no_installed_package_is_seen(confined: Sandbox) -> None:
     assert (await confined.exec("ls -d /usr/lib/python3*/*-packages/* /usr/local/lib/python3*/*-packages/*")).exit_code
 
 
+@pytest.mark.slow
 async def test_the_next_is_made_when_those_that_were_ready_are_dead(bubblewrap: BubblewrapBackend) -> None:
     spec = SandboxSpec(relaxed=frozenset({Limit.MEMORY, Limit.PIDS, Limit.CPUS, Limit.INODES}))
     bubblewrap.keep_ready(2)

@@ -71,6 +71,7 @@ async def test_the_healthy_twin_passes_every_case() -> None:
     assert len(tried) > 35, "and not because nothing was tried"
 
 
+@pytest.mark.slow
 async def test_what_is_left_over_fails_the_case_that_left_it() -> None:
     (verdict,) = (await report_of(faulty(ForgetsToDestroy), cases=["text is for the shell"])).verdicts
     assert verdict.outcome is Outcome.FAILED
@@ -95,6 +96,7 @@ async def test_of_what_confines_nothing_hostile_cases_are_not_promised() -> None
     assert report.passed
 
 
+@pytest.mark.slow
 async def test_verdicts_are_announced_and_reported() -> None:
     heard: list[Verdict] = []
     report = await report_of(WrappedBackend, cases=["endings are told apart", 102], on_verdict=heard.append)

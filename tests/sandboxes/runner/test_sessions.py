@@ -69,6 +69,7 @@ async def test_a_child_that_does_not_hear_is_killed_for_the_shell(trusted: Sandb
     assert (await shell.run("echo here")).stdout.text == "here\n"
 
 
+@pytest.mark.slow
 async def test_a_shell_that_does_not_hear_is_ended(trusted: Sandbox) -> None:
     shell = await trusted.session()
     result = await shell.run("trap '' INT; while :; do :; done", timeout=0.2)
@@ -127,6 +128,7 @@ async def test_an_interrupted_python_goes_on(trusted: Sandbox) -> None:
     assert (await python.run("kept")).stdout.text == "1\n"
 
 
+@pytest.mark.slow
 async def test_a_python_that_does_not_hear_is_ended(trusted: Sandbox) -> None:
     python = await trusted.session("python")
     deaf = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"

@@ -44,6 +44,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+@pytest.mark.slow
 @given(PLAIN, PLAIN)
 def test_texts_are_equal_exactly_where_typed_values_are(one: Any, other: Any) -> None:
     assert (canonical.encode(one) == canonical.encode(other)) == same(one, other)

@@ -34,6 +34,7 @@ def families() -> dict[str, TaskFamily[Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_repair_alone_has_thousands() -> None:
     family = families()["turnwise/CodeRepair-v1"]
     few = [content(family.generate(spec)) for spec in family.sample(200)]

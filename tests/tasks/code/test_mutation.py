@@ -70,6 +70,7 @@ def test_line_ends_of_other_systems_are_kept() -> None:
 found = functools.cache(mutations)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(module_names()), st.data())
 def test_what_is_not_replaced_keeps_its_bytes(name: str, data: st.DataObject) -> None:
     source = data.draw(st.sampled_from(sorted(module_named(name).files.values())))

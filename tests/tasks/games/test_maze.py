@@ -60,6 +60,7 @@ def test_a_layout_has_one_split_from_every_side(spec: TaskSpec) -> None:
         layout = turned(layout)
 
 
+@pytest.mark.slow
 def test_no_test_layout_is_in_train() -> None:
     seen = {split: {layouts.canonical(m.layout) for m in drawn(split, 150)} for split in MAZES.splits}
     for split in MAZES.splits:

@@ -34,6 +34,7 @@ def test_what_was_put_in_comes_out(tmp_path: Path) -> None:
 texts = st.text(max_size=60)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(texts, texts, texts), min_size=1, max_size=12, unique_by=lambda one: one[0]))
 def test_any_text_survives(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str, str]]) -> None:
     pages = [Document(*row) for row in rows]

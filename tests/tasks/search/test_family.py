@@ -112,6 +112,7 @@ def test_a_task_is_the_same_whatever_was_made_before() -> None:
     assert forward == backward[::-1]
 
 
+@pytest.mark.slow
 def test_the_first_seeds_share_wikis() -> None:
     names = {SEARCH_FAMILY.generate(spec).corpus.name for spec in SEARCH_FAMILY.sample(200, level=1)}
     assert len(names) <= WIKIS + 20, "few tasks need a wiki of their own"

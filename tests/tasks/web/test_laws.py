@@ -169,6 +169,7 @@ def test_one_change_too_many_is_named_and_fails(made: Any, name: str, levels: tu
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.slow
 def test_the_first_observation_does_not_contain_the_secrets(made: Any) -> None:
     faults = []
     for spec in (task(name, level) for name in sorted(BASE) for level in (1, 5)):
@@ -180,6 +181,7 @@ def test_the_first_observation_does_not_contain_the_secrets(made: Any) -> None:
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.slow
 def test_ways_out_of_the_sites_solve_nothing(made: Any) -> None:
     for name in sorted(BASE)[::9]:
         assert not misses(made, task(name, 2), ways_out=True)

@@ -104,6 +104,7 @@ def test_the_mean_advantage_of_the_prefix_makes_the_gradient_less_noisy(seed: in
     assert noise(Table(conditional_mean(model))) < 0.9 * noise(None)
 
 
+@pytest.mark.slow
 def test_regressed_on_advantages_a_value_model_becomes_that_mean() -> None:
     model = Bigram(WORDS, 0)
     p_B = probabilities(model)

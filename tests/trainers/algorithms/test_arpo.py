@@ -58,6 +58,7 @@ def brute_force(episodes: Sequence[Episode]) -> dict[int, float]:
     return {token: mean(values) for token, values in through.items()}
 
 
+@pytest.mark.slow
 @given(trees(), st.sampled_from(["soft", "hard"]))
 def test_an_action_counts_once_with_the_mean_advantage_of_all_that_went_on_from_it(
     leaves: list[Leaf], kind: str
@@ -69,6 +70,7 @@ def test_an_action_counts_once_with_the_mean_advantage_of_all_that_went_on_from_
     assert list(found.values()) == pytest.approx([wanted[token] for token in found], abs=1e-5)
 
 
+@pytest.mark.slow
 @given(trees())
 def test_hard_and_soft_are_the_papers(leaves: list[Leaf]) -> None:
     episodes = grown(leaves)
@@ -78,6 +80,7 @@ def test_hard_and_soft_are_the_papers(leaves: list[Leaf]) -> None:
     assert per_turn(ARPO(advantage="soft"), given_) == per_turn(GRPO(), given_), "as if nothing were shared"
 
 
+@pytest.mark.slow
 @given(tasks)
 def test_without_branches_it_is_grpo(rewards: Rewards) -> None:
     given_ = batch(rewards)
@@ -141,6 +144,7 @@ def gradient_by_hand(counted: Sequence[tuple[float, Turn]]) -> torch.Tensor:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(trees(), st.sampled_from(["soft", "hard"]))
 def test_what_branches_repeat_teaches_once_or_as_often_as_it_is_repeated(leaves: list[Leaf], kind: str) -> None:

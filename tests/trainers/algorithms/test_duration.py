@@ -86,6 +86,7 @@ def test_both_are_what_the_closed_form_says(seed: int) -> None:
     assert preference(episodes, DurationWeighting()) == pytest.approx(weighted, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_baseline_between_the_arms_keeps_the_sign_anyway() -> None:
     """Then each arm's own sign is right, and durations change only how much each says: the flip is of raw returns."""
     episodes = played(40.0, 0.5)

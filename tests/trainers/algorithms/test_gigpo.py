@@ -10,6 +10,7 @@ from turnwise.trainers.algorithms.grpo import GRPO
 from .batches import Rewards, batch, mean, per_turn, tasks, to_go
 
 
+@pytest.mark.slow
 @given(tasks, st.data(), st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([0.0, 1.0, 2.0]))
 def test_credit_is_that_of_the_episode_and_that_among_turns_in_the_same_state(
     rewards: Rewards, data: st.DataObject, gamma: float, omega: float

@@ -11,6 +11,7 @@ from turnwise.trainers.on_policy import OnPolicyConfig, weighted
 from .batches import Rewards, batch, mean, per_turn, spread, tasks
 
 
+@pytest.mark.slow
 @given(tasks)
 def test_credit_is_the_distance_from_the_mean_in_units_of_the_groups_deviation(rewards: Rewards) -> None:
     plain, scaled = [], []

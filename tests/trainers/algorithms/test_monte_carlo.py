@@ -27,6 +27,7 @@ def test_the_loss_in_closed_form_and_its_gradient() -> None:
     assert q.grad.tolist() == [[[0, 0.25 * (2 - 5)], [0.5 * (3 + 1), 0]]]
 
 
+@pytest.mark.slow
 def test_it_values_what_the_walkers_went_on_to_do() -> None:
     episodes = walks(60)
     q, _ = fit(MonteCarlo(alpha=0.0, gamma=GAMMA), episodes)

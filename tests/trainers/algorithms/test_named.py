@@ -30,6 +30,7 @@ def default(kind: type[Algorithm]) -> Algorithm:
 WITHOUT_CRITIC = [kind for kind in ALGORITHMS.values() if not kind.needs_values]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WITHOUT_CRITIC)
 @given(rewards=tasks)
 def test_credit_is_given_for_the_batchs_rewards_not_the_episodes(kind: type[Algorithm], rewards: Rewards) -> None:

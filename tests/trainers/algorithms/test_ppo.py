@@ -122,6 +122,7 @@ def test_advantages_are_the_papers_double_sum(
     assert not rows.advantage[~rows.mask].any(), "context has no advantage"
 
 
+@pytest.mark.slow
 @given(talks(longest=1), st.data(), share, share)
 def test_where_turns_are_tokens_the_levels_agree(
     episodes: list[Episode], data: st.DataObject, gamma: float, lam: float

@@ -53,6 +53,7 @@ def discounted(paid: tuple[float, ...], gamma: float) -> float:
     return sum(gamma**later * each for later, each in enumerate(paid))
 
 
+@pytest.mark.slow
 @given(tasks, st.data(), st.sampled_from([0.0, 0.5, 1.0]))
 def test_credit_is_the_reward_and_what_the_state_gained(rewards: Rewards, data: st.DataObject, gamma: float) -> None:
     """``r + γ V(s′) − V(s)`` by its definition, turn by turn; 0 where a value is unknown."""

@@ -94,6 +94,7 @@ def test_the_fixed_point_is_that_of_dynamic_programming(rule: ArcherRule, expect
     assert advantage[0] > advantage[1], "to go on is better"
 
 
+@pytest.mark.slow
 def test_the_monte_carlo_critic_is_the_mean_return_of_the_data() -> None:
     critic = small()
     batch = [step((0,), (3,), 0.0, (1,), returned=4.0), step((0,), (3,), 0.0, (1,), returned=2.0)]

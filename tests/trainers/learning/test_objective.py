@@ -148,6 +148,7 @@ def test_a_kl_penalty_leads_back_to_the_reference() -> None:
     assert seen[0]["loss"] == pytest.approx(seen[0]["loss_kl"])
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 50),

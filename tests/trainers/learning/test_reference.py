@@ -65,6 +65,7 @@ def test_a_resumed_run_must_have_the_same_reference() -> None:
         Reference.copy_of(Bigram().bfloat16()).load_state_dict(state)
 
 
+@pytest.mark.slow
 def test_a_model_folder_is_one(cloned: Path) -> None:
     model, tokenizer = load_model(cloned / "model")
     loaded = Reference.load(str(cloned / "model"), tokenizer)

@@ -80,6 +80,7 @@ def test_every_action_stands_after_exactly_the_prompt_it_was_sampled_under(talk:
             assert row.ids[:start] == talk.turns[index].prompt_ids
 
 
+@pytest.mark.slow
 @given(st.lists(conversations, min_size=1, max_size=4), st.integers(1, 40), st.sampled_from(["row", "episode"]))
 def test_microbatches_divide_without_loss(talks: list[Episode], budget: int, whole: str) -> None:
     rows = pack(talks)

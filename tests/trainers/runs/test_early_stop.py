@@ -70,6 +70,7 @@ def unmoved(out: Path, cloned: Path, **changes: Any) -> loop.LoopConfig:
     return looping(out, cloned / "model", optimizer={"lr": 1e-12}, eval=evaluation, **changes)
 
 
+@pytest.mark.slow
 def test_a_run_that_stands_still_is_stopped_and_says_so(tmp_path: Path, cloned: Path) -> None:
     result = loop.train(unmoved(tmp_path / "run", cloned, eval={"patience": 2}))
     assert result.steps == 2
@@ -109,6 +110,7 @@ def test_the_best_model_is_exported_if_it_is_asked_for(tmp_path: Path, cloned: P
     assert (result.model / "agent.json").exists()
 
 
+@pytest.mark.slow
 def test_without_it_the_last_model_is_exported(tmp_path: Path, cloned: Path) -> None:
     result = loop.train(unmoved(tmp_path / "run", cloned, steps=1))
     assert result.note == ""

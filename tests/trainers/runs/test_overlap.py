@@ -365,6 +365,7 @@ def watched(config: loop.LoopConfig, stop_at: int | None = None, kill_at: int | 
         return list(getattr(run, "trained", []))
 
 
+@pytest.mark.slow
 def test_a_run_overlaps_and_says_how_old_its_tokens_were(tmp_path: Path, cloned: Path) -> None:
     result = small.run(overlapping(tmp_path / "run", cloned / "model", steps=3))
     lines = [line for line in read_metrics(result.folder / "metrics.jsonl") if "loss" in line]
@@ -396,6 +397,7 @@ def test_trap_24_stopped_and_killed_an_overlapped_run_trains_every_task_once(tmp
     assert not checkpoint.pending.is_dir()
 
 
+@pytest.mark.slow
 def test_the_on_policy_script_overlaps_too(tmp_path: Path, cloned: Path) -> None:
     settings = overlapping(tmp_path / "r", cloned / "model", steps=2).model_dump()
     shared = {key: settings[key] for key in (*small.SHARED, "eval", "tasks", "k", "overlap", "model", "out", "steps")}
@@ -403,6 +405,7 @@ def test_the_on_policy_script_overlaps_too(tmp_path: Path, cloned: Path) -> None
     assert on_policy.train(config).metrics["overlap/staleness_max"] <= 1
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number_ends_an_overlapped_run_and_keeps_the_checkpoint(
     tmp_path: Path, cloned: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ async def played(agent: Agent, env: str = TOOLS, tasks: int = 3, **kwargs: Any) 
         return await game.round(agent, specs, RunOptions(seed=3, retries=0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", [TOOLS, TAGS])
 async def test_a_question_that_everybody_solves_earns_its_proposer_nothing(env: str) -> None:
     round_ = await played(OracleAgent(), env)

@@ -345,6 +345,7 @@ async def test_an_update_that_a_killed_trainer_left_open_is_closed_and_paused_se
     assert not server.paused
 
 
+@pytest.mark.slow
 async def test_a_replica_that_dies_is_left_out_and_the_run_goes_on(tmp_path: Path) -> None:
     stage = Stage(tmp_path, replicas=2)
     await stage.transfer.send(0)

@@ -184,6 +184,7 @@ def test_no_source_says_what_there_is(tmp_path: Path) -> None:
         pages_of(str(tmp_path), tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not any((place / "data.noun").is_file() for place in WORDNET), reason="NOT TESTED: apt-get install wordnet-base"
 )

@@ -62,6 +62,7 @@ def test_too_few_pages_are_refused() -> None:
         wiki(Split.TRAIN, 0, LEAST - 1)
 
 
+@pytest.mark.slow
 def test_held_out_splits_share_no_name_with_the_others() -> None:
     def named(split: Split) -> set[str]:
         worlds = [wiki(split, number, 200).world for number in range(8)]
@@ -96,6 +97,7 @@ def test_there_are_pages_of_every_trouble() -> None:
     assert any(one.alias for one in found.world.entities)
 
 
+@pytest.mark.slow
 def test_at_most_two_have_one_name_and_their_sorts_differ() -> None:
     for number in range(40):
         shared: dict[tuple[str, str], set[str]] = {}
