@@ -1,4 +1,4 @@
-"""``turnwise compare``: which of several runs is better, and by how much at least."""
+"""``turnwise compare``: which of several runs is better, and by how much."""
 
 from __future__ import annotations
 

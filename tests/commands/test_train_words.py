@@ -44,8 +44,8 @@ def test_a_word_lists_its_own_settings_and_nobody_elses(run: Run, word: str) -> 
 
 def test_a_word_alone_is_the_environment(run: Run) -> None:
     run("train", "bc", "turnwise/Mase-v0").refused("there is no environment 'turnwise/Mase-v0'", "turnwise/Maze-v0")
-    run("train", "bc", "a.py", "steps=1", "b.py").refused("one environment at a time; got a.py and b.py")
-    run("train", "bc", "", "a.py").refused("is empty; is a variable of the shell not set?")
+    run("train", "bc", "a.py", "steps=1", "b.py").refused("give one environment at a time, not a.py and b.py")
+    run("train", "bc", "", "a.py").refused("an argument is empty; is a shell variable unset?")
     run("train", "bc", "envs/a=b.py").refused("there is no file envs/a=b.py")
     run("train", "hangman.py").refused("'hangman.py' is not an algorithm", "turnwise train loop hangman.py")
 
@@ -80,7 +80,7 @@ def test_the_file_of_a_run_gives_its_settings_back(word: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("lop",), "nothing is trained with 'lop'; did you mean 'loop' or 'rloo'?"),
+        (("lop",), "unknown algorithm 'lop'; did you mean 'loop' or 'rloo'?"),
         (("m_grpo",), "did you mean 'm-grpo'"),
         (("xyzzy",), "there are: bc, loop, archer"),
         (("grpo", *LEAST, "k=1"), "k=1 attempts per task leave grpo without a baseline"),
