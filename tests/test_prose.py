@@ -18,7 +18,7 @@ prose: Any = importlib.util.module_from_spec(SPEC)
 sys.modules["prose"] = prose
 SPEC.loader.exec_module(prose)
 
-CLEAN = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "cli.py", "commands")
+CLEAN = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "cli.py", "commands")
 """Places without any fault; they stay so."""
 
 

@@ -81,7 +81,7 @@ def test_a_page_twice_is_named_by_its_line(run: Run, lines: Path) -> None:
         (("build-corpus", ".", "x", "--jobs", "3"), "does not take --jobs"),
         (("build-repair", "boltons", "x"), "does not take OUT"),
         (("build-repair", "boltons", "--words", "3"), "does not take --words"),
-        (("build-corpora", "x"), "there are only build-repair, build-corpus"),
+        (("build-corpora", "x"), "choose from build-repair, build-corpus"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
@@ -96,7 +96,7 @@ def test_what_cannot_be_served_is_refused(run: Run, lines: Path) -> None:
     run("retrieve", "wiki.corpus", "--engine", "lucene").refused(
         "cannot serve with the engine 'lucene'", "fts5, tantivy"
     )
-    run("retrieve", "wiki.corpus", "--engine", "http://127.0.0.1:1").refused("fts5 and tantivy")
+    run("retrieve", "wiki.corpus", "--engine", "http://127.0.0.1:1").refused("choose from fts5, tantivy")
 
 
 @pytest.mark.slow

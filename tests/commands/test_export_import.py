@@ -46,7 +46,7 @@ def test_what_is_exported_comes_back_with_calls_and_tasks(run: Run, tmp_path: Pa
         assert (one.episode_id, one.task, one.success) == (other.episode_id, other.task, other.success)
         assert one.total_reward == pytest.approx(other.total_reward)
         assert to_chat(one)["messages"] == to_chat(other)["messages"], "the same but for ids, which an export gives"
-    run("import", "chats.jsonl", "--env", "tool_env.py", "--out", "runs/back").refused("holds 3 episodes")
+    run("import", "chats.jsonl", "--env", "tool_env.py", "--out", "runs/back").refused("already has 3 episodes")
 
 
 def test_an_environment_of_a_file_is_asked_for_by_its_option(

@@ -228,8 +228,8 @@ def test_three_runs_are_ranked_with_intervals_that_hold_together(run: Run) -> No
     pair = json.loads(run("compare", "runs/a", "runs/c", "--json").out)["success"]["difference"]
     wider = next(each for each in found["pairs"] if (each["a"], each["b"]) == ("a", "c"))["success"]["difference"]
     assert wider["low"] < pair["low"], "three pairs at once need wider intervals"
-    run("compare", "runs/a").refused("with what?")
-    run("compare", "runs/a", "runs/a").refused("named twice")
+    run("compare", "runs/a").refused("name at least two runs to compare")
+    run("compare", "runs/a", "runs/a").refused("name each run once")
 
     assert run("report", "runs/a", "runs/b", "runs/c", "--out", "runs/story").code == 0
     markdown = Path("runs/story/report.md").read_text(encoding="utf-8")

@@ -82,7 +82,7 @@ def test_the_file_of_a_run_gives_its_settings_back(word: str, tmp_path: Path) ->
     [
         (("lop",), "unknown algorithm 'lop'; did you mean 'loop' or 'rloo'?"),
         (("m_grpo",), "did you mean 'm-grpo'"),
-        (("xyzzy",), "there are: bc, loop, archer"),
+        (("xyzzy",), "choose from bc, loop, archer"),
         (("grpo", *LEAST, "k=1"), "k=1 attempts per task leave grpo without a baseline"),
         (("gigpo", *LEAST, "algorithm.omgea=1"), "there is no setting 'algorithm.omgea'; did you mean 'omega'?"),
         (
