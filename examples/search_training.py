@@ -3,8 +3,8 @@
 The corpus is a wiki of 6,400 invented people, one line each. Finding where someone's teacher lives takes two searches.
 The demonstrator searches correctly, but at any turn answers too soon with probability 0.2, with a name that it has just
 read. The clone learns the format, to copy names, and that habit. LOOP rewards right answers that the agent has read,
-and so removes the habit. It first trains on questions of one hop, then on both kinds in turn, since with two hops alone the
-model forgets how to answer questions of one hop.
+and so removes the habit. It first trains on questions of one hop, then on both kinds in turn, since with two hops
+alone the model forgets how to answer questions of one hop.
 
     python examples/search_training.py                 the whole run, some ten minutes on two cores
     python examples/search_training.py --short         two steps of each, as a quick check

@@ -103,7 +103,7 @@ RULES = (
     _rule(
         "stative passive",
         r"\b(?:is|are|was|were|been|be) (?:(?:not|never|also|only|then|still) )?"
-        r"(?:asked|begun|gone|had|heard|held(?! out)|lent|over(?=[.,;:)]| and\b| when\b|$)|owed|spared|spoken|sought)\b",
+        r"(?:asked|begun|gone|had|heard|held(?! out)|lent|over(?=[.,;:)]| and\b| when\b|$)|owed|spared|spoken)\b",
         "use an active verb with a subject",
     ),
     _rule(

@@ -79,7 +79,7 @@ def test_what_settings_there_are_is_listed_once(run: Run, tmp_path: Path) -> Non
     (tmp_path / "odd.toml").write_text('env = "turnwise/Maze-v0"\nzzz = 1\nyyy = 2\n')
     ran = run("eval", "--config", "odd.toml")
     ran.refused("odd.toml, line 2", "'zzz'", "odd.toml, line 3", "'yyy'")
-    assert ran.err.count("there are:") == 1, ran.err
+    assert ran.err.count("choose from") == 1, ran.err
 
 
 def test_a_file_that_exits_is_no_success(run: Run, tmp_path: Path) -> None:

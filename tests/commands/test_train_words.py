@@ -131,7 +131,7 @@ def test_the_module_runs_by_itself(monkeypatch: pytest.MonkeyPatch, capsys: pyte
         runpy.run_module("turnwise.trainers.on_policy", run_name="__main__", alter_sys=True)
     said = capsys.readouterr().err
     assert ended.value.code == 2
-    assert said.startswith("error: setting 'algorithm.name' cannot be 'nobody'; there are: reinforce, rloo")
+    assert said.startswith("error: setting 'algorithm.name' cannot be 'nobody'; choose from reinforce, rloo")
     assert said.count("\n") == 1
 
 
