@@ -100,7 +100,7 @@ def test_a_constructor_that_raises_is_one_line(run: Run, tmp_path: Path) -> None
     (tmp_path / "broken_cli.py").write_text(textwrap.dedent(source))
     ran = run("eval", "broken_cli.py", "-p", "oracle")
     assert ran.code == 1
-    assert ran.err.startswith("turnwise: cli/Broken-v0 cannot be made: RuntimeError: no world (at "), ran.err
+    assert ran.err.startswith("turnwise: cannot create cli/Broken-v0: RuntimeError: no world (at "), ran.err
     assert "broken_cli.py:" in ran.err
 
 

@@ -55,7 +55,7 @@ def test_nothing_is_replaced_but_a_corpus(run: Run, lines: Path) -> None:
     run("tasks", "build-corpus", str(lines), str(lines), "--skip-bad").refused("is the source itself")
     other = lines.with_name("other.jsonl")
     other.write_text("{}")
-    run("tasks", "build-corpus", str(lines), str(other)).refused("is there and is no corpus")
+    run("tasks", "build-corpus", str(lines), str(other)).refused("exists and is not a corpus")
     run("tasks", "build-corpus", str(lines), "/proc/a.corpus").refused("cannot be written")
     assert (lines.read_bytes(), other.read_text()) == (before, "{}")
     for _ in range(2):

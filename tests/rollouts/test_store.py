@@ -259,7 +259,7 @@ def test_interruption_writes_what_is_pending(tmp_path: Path) -> None:
 def test_an_episode_is_stored_once(tmp_path: Path) -> None:
     episodes = sample(2)
     write(tmp_path / "s", episodes)
-    with EpisodeStore(tmp_path / "s") as store, pytest.raises(StoreError, match="is already in .*; pass skip="):
+    with EpisodeStore(tmp_path / "s") as store, pytest.raises(StoreError, match=r"is already in .*; pass skip="):
         store.append(episodes[0])
 
 

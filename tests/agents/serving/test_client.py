@@ -334,7 +334,9 @@ async def test_another_tokenizer_is_named_with_a_text_that_tells_them_apart(fake
     from turnwise.agents.nano import build_tokenizer
 
     other = build_tokenizer("byte")
-    with pytest.raises(ModelError, match=r"the tokenizer of my/model differs from that of server .*: .* here and .* there"):
+    with pytest.raises(
+        ModelError, match=r"the tokenizer of my/model differs from that of server .*: .* here and .* there"
+    ):
         await check_tokenizer(ServerClient(fake.url), other, source="my/model")
 
 

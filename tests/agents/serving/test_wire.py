@@ -54,7 +54,12 @@ async def test_what_accepts_and_never_speaks_is_down(monkeypatch: pytest.MonkeyP
             InfrastructureError,
             "redirects to https://login.example",
         ),
-        ("308 Permanent Redirect\r\nlocation: /there", PAGE, InfrastructureError, r"\(308\): there is a proxy or login page"),
+        (
+            "308 Permanent Redirect\r\nlocation: /there",
+            PAGE,
+            InfrastructureError,
+            r"\(308\): there is a proxy or login page",
+        ),
         ("200 OK\r\ncontent-type: text/html", PAGE, UsageError, "Please log in.* is not a version of vLLM"),
         ("200 OK\r\ncontent-type: application/json", '["0.32.0"]', UsageError, "is not a version of vLLM"),
         ("502 Bad Gateway\r\ncontent-type: text/html", PAGE, InfrastructureError, r"failed \(502\): .*Please log in"),
