@@ -1,4 +1,4 @@
-"""The ``turnwise`` command: every subcommand in one list, and the one place where errors become exit codes."""
+"""The ``turnwise`` command: the list of subcommands, and the mapping from errors to exit codes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COMMANDS: dict[str, str] = {
     "tasks": "tasks",
     "version": "version",
 }
-"""Each command's module in ``commands/``, which has a function of the same name. Imported only when it is called."""
+"""Each command's module in ``commands/``, which has a function of that name. Imported only when the command runs."""
 
 PASSES_ON = {"bench": {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}}
 """Settings of commands that pass unknown arguments on to another program."""
@@ -51,11 +51,11 @@ def build_app(command: str | None = None) -> typer.Typer:
     """Build the command line.
 
     Args:
-        command: the only command to import; the others are listed but cannot be called. ``None`` imports all.
+        command: name of the only command to import; the others are listed but cannot run. ``None`` imports all.
     """
     app = typer.Typer(
         name="turnwise",
-        epilog="Exit codes: 0 done, 1 failed, 2 the input is wrong, 130 interrupted.",
+        epilog="Exit codes: 0 success, 1 failure, 2 wrong input, 130 interrupted.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
@@ -92,9 +92,9 @@ def _print_version(wanted: bool) -> None:
 
 
 def _options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks. May stand anywhere.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; accepted anywhere on the line.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", is_eager=True, callback=_print_version)
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
     """Train and evaluate language-model agents by reinforcement learning over many turns."""
@@ -103,13 +103,13 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; always ends in ``SystemExit``.
 
-    Every error of ours is one line on standard error: exit code 2 where the person's input is wrong, 1 otherwise.
-    What is not ours keeps its traceback, since it is a defect worth reporting.
+    A Turnwise error becomes one line on standard error, with exit code 2 if the user's input is wrong and 1 otherwise.
+    Any other exception keeps its traceback, since it is a defect worth reporting.
 
     Args:
-        arguments: what stands after ``turnwise``; taken from the process when omitted.
+        arguments: words after ``turnwise``; by default those of the process.
     """
-    # Read when a model is loaded: the bar of every library on standard error is no help to anybody.
+    # Read when a model is loaded: progress bars of other libraries would clutter standard error.
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     _outlets()
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -133,13 +133,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complain("interrupted.")
         sys.exit(INTERRUPTED)
     except SystemExit as end:
-        if end.code == INTERRUPTED:  # all is said: pressed once more, Python would tell of its own ending
+        if end.code == INTERRUPTED:  # the message is out; a further Ctrl-C would add a traceback
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         raise
 
 
 def _completed() -> list[str]:
-    """Return what stands after ``turnwise`` on the line that a shell wants completed; empty in an ordinary call."""
+    """Return the words after ``turnwise`` that a shell wants completed; empty in an ordinary call."""
     if "_TURNWISE_COMPLETE" not in os.environ:
         return []
     return (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or "").split()[1:]
@@ -147,7 +147,7 @@ def _completed() -> list[str]:
 
 @contextmanager
 def _tracebacks(shown: bool) -> Iterator[None]:
-    """Show tracebacks of environments, which are counted and not raised, on standard error."""
+    """Show tracebacks of environment failures on standard error; these are counted, not raised."""
     logger, handler = logging.getLogger(__name__.partition(".")[0]), logging.StreamHandler()
     before = logger.level
     if shown:
@@ -161,10 +161,10 @@ def _tracebacks(shown: bool) -> Iterator[None]:
 
 
 def _outlets() -> None:
-    """Let no result be lost because of where it is printed: nowhere, or where only ASCII is known."""
+    """Make printing safe if an output stream is closed or supports only ASCII, so that no result is lost."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by whoever started us
+        if stream is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for the rest of the process
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

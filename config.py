@@ -15,12 +15,12 @@ import pydantic
 from .errors import ConfigError
 
 C = TypeVar("C", bound="Config")
-LISTED = "; there are: "
-"""Between a setting that does not exist and those that do."""
+LISTED = "; choose from "
+"""Text between a wrong setting and the list of valid ones."""
 
 
 class Config(pydantic.BaseModel):
-    """The base of every configuration: frozen, closed to unknown keys, documented by a string under each field."""
+    """Base class of every configuration: frozen, without unknown keys, documented by a string under each field."""
 
     model_config = pydantic.ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
@@ -34,13 +34,13 @@ def load_config(
     *,
     presets: Mapping[str, Any] | None = None,
 ) -> C:
-    """A configuration from an optional TOML file and overrides such as ``optimizer.lr=1e-3``.
+    """Load a configuration from an optional TOML file and overrides such as ``optimizer.lr=1e-3``.
 
     Args:
-        model: what is configured.
-        path: of the file; one that ends in ``.json`` holds settings or is the ``config.json`` of a run.
-        overrides: win over the file.
-        presets: hold where neither says anything.
+        model: class of the configuration.
+        path: TOML file, or a ``.json`` file with settings, such as the ``config.json`` of a run.
+        overrides: settings that take precedence over the file.
+        presets: defaults for settings that neither the file nor an override has.
 
     Raises:
         ConfigError: the file is missing or malformed (with its line), or a key or value does not fit the model.
@@ -64,7 +64,7 @@ def load_config(
 
 
 def _parsed(path: Path, source: str) -> dict[str, Any]:
-    """Read the settings of a file. The file of a run also says where its environment came from."""
+    """Read the settings of a file; for the file of a run, also the source of its environment."""
     if path.suffix != ".json":
         try:
             return tomllib.loads(source)
@@ -75,20 +75,20 @@ def _parsed(path: Path, source: str) -> dict[str, Any]:
     except ValueError as error:
         raise ConfigError(f"{path} is not valid JSON: {error}") from None
     if not isinstance(data, dict):
-        raise ConfigError(f"{path} holds no settings: it is not a JSON object")
+        raise ConfigError(f"{path} has no settings: it is not a JSON object")
     if not isinstance(data.get("config"), dict):
         return data
     settings: dict[str, Any] = data["config"] | ({"env": data["env"]} if "env" in data else {})
-    settings.pop("resume", None)  # whether the new command resumes is its own choice
+    settings.pop("resume", None)  # the new command decides whether it resumes
     return settings
 
 
 def beneath(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, and what ``defaults`` say where nothing was; tables are merged key by key.
+    """Merge ``defaults`` into the settings that were given, table by table and key by key.
 
     Args:
-        defaults: e.g. ``{"loss": {"level": "trajectory"}}``.
-        given: wins. A ``Config`` in it counts as the fields that were set in it.
+        defaults: nested settings, e.g. ``{"loss": {"level": "trajectory"}}``.
+        given: settings that take precedence; from a ``Config`` among them, only the fields that were set.
     """
     merged = dict(given)
     for name, default in defaults.items():
@@ -106,7 +106,7 @@ def beneath(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, 
 def _override(model: type[Config], data: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not re.fullmatch(r"[\w-]+(\.[\w-]+)*", key.strip()):
-        raise ConfigError(f"override {override!r} is not of the form key=value or table.key=value")
+        raise ConfigError(f"override {override!r} must have the form key=value or table.key=value")
     *tables, last = key.strip().split(".")
     for table in tables:
         data = data.setdefault(table, {})
@@ -120,7 +120,7 @@ def _override(model: type[Config], data: dict[str, Any], override: str) -> None:
 
 
 def _is_text(model: type[Config], location: tuple[str, ...], value: Any) -> bool:
-    """Whether a setting takes text, and not what TOML reads: a program may be called ``true``, a folder ``2026``."""
+    """Whether a setting takes text even if TOML reads another type, e.g. a program ``true`` or a folder ``2026``."""
     _, holders = _walk(model, location)
     fields = [holder.model_fields[location[-1]] for holder in holders if location[-1] in holder.model_fields]
     kinds = {kind for field in fields for kind in _kinds(field.annotation)}
@@ -130,7 +130,7 @@ def _is_text(model: type[Config], location: tuple[str, ...], value: Any) -> bool
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
-    """The plain types of which a type is made."""
+    """Yield the plain types that make up a type."""
     parts = get_args(annotation)
     yield from (kind for part in parts for kind in _kinds(part))
     if not parts:
@@ -138,10 +138,10 @@ def _kinds(annotation: Any) -> Iterator[Any]:
 
 
 def _explain(model: type[Config], problem: Any, path: Path | str | None, source: str, typed: Collection[str]) -> str:
-    """One problem in words, with the line of the file unless the value was typed over it."""
+    """Return one problem in words, with the line of the file unless an override replaced the value."""
     location, holders = _walk(model, problem["loc"])
     kind, context = problem["type"], problem.get("ctx", {})
-    if kind.startswith("union_tag"):  # said of the table; what is wrong, or missing, is the setting that names its kind
+    if kind.startswith("union_tag"):  # reported for the table, but about the setting that names its kind
         location = (*location, context["discriminator"].strip("'"))
     key = ".".join(str(step) for step in location)
     over = any(key == word or key.startswith(f"{word}.") for word in typed)
@@ -156,19 +156,19 @@ def _explain(model: type[Config], problem: Any, path: Path | str | None, source:
     if kind in ("missing", "union_tag_not_found"):
         return f"{where}setting {key!r} is missing"
     said = problem["msg"].removeprefix("Value error, ")
-    if not location:  # several settings that do not go together
+    if not location:  # several settings contradict each other
         return f"{path}: {said}" if path is not None else str(said)
     return f"{where}setting {key!r}: {said}; got {problem['input']!r}"
 
 
 def _hint(wrong: str, known: Sequence[str]) -> str:
-    """The nearest of what there is, or all of it."""
+    """Suggest the nearest of the known names, or list all of them."""
     near = difflib.get_close_matches(wrong, known, n=2)
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else f"{LISTED}{', '.join(known)}"
 
 
 def _in_tables(key: str, holders: Iterable[type[Config]]) -> str:
-    """A hint at tables that have a setting of this name: ``optimizer.lr`` for ``lr``."""
+    """Suggest tables that have a setting of this name: ``optimizer.lr`` for ``lr``."""
     above, dot, name = key.rpartition(".")
     fields = ((table, field) for holder in holders for table, field in holder.model_fields.items())
     found = [table for table, field in fields if any(name in kind.model_fields for kind in held(field.annotation))]
@@ -176,20 +176,20 @@ def _in_tables(key: str, holders: Iterable[type[Config]]) -> str:
 
 
 def held(annotation: Any) -> tuple[type[Config], ...]:
-    """The kinds of ``Config`` that a field of this type may hold: itself, a union's members, a sequence's items."""
+    """Return the ``Config`` classes in a field's type: itself, a union's members, or a sequence's items."""
     if isinstance(annotation, type) and not get_args(annotation):
         return (annotation,) if issubclass(annotation, Config) else ()
     return tuple(kind for part in get_args(annotation) for kind in held(part))
 
 
 def tag_of(kind: type[Config]) -> str:
-    """What tells one member of a union from the others: its ``name``, where it has a default."""
+    """Return the tag that distinguishes a member of a union: the default of its ``name``."""
     field = kind.model_fields.get("name")
     return str(field.default) if field is not None else ""
 
 
 def _walk(model: type[Config], location: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[type[Config], ...]]:
-    """A place as a person would write it, without the tags of unions, and the kinds of table that its end is in."""
+    """Return a location as a user would write it, without union tags, and the classes of table that contain its end."""
     place: list[Any] = []
     holders: tuple[type[Config], ...] = (model,)
     inside = holders
@@ -206,7 +206,7 @@ def _walk(model: type[Config], location: tuple[Any, ...]) -> tuple[tuple[Any, ..
 
 
 def _listed_once(said: Sequence[str]) -> Iterator[str]:
-    """The same, but what settings there are is not said again for each that does not exist."""
+    """Yield the problems, but list the valid settings only once."""
     seen: set[str] = set()
     for text in said:
         head, _, known = text.partition(LISTED)
@@ -215,7 +215,7 @@ def _listed_once(said: Sequence[str]) -> Iterator[str]:
 
 
 def _line(source: str, location: tuple[Any, ...]) -> int | None:
-    """The line on which a key stands, found by walking tables; good enough to point a person at it."""
+    """Find the line of a key by walking through the tables; approximate, for error messages."""
     *tables, last = [step for step in location if isinstance(step, str)] or [""]
     table = ""
     for number, line in enumerate(source.splitlines(), 1):
@@ -230,15 +230,15 @@ def _line(source: str, location: tuple[Any, ...]) -> int | None:
 
 
 def describe(config_type: type[Config], presets: Mapping[str, Any] | None = None, prefix: str = "") -> list[str]:
-    """One line per setting: its name, its default and what it does.
+    """Return one line per setting: its name, default and meaning.
 
-    Of a table that may be one of several kinds, the settings of each are listed with the kind's name before them; of
-    the kind that ``presets`` name, alone.
+    If a table may be one of several kinds, list the settings of each after the name of the kind, or only those of the
+    kind that ``presets`` names.
 
     Args:
-        config_type: what is described.
-        presets: defaults other than its own.
-        prefix: of every name.
+        config_type: class of the configuration to describe.
+        presets: defaults that replace the class's own.
+        prefix: text before every name, e.g. ``"optimizer."``.
     """
     lines: list[str] = []
     presets = presets or {}
@@ -249,7 +249,7 @@ def describe(config_type: type[Config], presets: Mapping[str, Any] | None = None
             lines += describe(kinds[0], preset, f"{prefix}{name}.")
             continue
         chosen = [kind for kind in kinds if isinstance(preset, Mapping) and preset.get("name") == tag_of(kind)]
-        default = "(needed)" if field.is_required() else f"[{_shown(field, presets.get(name))}]"
+        default = "(required)" if field.is_required() else f"[{_shown(field, presets.get(name))}]"
         if not chosen:
             lines.append(f"  {prefix}{name} {default}  {field.description or ''}".replace("\n", " "))
         for kind in chosen or kinds:

@@ -1,16 +1,16 @@
-"""Every error that Turnwise raises, drawn once.
+"""The tree of all errors that Turnwise raises.
 
 ::
 
     TurnwiseError
-    ├── UsageError                 the person's input is wrong; the message says what to change
+    ├── UsageError                 the user's input is wrong; the message says what to change
     │   ├── ConfigError            a TOML file or an override that cannot be read
-    │   ├── UnknownEnvironmentError    no such id; carries the nearest names
+    │   ├── UnknownEnvironmentError    no such id; suggests similar names
     │   ├── TaskError              a task specification that its family cannot generate
     │   ├── ModelError             a model or tokenizer that cannot be loaded or used
     │   ├── StoreError             an episode store that is missing, damaged or of another kind
     │   ├── SpendingCapError       a run would spend more on a chat API than its cap allows
-    │   ├── SandboxUnavailableError    a sandbox that this machine cannot make as it was asked for
+    │   ├── SandboxUnavailableError    a sandbox that this machine cannot create as specified
     │   └── CheckpointError        a checkpoint that is missing, damaged or of another run
     ├── ContractError              an environment, agent or policy broke its contract (its author's fault)
     ├── ToolError                  raised inside a tool: its text becomes an observation
@@ -19,19 +19,19 @@
     │   ├── PolicyTimeoutError     no completion before the turn's deadline
     │   ├── PromptTooLongError     the prompt leaves no room in the context
     │   └── ProgramFailedError     a black-box agent's program crashed, or did nothing
-    ├── RequestError               a client of the endpoint asked for what cannot be done; it is told so
-    ├── InfrastructureError        the machinery failed; the episode is ``infra_failed`` and is retried, never scored
-    │   ├── PolicyServerError          a policy's server answered what it must not, or not at all
-    │   │   └── ServerSettingsError        it cut an answer short by a setting of its own
+    ├── RequestError               a client of the endpoint sent an invalid request
+    ├── InfrastructureError        an infrastructure failure; the episode is ``infra_failed``: retried, never scored
+    │   ├── PolicyServerError          a policy's server sent a wrong answer, or none
+    │   │   └── ServerSettingsError        a setting of the server cut an answer short
     │   ├── EnvironmentFailedError     the environment raised
     │   ├── EnvironmentTimeoutError    the environment did not answer before the deadline
-    │   ├── SandboxError               a sandbox could not be made this time, or died
-    │   └── EnvironmentDiedError       the environment's process is gone
-    ├── DivergedError              training reached a loss that is no number; the batch is saved for inspection
-    └── UnscoredEpisodeError       somebody asked for the return of an episode that has none
+    │   ├── SandboxError               a sandbox could not be created this time, or died
+    │   └── EnvironmentDiedError       the environment's process died
+    ├── DivergedError              training reached a loss that is not a number; the batch is saved for inspection
+    └── UnscoredEpisodeError       the return of an episode that has none
 
-``UsageError`` and its children end a command with one line and exit code 2. This module imports nothing of ours,
-and every folder may import it.
+``UsageError`` and its children end a command with one line and exit code 2. This module imports nothing from
+Turnwise, and every folder may import it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TurnwiseError(Exception):
 
 
 class UsageError(TurnwiseError, ValueError):
-    """The person's input is wrong; the message says what to change."""
+    """The user's input is wrong; the message says what to change."""
 
 
 class ConfigError(UsageError):
@@ -50,7 +50,7 @@ class ConfigError(UsageError):
 
 
 class UnknownEnvironmentError(UsageError):
-    """No environment has this id. The message carries the nearest names."""
+    """No environment has this id. The message suggests similar names."""
 
 
 class TaskError(UsageError):
@@ -66,11 +66,11 @@ class StoreError(UsageError):
 
 
 class SpendingCapError(UsageError):
-    """A run would spend more on a chat API than its cap allows. What was played is kept."""
+    """A run would spend more on a chat API than its cap allows. Finished episodes are kept."""
 
 
 class SandboxUnavailableError(UsageError):
-    """A sandbox that this machine cannot make as it was asked for; the message says what to install or to relax."""
+    """A sandbox that this machine cannot create as specified; the message says what to install or relax."""
 
 
 class CheckpointError(UsageError):
@@ -78,7 +78,7 @@ class CheckpointError(UsageError):
 
 
 class ContractError(TurnwiseError):
-    """An environment, agent or policy broke its contract; its author must mend it."""
+    """An environment, agent or policy violated its contract; its author must fix it."""
 
 
 class ToolError(TurnwiseError):
@@ -94,7 +94,7 @@ class PolicyError(TurnwiseError):
 
 
 class PolicyTimeoutError(PolicyError):
-    """The policy gave no completion before the turn's deadline."""
+    """The policy returned no completion before the turn's deadline."""
 
 
 class PromptTooLongError(PolicyError):
@@ -102,17 +102,17 @@ class PromptTooLongError(PolicyError):
 
 
 class ProgramFailedError(PolicyError):
-    """A black-box agent's program crashed, wrote without end, or ended without having done anything."""
+    """A black-box agent's program crashed, wrote too much, or ended without having done anything."""
 
 
 class RequestError(TurnwiseError):
-    """A client of the endpoint asked for something that cannot be done; the answer tells it so.
+    """A client of the endpoint sent an invalid request; the response has the message.
 
     Args:
-        message: what is wrong, for the client.
-        status: of HTTP.
-        param: the parameter that is wrong.
-        code: a word that programs can compare.
+        message: description of the problem, for the client.
+        status: HTTP status of the response.
+        param: name of the invalid parameter, if any.
+        code: machine-readable kind of the error.
     """
 
     def __init__(
@@ -123,15 +123,15 @@ class RequestError(TurnwiseError):
 
 
 class InfrastructureError(TurnwiseError):
-    """The machinery failed; the episode's outcome is ``infra_failed``: retried, counted, never scored."""
+    """An infrastructure failure; the episode's outcome is ``infra_failed``: retried, counted, never scored."""
 
 
 class PolicyServerError(InfrastructureError):
-    """A policy's server answered what it must not, or not in time: its fault, and never the policy's."""
+    """A policy's server sent a wrong answer, or none in time: its own fault, never the policy's."""
 
 
 class ServerSettingsError(PolicyServerError):
-    """A policy's server cut an answer short by a setting of its own; if it does so again, a person must change it."""
+    """A setting of a policy's server cut an answer short; if that happens again, a user must change the setting."""
 
 
 class EnvironmentFailedError(InfrastructureError):
@@ -146,16 +146,16 @@ class EnvironmentTimeoutError(InfrastructureError):
 
 
 class EnvironmentDiedError(InfrastructureError):
-    """The process that held the environment is gone."""
+    """The environment's process died."""
 
 
 class SandboxError(InfrastructureError):
-    """A sandbox could not be made this time, or died under what it ran."""
+    """A sandbox could not be created this time, or died while running something."""
 
 
 class DivergedError(TurnwiseError):
-    """Training reached a loss or gradient that is no finite number; the message names the saved batch."""
+    """Training reached a loss or gradient that is not finite; the message names the saved batch."""
 
 
 class UnscoredEpisodeError(TurnwiseError):
-    """The return of an episode that has none (``infra_failed`` or ``cancelled``) was asked for."""
+    """Raised when reading the return of an episode that has none (``infra_failed`` or ``cancelled``)."""

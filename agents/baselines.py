@@ -50,8 +50,8 @@ class Demonstration:
     def __post_init__(self) -> None:
         if not self.actions or len(self.actions) != len(self.observations):
             raise UsageError(
-                f"a demonstration has one observation per action and at least one of them; "
-                f"got {len(self.observations)} observations and {len(self.actions)} actions"
+                f"a demonstration needs one observation per action and at least one of each; got "
+                f"{len(self.observations)} observations and {len(self.actions)} actions"
             )
 
 

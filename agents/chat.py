@@ -90,8 +90,8 @@ class ChatAgent:
         )
         if settings.enable_thinking is not None and not any(name in agent.template.source for name in SWITCHES):
             raise ModelError(
-                f"agent.enable_thinking = {str(settings.enable_thinking).lower()}: the model's chat template has no "
-                f"such switch ({' or '.join(SWITCHES)}); leave the setting out"
+                "the model's chat template does not support agent.enable_thinking = "
+                f"{str(settings.enable_thinking).lower()} (it has no {' or '.join(SWITCHES)}); remove the setting"
             )
         return agent
 
@@ -155,8 +155,8 @@ class ChatAgent:
             parser = self.parser_for(tools)
             if not isinstance(parser, CallParser):
                 raise ModelError(
-                    "the tokenizer's chat template does not show tools, so the agent would not know of them; set "
-                    "parser='auto', which describes them in the system message, or show_tools=False"
+                    "the tokenizer's chat template does not show tools to the model; set parser='auto', which "
+                    "describes them in the system message, or show_tools=False"
                 )
             rendering = self.template.bind(())
             system.append(described(shown, parser.how))

@@ -62,7 +62,7 @@ class LastTurns:
 
     def __init__(self, k: int, *, keep_system: bool = True) -> None:
         if k < 1:
-            raise UsageError(f"a context of the last {k} turns shows nothing; use last:1 or more")
+            raise UsageError(f"a context of the last {k} turns is empty; use last:1 or more")
         self.k, self.keep_system = k, keep_system
 
     def view(self, rounds: Sequence[Round]) -> list[Entry]:
@@ -97,7 +97,7 @@ class ShortPast:
 
     def __init__(self, k: int, letters: int) -> None:
         if k < 1 or letters < 1:
-            raise UsageError(f"a past that is short:{k}:{letters} shows nothing; use short:1:200 or more")
+            raise UsageError(f"the context short:{k}:{letters} is empty; use short:1:200 or more")
         self.k, self.letters = k, letters
 
     def view(self, rounds: Sequence[Round]) -> list[Entry]:
@@ -145,7 +145,7 @@ class MarkovianSummary:
 
     def __init__(self, instruction: str = INSTRUCTION, *, letters: int | None = None) -> None:
         if letters is not None and letters < 1:
-            raise UsageError(f"a summary of {letters} letters holds nothing; use summary:2000 or so")
+            raise UsageError(f"a summary of {letters} characters is too short; use summary:2000 or so")
         limit = f" Of the summary, {letters} letters are kept." if instruction and letters is not None else ""
         self.instruction, self.letters = f"{instruction}{limit}", letters
 

@@ -178,7 +178,7 @@ def sample(rows: Sequence[Row], logits: Tensor, version: int) -> None:
     tokens = torch.where(greedy, logits.argmax(dim=-1, keepdim=True), drawn)
     chosen = logprobs.gather(-1, tokens)
     if not bool(chosen.isfinite().all()):
-        raise PolicyError(f"the model of version {version} gives log-probabilities that are not finite: it diverged")
+        raise PolicyError(f"the model of version {version} returns log-probabilities that are not finite: it diverged")
     for row, token, logprob in zip(rows, tokens[:, 0].tolist(), chosen[:, 0].tolist(), strict=True):
         row.take(token, logprob, version)
 

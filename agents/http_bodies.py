@@ -39,7 +39,7 @@ async def read_body(response: httpx.Response, max_bytes: int) -> bytes:
     """
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "", *COMPRESSED):
-        raise BodyError(f"its answer is encoded as {encoding[:40]!r}, which was not asked for", "bad encoding")
+        raise BodyError(f"its answer has the encoding {encoding[:40]!r}, which was not requested", "bad encoding")
     unzip = zlib.decompressobj(47 if "gzip" in encoding else 15) if encoding in COMPRESSED else None
     received, raw = bytearray(), 0
     if response.is_stream_consumed:  # made of whole content, as a mock transport does
@@ -49,9 +49,9 @@ async def read_body(response: httpx.Response, max_bytes: int) -> bytes:
         try:
             received += chunk if unzip is None else unzip.decompress(chunk, max_bytes + 1 - len(received))
         except zlib.error as error:
-            raise BodyError(f"its answer is not {encoding} as it says ({error})", "bad encoding") from None
+            raise BodyError(f"its answer is not {encoding} as declared ({error})", "bad encoding") from None
         if max(raw, len(received)) > max_bytes:
             raise BodyError(f"its answer is longer than {max_bytes:,} bytes", "endless answer")
     if unzip is not None and not unzip.eof:
-        raise BodyError(f"its answer is {encoding} that is cut short", "bad encoding")
+        raise BodyError(f"its answer ends in the middle of its {encoding} encoding", "bad encoding")
     return bytes(received)

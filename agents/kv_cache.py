@@ -75,8 +75,8 @@ def refuse_other_caches(model: Any) -> None:
     kinds = {type(layer).__name__ for layer in DynamicCache(config=model.config).layers} - {"DynamicLayer"}
     if kinds:
         raise ModelError(
-            f"{type(model).__name__} caches with {', '.join(sorted(kinds))}; continuous batching here needs full "
-            "attention in every layer: serve this model with vLLM"
+            f"{type(model).__name__} caches with {', '.join(sorted(kinds))}, but continuous batching needs full "
+            "attention in every layer; serve this model with vLLM"
         )
 
 

@@ -44,7 +44,7 @@ def load_model(
         with _quiet():
             model: Any = AutoModelForCausalLM.from_pretrained(source, config=config, dtype=dtype, local_files_only=True)
     except Exception as error:
-        raise ModelError(f"{path} holds no language model that transformers can load: {_line(error)}") from error
+        raise ModelError(f"{path} has no language model that transformers can load: {_line(error)}") from error
     return guided(model, source).to(existing_device(device)).eval(), load_tokenizer(path)
 
 
@@ -64,7 +64,7 @@ def existing_device(name: str | torch.device) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ModelError(
-            f"device {str(name)!r} cannot be used here: {_line(error)}; use cpu, or cuda on a GPU"
+            f"device {str(name)!r} is not available here: {_line(error)}; use cpu, or cuda on a GPU"
         ) from None
     return device
 
@@ -77,11 +77,11 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Any:
     """
     source = _located(path)
     if Path(source).is_dir() and not any(Path(source).glob("tokenizer*")):
-        raise ModelError(f"{path} holds no tokenizer (no tokenizer.json); save one beside the model")
+        raise ModelError(f"{path} has no tokenizer (no tokenizer.json); save one beside the model")
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=True)
     except Exception as error:
-        raise ModelError(f"{path} holds no tokenizer that transformers can load: {_line(error)}") from error
+        raise ModelError(f"{path} has no tokenizer that transformers can load: {_line(error)}") from error
     return tokenizer
 
 
@@ -165,15 +165,17 @@ def _located(path: str | os.PathLike[str]) -> str:
         if (folder / "model" / "config.json").is_file():
             raise ModelError(f"{path} is the folder of a run; its model is in {folder / 'model'}")
         if not (folder / "config.json").is_file():
-            raise ModelError(f"{path} is not a model folder: it has no config.json; name the folder that holds one")
+            raise ModelError(f"{path} is not a model folder: it has no config.json; name the folder of a model")
         return str(folder)
     if folder.exists():
-        raise ModelError(f"{path} is a file; name the folder that holds config.json and the weights")
+        raise ModelError(f"{path} is a file; name the folder with config.json and the weights")
     name = os.fspath(path)
     if name.count("/") == 1 and not name.startswith((".", "/", "~")) and _cached(name):
         return name
     if is_chat_api(name):
-        raise ModelError(f"{name} is a model behind a chat API, whose weights cannot be trained; name a model's folder")
+        raise ModelError(
+            f"{name} is a model behind a chat API, so its weights cannot be trained; name a model's folder"
+        )
     raise ModelError(
         f"there is no model at {path}; name a folder made by training, or download one first (Turnwise never does)"
     )

@@ -77,7 +77,7 @@ def agent_from(
     given = AgentSettings(**set_here) if agent is None else agent.overridden(AgentSettings(**set_here))
     kind, colon, rest = spec.strip().partition(":")
     if api is not None and (api.max_cost or api.price or api.cache) and not is_chat_api(spec):
-        raise UsageError(f"a cost cap, a price and a cache are for a model behind a chat API, and {spec!r} is not one")
+        raise UsageError(f"a cost cap, a price and a cache need a model behind a chat API, and {spec!r} is not one")
     if spec.strip() in SCRIPTED:
         return SCRIPTED[spec.strip()]()
     if kind == "mixed" and colon:
@@ -190,8 +190,8 @@ def _here(root: str, address: str) -> str:
     if root and Path(root).is_dir():
         return root
     raise ModelError(
-        f"server {address} loaded its model from {root!r}, which is no folder of this machine; name one with the same "
-        "tokenizer: --tokenizer FOLDER"
+        f"server {address} loaded its model from {root!r}, which is not a folder on this machine; name one with "
+        "the same tokenizer: --tokenizer FOLDER"
     )
 
 
@@ -208,14 +208,14 @@ def _skills(text: str, spec: str) -> list[float]:
     try:
         return [float(skill) for skill in text.split(",")]
     except ValueError:
-        raise UsageError(f"policy {spec!r}: a skill is a number from 0 to 1, e.g. mixed:0.35") from None
+        raise UsageError(f"policy {spec!r}: a skill must be a number from 0 to 1, e.g. mixed:0.35") from None
 
 
 def _imported(place: str, spec: str) -> Agent:
     """A function, an agent, or a class of agents, from the working directory or an installed package."""
     module, colon, name = place.partition(":")
     if not colon or not module or not name:
-        raise UsageError(f"policy {spec!r} must look like function:module:name")
+        raise UsageError(f"policy {spec!r} must have the form function:module:name")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -230,5 +230,5 @@ def _imported(place: str, spec: str) -> Agent:
     if hasattr(found, "start"):
         return cast(Agent, found() if isinstance(found, type) else found)
     if not callable(found):
-        raise UsageError(f"policy {spec!r}: {name!r} is a {type(found).__name__}, neither a function nor an agent")
+        raise UsageError(f"policy {spec!r}: {name!r} is a {type(found).__name__}, but must be a function or an agent")
     return FunctionAgent(found)

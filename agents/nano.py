@@ -96,7 +96,7 @@ def build_tokenizer(
     """
     corpus = list(texts)
     if kind in ("word", "bpe") and not any(corpus):
-        raise ModelError(f"a {kind!r} tokenizer is built from texts, and there are none; pass some observations")
+        raise ModelError(f"a {kind!r} tokenizer is built from texts, but there are none; pass some observations")
     match kind:
         case "word":
             core = _word_level(corpus, vocab_size)

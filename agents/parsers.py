@@ -123,8 +123,8 @@ class SearchTagsParser:
         read = [(call.name, list(call.arguments.values())) for call in self.parse(written).tool_calls]
         if read != [(name, [inside.strip()])]:
             raise ModelError(
-                f"the 'search' parser would not read back {written!r:.120}; leave <search>, <answer>, <think>, "
-                "<information> and their ends out of what is searched for, answered or said before it"
+                f"the 'search' parser would not read back {written!r:.120}; remove <search>, <answer>, <think>, "
+                "<information> and their closing tags from the query, the answer and the text before it"
             )
         return written
 

@@ -45,11 +45,11 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if self.temperature < 0:
-            raise UsageError(f"sampling temperature {self.temperature} is negative")
+            raise UsageError(f"sampling temperature must not be negative; got {self.temperature}")
         if not 0 < self.top_p <= 1:
-            raise UsageError(f"sampling top_p {self.top_p} is not a probability above 0")
+            raise UsageError(f"sampling top_p must be above 0 and at most 1; got {self.top_p}")
         if self.max_tokens < 1:
-            raise UsageError(f"max_tokens {self.max_tokens} leaves no room for an action")
+            raise UsageError(f"max_tokens must be at least 1; got {self.max_tokens}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,8 @@ class Completion:
     def __post_init__(self) -> None:
         if not len(self.token_ids) == len(self.logprobs) == len(self.versions):
             raise ValueError(
-                f"{len(self.token_ids)} token ids, {len(self.logprobs)} log-probabilities and "
-                f"{len(self.versions)} versions: one of each is needed per token"
+                f"each token needs an id, a log-probability and a version; got {len(self.token_ids)} token ids, "
+                f"{len(self.logprobs)} log-probabilities and {len(self.versions)} versions"
             )
 
 

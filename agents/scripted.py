@@ -32,14 +32,14 @@ class FunctionAgent:
         self, function: Function | None = None, *, factory: Callable[[EpisodeContext], Function] | None = None
     ) -> None:
         if (function is None) == (factory is None):
-            raise UsageError("a FunctionAgent needs a function, or factory= which makes one per episode; give one")
+            raise UsageError("a FunctionAgent needs either a function, or factory= to create one per episode")
         self._open = factory if factory is not None else lambda context: function
 
     def start(self, context: EpisodeContext) -> Session:
         """A session that calls the function once a turn."""
         function = self._open(context)
         if not callable(function):
-            raise UsageError(f"a FunctionAgent's factory returned {function!r}, which cannot be called")
+            raise UsageError(f"a FunctionAgent's factory returned {function!r}, which is not callable")
         return _FunctionSession(function, _wants_observation(function))
 
 
@@ -86,7 +86,7 @@ class MixedAgent:
             raise UsageError(f"skills {list(skills)} must be one or more probabilities in [0, 1]")
         chances = [1.0] * len(skills) if weights is None else list(weights)
         if len(chances) != len(skills) or not all(chance >= 0 for chance in chances) or sum(chances) <= 0:
-            raise UsageError(f"weights {chances} must be one non-negative number per skill, not all zero")
+            raise UsageError(f"weights {chances} must have one non-negative number per skill, and not only zeros")
         self.skills, self.weights = tuple(skills), tuple(chances)
 
     def start(self, context: EpisodeContext) -> Session:

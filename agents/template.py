@@ -58,7 +58,7 @@ class ChatTemplate:
     def __init__(self, tokenizer: Any, kwargs: Mapping[str, Any] | None = None) -> None:
         if not getattr(tokenizer, "chat_template", None):
             raise ModelError(
-                f"{_name(tokenizer)} has no chat template; take the instruction-tuned model's tokenizer, set "
+                f"{_name(tokenizer)} has no chat template; use the instruction-tuned model's tokenizer, set "
                 "tokenizer.chat_template, or build one with turnwise.agents.nano.build_tokenizer"
             )
         self.tokenizer, self.kwargs = tokenizer, dict(kwargs or {})
@@ -83,7 +83,7 @@ class ChatTemplate:
         self.stop_ids = self._ends()
         """Ids that end what the agent says; the first is the one that the template itself writes."""
         if not self.stop_ids:
-            raise ModelError(f"{_name(tokenizer)} has no token that ends a message; set tokenizer.eos_token")
+            raise ModelError(f"{_name(tokenizer)} has no token to end a message; set tokenizer.eos_token")
 
     def _ends(self) -> tuple[int, ...]:
         """What ends a message: the control token that follows one, which in some templates opens the next."""
@@ -142,8 +142,8 @@ class ChatTemplate:
         ids = self.encode(text)
         if self.tokenizer.unk_token_id is not None and self.tokenizer.unk_token_id in ids:
             raise ModelError(
-                f"the tokenizer cannot write {text!r}: it reads back as {self.decode(ids)!r}; "
-                "build it from texts that include the actions"
+                f"the tokenizer cannot write {text!r}: it decodes as {self.decode(ids)!r}; build it from texts that "
+                "include the actions"
             )
         return (*ids, self.stop_ids[1 if calls and self.ends_by_role else 0])
 
@@ -204,7 +204,7 @@ class Rendering:
     def _after(self, messages: Sequence[Message], tools: list[dict[str, Any]]) -> str:
         before, said, after = self._render([PROBE, SAID, *messages], tools).rpartition(SAID)
         if not said or SAID in before:
-            raise ModelError(f"the chat template of {_name(self.template.tokenizer)} changes what the agent said")
+            raise ModelError(f"the chat template of {_name(self.template.tokenizer)} changes the agent's text")
         return after
 
     def appends(self, *, system: bool) -> bool:
@@ -264,7 +264,7 @@ class Rendering:
     def _as_json(self, item: Message) -> dict[str, Any]:
         if any(isinstance(part, ImagePart) for part in item.parts):
             raise ModelError(
-                f"a {item.role} message holds an image, and this policy reads text only; use an environment that "
+                f"a {item.role} message has an image, but this policy reads only text; use an environment that "
                 "describes its screen in words, or a vision policy"
             )
         clean = self.template.harmless

@@ -82,11 +82,11 @@ class TransformersPolicy:
     ) -> None:
         own: Any = getattr(model.config, "max_position_embeddings", None)
         if max_batch < 1:
-            raise ModelError(f"max_batch {max_batch} leaves no row to sample in")
+            raise ModelError(f"max_batch must be at least 1; got {max_batch}")
         if context_length is None and own is None:
-            raise ModelError("this model's configuration names no context length; pass context_length=")
+            raise ModelError("the model's configuration has no context length; pass context_length=")
         if context_length is not None and own is not None and context_length > own:
-            raise ModelError(f"context_length {context_length} is beyond the {own} positions that the model has")
+            raise ModelError(f"context_length {context_length} exceeds the model's {own} positions")
         self.model = model
         self.max_batch = max_batch
         self.context_length = int(context_length or own)
@@ -115,11 +115,13 @@ class TransformersPolicy:
         room = self.context_length - len(prompt)
         if room < 1:
             raise PromptTooLongError(
-                f"the prompt has {len(prompt)} tokens and the context holds {self.context_length}, which leaves no "
-                "room for an action: use a shorter context strategy (last:k, summary) or a larger context_length"
+                f"the prompt has {len(prompt)} tokens, and the context of {self.context_length} leaves no room for an "
+                "action: use a shorter context strategy (last:k, summary) or a larger context_length"
             )
         if not prompt or min(prompt) < 0 or max(prompt) >= self._vocabulary:
-            raise ContractError(f"a prompt is one or more ids from 0 to {self._vocabulary - 1}; got {prompt[:8]}…")
+            raise ContractError(
+                f"a prompt must have at least one id, each from 0 to {self._vocabulary - 1}; got {prompt[:8]}…"
+            )
         row = Row(
             prompt,
             sampling.temperature,
@@ -170,7 +172,9 @@ class TransformersPolicy:
             if other is loop:
                 return
             if not other.is_closed():
-                raise ContractError("this policy is serving another event loop; give each loop a policy of its own")
+                raise ContractError(
+                    "this policy already serves another event loop; create a separate policy for each loop"
+                )
         self._forget()
         self._worker = loop.create_task(self._work(), name="turnwise-policy")
 

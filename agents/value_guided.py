@@ -116,7 +116,7 @@ class ValueGuidedModel(nn.Module):
     def __init__(self, policy: Any, values: ActionValues, *, beta: float) -> None:
         super().__init__()
         if not 0 <= beta < float("inf"):
-            raise ModelError(f"a model cannot be guided with beta {beta}: name a number from 0 up")
+            raise ModelError(f"beta must not be negative; got {beta}")
         self.policy = policy
         self.values = values
         self.beta = beta
@@ -230,8 +230,8 @@ def guided(policy: Any, folder: str | os.PathLike[str]) -> Any:
     except Exception as error:  # json's, safetensors' and torch's own
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelError(
-            f"the values that guide the model in {folder} cannot be read: {line}; export it again, or remove {GUIDE} "
-            "to use the policy alone"
+            f"cannot read the values that guide the model in {folder}: {line}; export it again, or remove {GUIDE} to "
+            "use the policy alone"
         ) from error
 
 

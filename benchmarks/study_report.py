@@ -92,7 +92,7 @@ def trace_of(run: Run) -> Trace:
 def score_table(study: Study, rows: Sequence[Row], dataset: float) -> list[str]:
     """One line per learner: the score with its interval over seeds, the raw return, what it cost."""
     lines = [
-        "| learner | rate | seeds | normalised score (95 %) | return | success | episodes | CPU s |",
+        "| learner | rate | seeds | normalized score (95 %) | return | success | episodes | CPU s |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
@@ -260,10 +260,10 @@ def write_overall(scores: Mapping[str, Mapping[str, Sequence[float]]], docs: Pat
     lines = [
         "### All tasks",
         "",
-        f"Mean normalised score over {', '.join(sorted(tasks))}, of the learners that all of them have; stratified "
+        f"Mean normalized score over {', '.join(sorted(tasks))}, of the learners that all of them have; stratified "
         "bootstrap: seeds are resampled within each task.",
         "",
-        "| learner | seeds | normalised score (95 %) |",
+        "| learner | seeds | normalized score (95 %) |",
         "|---|---|---|",
     ]
     for name, found in whole.items():

@@ -1,4 +1,4 @@
-"""Calls in processes of their own: results as they come, and a death is an answer too."""
+"""Run calls in separate processes: results arrive as they finish, and a dead process becomes an exception."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ T = TypeVar("T")
 def apart(
     function: Callable[..., T], calls: Sequence[tuple[Any, ...]], workers: int
 ) -> Iterator[tuple[tuple[Any, ...], T | Exception]]:
-    """``function(*call)`` for every call, each in a fresh process; pairs of call and result as they come.
+    """Run ``function(*call)`` for every call, each in a new process, and yield pairs of call and result.
 
-    A call that raises, or whose process dies (``EnvironmentDiedError``), gives the exception in place of a result and
-    disturbs no other. Leaving the loop early ends the processes.
+    Pairs are yielded as calls finish. If a call raises, or its process dies (``EnvironmentDiedError``), its pair has
+    the exception in place of a result; other calls continue. Leaving the loop early ends the processes.
 
     Args:
-        function: importable by name, as its arguments and results must be picklable.
+        function: a function that can be imported by name, with picklable arguments and results.
         calls: the arguments of each call.
-        workers: how many processes at once.
+        workers: the number of processes at a time.
     """
     family = _Family()
     with ThreadPoolExecutor(max(1, min(workers, len(calls)))) as threads:
@@ -42,7 +42,7 @@ def apart(
 
 
 class _Family:
-    """The processes that are alive, so that all can be ended, and none be born after that."""
+    """The running processes. After ``end``, all have been terminated and none can start."""
 
     def __init__(self) -> None:
         self._alive: list[BaseProcess] = []
@@ -50,7 +50,7 @@ class _Family:
         self._lock = threading.Lock()
 
     def answer(self, function: Callable[..., T], call: tuple[Any, ...]) -> T | Exception:
-        """What a call in a new process answers."""
+        """Return the result of a call in a new process."""
         context = multiprocessing.get_context("spawn")
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=_answer, args=(sender, function, call))

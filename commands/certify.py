@@ -1,4 +1,4 @@
-"""``turnwise certify``: try every law of the contract on environments."""
+"""``turnwise certify``: check environments against every law of the contract."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .terminal import complain, remark, screen
 
 LOG = logging.getLogger(__name__)
 FEW, SLOW = 3, 5.0
-"""With more environments than a few, progress lists only the laws that took at least so many seconds."""
+"""With more than ``FEW`` environments, progress lists only the laws that took at least ``SLOW`` seconds."""
 
 Ids = Annotated[
     list[str] | None,
@@ -38,21 +38,23 @@ Ids = Annotated[
 
 def certify(
     ids: Ids = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every registered environment.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer tasks and shorter episodes.")] = False,
-    law: Annotated[list[str] | None, typer.Option(help="Only this law; may be repeated.")] = None,
-    laws: Annotated[bool, typer.Option("--laws", help="List the laws, and try none.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Where the sampled seeds begin.")] = 0,
+    everything: Annotated[bool, typer.Option("--all", help="Certify every registered environment.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use fewer tasks and shorter episodes.")] = False,
+    law: Annotated[list[str] | None, typer.Option(help="Check only this law; may be repeated.")] = None,
+    laws: Annotated[bool, typer.Option("--laws", help="List the laws and exit.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="First of the sampled seeds.")] = 0,
     minutes: Annotated[
-        float, typer.Option(min=0, help="Time for each environment; laws that do not fit are skipped. 0: no limit.")
+        float, typer.Option(min=0, help="Time limit for each environment; skips laws that do not fit. 0: no limit.")
     ] = 10.0,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes (all cores if not said).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Number of processes (default: all cores).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Try every law of the contract, and report what breaks it: the author's line, the cure, and a seed that shows it.
+    """Check environments against the contract, and report each violation with its line, its cure and a seed.
 
-    Causes come first: laws that would only repeat a broken one are skipped. Progress goes to standard error, a line
-    per law. Exit code 1 if a law is broken. Environments run in processes of their own.
+    Laws that would only repeat a violation are skipped, so causes come first. Progress goes to standard error, one line
+    per law. The exit code is 1 if an environment violates a law. Each environment runs in its own process.
 
     Examples:
 
@@ -67,13 +69,13 @@ def certify(
             typer.echo(f"{known.name}: {known.about}")
         return
     if bool(ids) == everything:
-        raise UsageError("which environments? name ids, or --all for every one")
+        raise UsageError("name at least one environment to certify, or use --all (not both)")
     names = list(dict.fromkeys(ids or [entry.id for entry in entries()]))
     skipped = {name: why for name in names if everything and (why := find(name).lacks)}
     for name, why in skipped.items():
         complain(f"{name} is NOT certified: it {why}")
     for name in ids or []:
-        environment(name)  # a wrong name is said before anything is tried
+        environment(name)  # report a wrong name before the first check
     certificates = []
     chosen = [name for name in names if name not in skipped]
     for certificate in tried(chosen, quick, law or [], seed, jobs or os.cpu_count() or 1, minutes=minutes):
@@ -95,14 +97,14 @@ def certify(
 def tried(
     names: list[str], quick: bool, laws: list[str], seed: int, jobs: int, *, minutes: float = 0.0
 ) -> Iterator[Certificate]:
-    """Yield certificates as they come, each made in a process that makes no other; report each law on the way.
+    """Yield certificates as they are finished, each from its own process, and report each law on the way.
 
     Args:
-        names: of the environments.
-        quick: as of ``certify``.
-        laws: only these.
-        seed: where the sampled seeds begin.
-        jobs: how many processes at once.
+        names: ids of the environments.
+        quick: whether to use fewer tasks and shorter episodes.
+        laws: names of the laws to check; empty for all.
+        seed: first of the sampled seeds.
+        jobs: number of processes at a time.
         minutes: time for each environment; 0 for no limit.
     """
     least = 0.0 if len(names) <= FEW else SLOW
@@ -117,7 +119,7 @@ def tried(
 
 
 def one(name: str, quick: bool, laws: tuple[str, ...], seed: int, minutes: float, least: float) -> Certificate:
-    """Make one certificate, in a child, which imports the environment's file by itself."""
+    """Make one certificate in a child process, which imports the environment's file itself."""
     os.dup2(2, 1)  # standard output carries certificates, and an environment may print
     numbers, total = itertools.count(1), len(laws) or len(LAWS)
 

@@ -1,4 +1,4 @@
-"""``turnwise compare``: which of several runs is better, and by how much at least."""
+"""``turnwise compare``: which of several runs is better, and by how much."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ from .terminal import screen
 
 
 def compare(
-    runs: Annotated[
-        list[Path], typer.Argument(help="Folders of evaluations; of two, the baseline first.", show_default=False)
-    ],
+    runs: Annotated[list[Path], typer.Argument(help="Folders of evaluations, the baseline first.", show_default=False)],
     confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Nominal coverage of the intervals.")] = 0.95,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare evaluations, task against task where they share tasks.
+    """Compare evaluations, task against task if they share tasks.
 
-    Three and more are ranked by success, and every pair is compared; the intervals of all pairs hold together.
+    Three or more are ranked by success, and every pair is compared; the intervals of all pairs hold jointly.
 
     Examples:
 
@@ -35,12 +33,12 @@ def compare(
         turnwise compare runs/base runs/bc runs/loop
     """
     if len(runs) < 2:
-        raise UsageError(f"compare {runs[0]} with what? Name two runs or more")
+        raise UsageError(f"name at least two runs to compare, not only {runs[0]}")
     short = [run.name for run in runs]
     names = short if len(set(short)) == len(runs) else [str(run) for run in runs]
     played = {name: load_episodes(store_in(run)) for name, run in zip(names, runs, strict=True)}
     if len(played) < len(runs):
-        raise UsageError("a run is named twice; name each once")
+        raise UsageError("two of these runs are the same; name each run once")
     check_versions(dict(zip(names, runs, strict=True)))
     if len(runs) == 2:
         found = compare_runs(*played.values(), names=(names[0], names[1]), confidence=confidence)
@@ -51,7 +49,7 @@ def compare(
 
 
 def check_versions(runs: dict[str, Path]) -> None:
-    """Refuse runs of different versions of one environment's source, whose difference is not the policies' alone.
+    """Refuse runs with different versions of an environment's source; their difference is not only the policies'.
 
     Raises:
         UsageError: two runs recorded different sources for the same environment.

@@ -1,4 +1,4 @@
-"""``turnwise tasks build-corpus``: pages from anywhere, in one file with the index that finds them."""
+"""``turnwise tasks build-corpus``: write pages from any source into one file with a search index."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from ..tasks.search.sources.passages import passages
 from .terminal import remark, resumable, screen
 
 NAMED = 10
-"""Bad lines that are told of one by one."""
+"""Bad lines that are listed one by one; the rest are counted."""
 
 
 def build_corpus(source: str, out: Path | None, where: Path | None, words: int | None, skip_bad: bool) -> None:
     """Write a corpus.
 
     Args:
-        source: a folder, a file of JSONL, or a package of the system.
+        source: a folder, a JSONL file, or the name of a system package.
         out: the file to write.
-        where: the folder of a system's package.
-        words: the most that a passage has; pages stay whole without it.
-        skip_bad: leave out lines and files that are no page, and pages with an id of another's, and say which.
+        where: the folder of the system package, if not the default one.
+        words: maximum words per passage; without it, pages stay whole.
+        skip_bad: leave out lines and files that are not pages and pages with a duplicate id, and list them.
     """
     if out is None:
-        raise UsageError(f"say where the corpus goes: turnwise tasks build-corpus {source} {Path(source).stem}.corpus")
+        raise UsageError(f"name the file to write: turnwise tasks build-corpus {source} {Path(source).stem}.corpus")
     if out.exists() and Path(source).exists() and out.samefile(source):
-        raise UsageError(f"{out} is the source itself, and would be lost; name another file for the corpus")
+        raise UsageError(f"{out} is the source itself and would be overwritten; name another file for the corpus")
     bad: list[str] = []
     leave = bad.append if skip_bad else None
     name, pages = pages_of(source, where, leave)
     found = pages if words is None else passages(pages, words)
-    with resumable(f"{out} is as it was: it is written when it is whole."), _bar() as shown:
+    with resumable(f"{out} is unchanged: the file is replaced only when it is complete."), _bar() as shown:
         line = shown.add_task(name, total=None)
         made = build(out, name, found, lambda pages: shown.update(line, completed=pages), leave)
-    for told in bad[:NAMED]:
-        remark().print(f"left out: {told}", markup=False)
+    for each in bad[:NAMED]:
+        remark().print(f"left out: {each}", markup=False)
     if len(bad) > NAMED:
         what = "files" if Path(source).is_dir() else "lines"
         remark().print(f"left out: {len(bad) - NAMED} more {what}", markup=False)

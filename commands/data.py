@@ -25,27 +25,25 @@ def data(
             help="An environment's id, or a Python file that registers one.", autocompletion=environment_ids
         ),
     ],
-    n: Annotated[int, typer.Option("-n", help="How many episodes, each of another task.")] = 1000,
+    n: Annotated[int, typer.Option("-n", help="Number of episodes, each of a different task.")] = 1000,
     skills: Annotated[
         str | None,
-        typer.Option(
-            help="Each episode draws one of these: the share of its turns that the oracle takes (default: 0,0.5,1)."
-        ),
+        typer.Option(help="Shares of turns that the oracle takes; each episode draws one of them (default: 0,0.5,1)."),
     ] = None,
     policy: Who = None,
     max_cost: MaxCost = None,
     price: Prices = None,
     cache: Cache = None,
-    split: Annotated[str, typer.Option(help="Splits, with commas.")] = "train",
-    level: Annotated[str | None, typer.Option(help="Levels, with commas (all if not said).")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Another seed gives other tasks and other play.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="The store (runs/data-ENV if not said).")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what is there.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    split: Annotated[str, typer.Option(help="Splits, separated by commas.")] = "train",
+    level: Annotated[str | None, typer.Option(help="Levels, separated by commas (default: all).")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the tasks and of the play.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Episode store to write (default: runs/data-ENV).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume a previous run.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing store.")] = False,
 ) -> None:
-    """Play demonstrations into an episode store: of mixed skill, as LMRL-Gym's datasets were made, or a policy's.
+    """Record demonstrations in an episode store, of mixed skill (as in LMRL-Gym's datasets) or of a policy.
 
-    The store is Parquet: pandas and duckdb read it, and behaviour cloning takes it as demonstrations.store.
+    The store is Parquet. Pandas and duckdb read it, and behavior cloning reads it with demonstrations.store.
 
     Examples:
 
@@ -56,7 +54,7 @@ def data(
         turnwise data turnwise/Maze-v0 --policy anthropic:claude-sonnet-5-5 -n 100 --max-cost 5
     """
     if policy is not None and skills is not None:
-        raise UsageError("--skills mixes the oracle with random play; give it or --policy, not both")
+        raise UsageError("use --skills or --policy, not both: --skills mixes the oracle with random play")
     options: dict[str, object] = {"n": n, "splits": split, "levels": level, "seed": seed}
     options |= {"api.max_cost": max_cost, "api.price": price, "api.cache": cache}
     words = [f"{key}={value}" for key, value in options.items() if value is not None]

@@ -19,28 +19,32 @@ if TYPE_CHECKING:
     from ..agents.chat import ChatAgent
 
 SHORTEST_KEY = 16
-"""Characters of a key that somebody thought up."""
+"""Minimum length of a key, in characters, so that it cannot be guessed."""
 
 
 def endpoint(
-    policy: Annotated[str, typer.Option("--policy", "-p", help="The folder of a model, or a server of one.")],
-    out: Annotated[Path, typer.Option(help="Where episodes go.")] = Path("runs/endpoint"),
-    host: Annotated[str, typer.Option(help="Where to listen; this machine only, if not said.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    policy: Annotated[str, typer.Option("--policy", "-p", help="Folder of a model, or URL of a server for one.")],
+    out: Annotated[Path, typer.Option(help="Output folder for episodes.")] = Path("runs/endpoint"),
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; the default accepts only this machine.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 8000,
     key: Annotated[
         str | None,
-        typer.Option(help="The operator's key; made up if not said.", envvar="TURNWISE_ENDPOINT_KEY", show_envvar=True),
+        typer.Option(help="Operator's key (default: a random one).", envvar="TURNWISE_ENDPOINT_KEY", show_envvar=True),
     ] = None,
     temperature: Annotated[
-        float | None, typer.Option(min=0, help="Of every answer, whatever clients ask for; theirs, if not said.")
+        float | None, typer.Option(min=0, help="Temperature of every answer (default: as each client requests).")
     ] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="The longest answer; the model's own setting.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Maximum tokens of an answer (default: the model's own setting).")
+    ] = None,
 ) -> None:
-    """Serve a model to programs of OpenAI's SDK, and record exactly what it sampled for them.
+    """Serve a model to programs that use OpenAI's SDK, and record exactly what it sampled for them.
 
-    Everything that comes by the operator's key is one episode. A harness opens an episode for each attempt with
-    POST /episodes and ends it with POST /episodes/KEY/end and {"reward": 1.0, "success": true}, which makes it one that
-    can be trained on. Ctrl-C ends it and writes what is open.
+    All requests with the operator's key form one episode. To record an episode per attempt, a harness opens one with
+    POST /episodes and ends it with POST /episodes/KEY/end and {"reward": 1.0, "success": true}; you can train on these.
+    Ctrl-C stops the server and writes open episodes.
 
     Examples:
 
@@ -52,7 +56,7 @@ def endpoint(
 
     if key is not None and len(key) < SHORTEST_KEY:
         raise UsageError(
-            f"a key of {len(key)} characters can be guessed; give {SHORTEST_KEY}, or none to have one made"
+            f"a key of {len(key)} characters can be guessed; use at least {SHORTEST_KEY}, or omit it for a random one"
         )
     agent = chat_agent(agent_from(policy, temperature=temperature, max_tokens=max_tokens, threaded=True))
     with EpisodeStore(out / EPISODES, run={"endpoint": policy}) as store:

@@ -17,12 +17,12 @@ from ..errors import UnknownEnvironmentError, UsageError
 from .terminal import screen
 
 MANY = 10
-"""Environments of one class, if there are more of them, share one line in the short list."""
+"""If a class has more environments than this, they share one line in the short list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What there is to say about one environment.
+    """A row of the list of environments.
 
     Args:
         id: ``namespace/Name-vN``.
@@ -30,9 +30,9 @@ class Row:
         kind: ``turn`` or ``tool``.
         levels: the levels of its tasks.
         splits: the splits of its tasks.
-        turns: after how many actions an episode is truncated, on the lowest and the highest level.
+        turns: turn limits of an episode on the lowest and the highest level.
         summary: the first line of its docstring.
-        problem: why it cannot be made here, e.g. a missing extra.
+        problem: the reason why it cannot be created here, e.g. a missing extra.
     """
 
     id: str
@@ -47,11 +47,11 @@ class Row:
 
 def envs(
     pattern: Annotated[str, typer.Argument(help="Part of an id, or a pattern such as '*Maze*'.")] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the environments that are registered: Turnwise's own and those of installed packages.
+    """List registered environments: Turnwise's own and those of installed packages.
 
-    Without a pattern, each is one line. With a pattern, the list has levels, splits and turn limits too.
+    Without a pattern, each takes one line. With a pattern, the list also has levels, splits and turn limits.
 
     Examples:
 
@@ -75,7 +75,7 @@ def envs(
 
 
 def _print_short(found: list[Entry]) -> None:
-    """Print a line per environment, per large family and per reason why several cannot be made."""
+    """Print a line per environment, per large family, and per reason why several cannot be created."""
     rows, lines = folded([row for family in families(found) for row in briefly(family)])
     table = Table(box=None, header_style="bold")
     for name in ("id", "what it is"):
@@ -99,7 +99,7 @@ def families(found: list[Entry]) -> list[list[Entry]]:
 def briefly(family: list[Entry]) -> list[Row]:
     """Return a row for each environment of a class, or a single one if there are many.
 
-    What lacks an extra is not made. Of the others each is made, but no episode begins.
+    Environments that lack an extra are not created. The others are, but no episode starts.
     """
     if any(entry.lacks for entry in family):
         return [Row(entry.id, entry.source, problem=entry.lacks) for entry in family]
@@ -112,7 +112,7 @@ def briefly(family: list[Entry]) -> list[Row]:
 
 
 def folded(rows: list[Row]) -> tuple[list[Row], list[str]]:
-    """Separate what cannot be made here for a reason that it shares with others, as one line per reason."""
+    """Separate environments that cannot be created here for a shared reason, and return one line per reason."""
     reasons: dict[str, list[Row]] = {}
     for row in rows:
         if row.problem:
@@ -127,7 +127,7 @@ def folded(rows: list[Row]) -> tuple[list[Row], list[str]]:
 
 
 def listed(rows: list[Row]) -> Table:
-    """The rows as a table; what cannot be made is yellow."""
+    """Return the rows as a table; environments that cannot be created are yellow."""
     table = Table(box=None, header_style="bold")
     for name in ("id", "levels", "splits", "turns", "what it is", "from"):
         table.add_column(name, no_wrap=name == "id")
@@ -139,19 +139,19 @@ def listed(rows: list[Row]) -> Table:
 
 
 def matches(id: str, pattern: str) -> bool:
-    """Whether a pattern names an id: as a glob where it has a wildcard, as a part otherwise; case does not matter."""
+    """Whether a pattern matches an id: as a glob if it has a wildcard, otherwise as a substring; ignores case."""
     if any(sign in pattern for sign in "*?["):
         return fnmatch.fnmatch(id.lower(), pattern.lower())
     return pattern.lower() in id.lower()
 
 
 def describe(entry: Entry) -> Row:
-    """The row of one environment; what cannot be made or begun is listed too, with the reason."""
+    """Return the row of one environment; if it cannot be created or started, the row has the reason."""
     return _made(entry, _described)
 
 
 def _made(entry: Entry, row_of: Callable[[Entry, Any], Row]) -> Row:
-    """Make an environment for its row. If that fails, the row has the reason."""
+    """Create an environment for its row. If that fails, the row has the reason."""
     try:
         env = make(entry.id)
         try:
@@ -188,7 +188,7 @@ def summary(env: Any) -> str:
 
 
 def limit(env: Any, level: int) -> int:
-    """The turn limit of an episode of a level: some environments choose it by the task."""
+    """Return the turn limit of episodes on a level; some environments choose it by task."""
     known = env.turns_at(level)
     if known is None:
         env.reset(seed=0, options={"level": level})
@@ -196,5 +196,5 @@ def limit(env: Any, level: int) -> int:
 
 
 def span(numbers: tuple[int, ...]) -> str:
-    """``1–5``, or ``3`` where all are the same."""
+    """Return ``1–5``, or ``3`` if all numbers are equal."""
     return "–".join(map(str, sorted({numbers[0], numbers[-1]}))) if numbers else ""

@@ -1,4 +1,4 @@
-"""``turnwise eval``: play tasks with a policy, and say what came of it."""
+"""``turnwise eval``: play tasks with a policy and report the results."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def _list_settings(wanted: bool) -> None:
         raise typer.Exit
 
 
-ONCE_MORE = "What was played is kept: the same command with --resume plays the rest."
+ONCE_MORE = "Finished episodes are kept: run the same command with --resume to play the rest."
 
 
 Words = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="ENV|KEY=VALUE",
-        help="An environment's id, or a Python file that registers one; then settings.",
+        help="Environment id, or a Python file that registers one; then settings.",
         show_default=False,
         autocompletion=environment_ids,
     ),
@@ -51,34 +51,37 @@ Who = Annotated[
     typer.Option(
         "--policy",
         "-p",
-        help="oracle, random, null, mixed:0.35, function:module:name, the folder of a model, http://host:port of a "
-        "vLLM server, or a model behind a chat API: openai:MODEL, anthropic:MODEL, chat:URL#MODEL.",
+        help="oracle, random, null, mixed:0.35, function:module:name, folder of a model, http://host:port of a vLLM "
+        "server, or a model behind a chat API: openai:MODEL, anthropic:MODEL, chat:URL#MODEL.",
     ),
 ]
 Tokenizer = Annotated[
-    str | None, typer.Option(help="A folder with the tokenizer of a server's model, if the server's own is not here.")
+    str | None, typer.Option(help="Folder with the tokenizer of a server's model, if its own is not on this machine.")
 ]
 Program = Annotated[
     str | None,
-    typer.Option(help="A program that plays, asking the policy as OpenAI's SDK would: 'python my_agent.py'."),
+    typer.Option(help="Program that plays and calls the policy as OpenAI's SDK would: 'python my_agent.py'."),
 ]
-MaxCost = Annotated[float | None, typer.Option(help="The most to spend on a chat API, in dollars.")]
+MaxCost = Annotated[float | None, typer.Option(help="Spending limit for a chat API, in dollars.")]
 Prices = Annotated[
     str | None,
     typer.Option(
-        "--price", metavar="IN,OUT", help="A chat API's price, in dollars per million tokens read and written."
+        "--price", metavar="IN,OUT", help="Price of a chat API, in dollars per million input and output tokens."
     ),
 ]
 Cache = Annotated[
-    str | None, typer.Option(help="A folder of a chat API's answers, shared by runs (default: the run's own).")
+    str | None,
+    typer.Option(help="Folder for cached answers of a chat API, to share between runs (default: one per run)."),
 ]
 ListSettings = Annotated[
     bool,
-    typer.Option("--settings", callback=_list_settings, is_eager=True, help="List every setting, and play nothing."),
+    typer.Option("--settings", callback=_list_settings, is_eager=True, help="List every setting and exit."),
 ]
 Sandbox = Annotated[
     str | None,
-    typer.Option(help="Where code runs, in environments that run any: bubblewrap, docker, … (what works here)."),
+    typer.Option(
+        help="Sandbox backend for environments that run code: bubblewrap, docker, … (default: first that works)."
+    ),
 ]
 
 
@@ -88,27 +91,27 @@ def evaluate(
     policy: Who = None,
     tokenizer: Tokenizer = None,
     program: Program = None,
-    n: Annotated[int | None, typer.Option("-n", help="How many tasks (100 if not said).")] = None,
-    split: Annotated[str | None, typer.Option(help="Splits, with commas (the test splits if not said).")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Another seed gives other tasks (0 if not said).")] = None,
+    n: Annotated[int | None, typer.Option("-n", help="Number of tasks (default: 100).")] = None,
+    split: Annotated[str | None, typer.Option(help="Splits, separated by commas (default: the test splits).")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed that selects the tasks (default: 0).")] = None,
     max_cost: MaxCost = None,
     price: Prices = None,
     cache: Cache = None,
     sandbox: Sandbox = None,
-    level: Annotated[str | None, typer.Option(help="Levels, with commas (all if not said).")] = None,
-    config: Annotated[Path | None, typer.Option(help="A TOML file of the same settings.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where to (runs/eval-ENV-POLICY if not said).")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what is there.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
-    report: Annotated[bool, typer.Option(help="Write report.html and report.md too.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the whole summary as JSON.")] = False,
+    level: Annotated[str | None, typer.Option(help="Levels, separated by commas (default: all).")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with the same settings.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Output folder (default: runs/eval-ENV-POLICY).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume a previous run.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a previous run.")] = False,
+    report: Annotated[bool, typer.Option(help="Also write report.html and report.md.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     settings_only: ListSettings = False,
 ) -> None:
-    """Play tasks with a policy: success with its interval, the time split, and failures by kind.
+    """Play tasks with a policy, and report success with its interval, where time went, and failures by kind.
 
-    Writes an episode store, summary.json and a report of one file. Any setting of EvalConfig may follow as key=value:
-    group_size=4, concurrency=16, seed=1, env_kwargs.max_turns=5, and the [agent] table of training: agent.parser=tools,
-    agent.temperature=0 (or temperature=0), agent.system="Be brief."; --settings lists them.
+    Writes an episode store, summary.json and a report in one file. Set any field of EvalConfig with key=value:
+    group_size=4, concurrency=16, seed=1, env_kwargs.max_turns=5. The [agent] table of training works too:
+    agent.parser=tools, agent.temperature=0 (or temperature=0), agent.system="Be brief."; --settings lists them all.
 
     Examples:
 
@@ -145,7 +148,7 @@ def evaluate(
 
 
 def conclude(summary: Summary, folder: Path, html: Path | None, wire: TextIO | None) -> None:
-    """Print what came of an evaluation, as JSON if there is a stream for it, and end the command accordingly."""
+    """Print the results of an evaluation, as JSON if there is a stream for it, and set the command's exit code."""
     if wire is not None:
         typer.echo(json.dumps(summary.to_json(), indent=2), file=wire)
     else:
@@ -155,7 +158,7 @@ def conclude(summary: Summary, folder: Path, html: Path | None, wire: TextIO | N
 
 
 def who_acts(settings: EvalConfig, folder: Path) -> Agent:
-    """The agent of an evaluation's settings, which may keep files in the run's folder."""
+    """Return the agent that an evaluation's settings name; it may keep files in the run's folder."""
     agent = agent_from(
         settings.policy,
         agent=settings.agent,
@@ -175,66 +178,66 @@ def who_acts(settings: EvalConfig, folder: Path) -> Agent:
 
 
 def written(folder: Path, settings: EvalConfig) -> Path:
-    """The page of a report on an evaluation, beside its store."""
+    """Write a report on an evaluation beside its store, and return its page."""
     from ..evals.report import report as write  # draws with matplotlib, which nothing else needs
 
     return write(folder / EPISODES, folder, confidence=settings.confidence).html
 
 
 def stopped_early(summary: Summary) -> None:
-    """End the command with 130 if the evaluation was interrupted, and say how to go on."""
+    """Exit with code 130 if the evaluation was interrupted, and say how to resume it."""
     if summary.planned is not None and summary.episodes < summary.planned:
         complain(f"interrupted at {summary.episodes} of {summary.planned} episodes. {ONCE_MORE}")
         raise typer.Exit(INTERRUPTED)
 
 
 def never_began(summary: Summary, store: Path) -> None:
-    """End the command with 1 if the policy failed before its first action every time: that is no 0 % of anything."""
+    """Exit with code 1 if the policy failed before its first action in every episode; that is not a success of 0 %."""
     if summary.actions == 0 and summary.outcomes.get(Outcome.POLICY_FAILED) == summary.episodes:
         error = next((episode.error for episode in read_episodes(store) if episode.error), "the policy failed")
-        complain(f"no episode came to its first turn: {error}")
+        complain(f"no episode reached its first turn: {error}")
         raise typer.Exit(1)
 
 
 def read(words: list[str], options: Mapping[str, object], config: Path | None) -> EvalConfig:
-    """The settings: the file's, then the options, then ``key=value`` words.
+    """Return the settings: the file's, overridden by the options, then by ``key=value`` words.
 
     Raises:
         UsageError: no environment or no policy is named, or a setting is wrong.
     """
     names = [word for word in words if "=" not in word]
     if len(names) > 1:
-        raise UsageError(f"one environment at a time; got {' and '.join(names)}")
+        raise UsageError(f"give one environment at a time, not {' and '.join(names)}")
     overrides = [f"{key}={value}" for key, value in options.items() if value is not None]
     overrides += [f"env={environment(names[0])}"] if names else []
     overrides += [word for word in words if "=" in word]
     if config is None and not any(word.startswith("env=") for word in overrides):
-        raise UsageError("which environment? `turnwise envs` lists them: turnwise eval ENV --policy oracle")
+        raise UsageError("name an environment (`turnwise envs` lists them): turnwise eval ENV --policy oracle")
     settings = load_config(EvalConfig, config, overrides)
     if not settings.policy:
         raise UsageError(
-            "who acts? --policy oracle, random, null, mixed:0.35, the folder of a model, http://host:port, or a model "
-            "behind a chat API: openai:MODEL, anthropic:MODEL, chat:URL#MODEL"
+            "choose a policy with --policy: oracle, random, null, mixed:0.35, the folder of a model, http://host:port, "
+            "or a model behind a chat API: openai:MODEL, anthropic:MODEL, chat:URL#MODEL"
         )
     return settings.model_copy(update={"env": environment(settings.env)})
 
 
 def sees_to(env: str, sandbox: str) -> None:
-    """See that an environment runs code in sandboxes, and that there is a backend of this name.
+    """Check that an environment runs code in sandboxes, and that the backend exists.
 
     Raises:
-        UsageError: one of them is not so.
+        UsageError: the environment does not use sandboxes, or there is no such backend.
     """
     if sandbox not in backend_names():
-        raise UsageError(f"there is no sandbox backend {sandbox!r}: there are {', '.join(backend_names())}")
+        raise UsageError(f"there is no sandbox backend {sandbox!r}; choose from {', '.join(backend_names())}")
     make(env).close()
     try:
         make(env, sandbox=sandbox).close()
     except UsageError:
-        raise UsageError(f"{env} runs no code in a sandbox: leave --sandbox out") from None
+        raise UsageError(f"{env} does not run code in a sandbox: omit --sandbox") from None
 
 
 def slug(text: str) -> str:
-    """The telling end of an id or a path, fit for the name of a folder."""
+    """Return the distinctive end of an id or a path, fit for the name of a folder."""
     parts = [part for part in text.split("/") if part not in ("", "model", ".", "..")]
     return re.sub(r"[^\w.-]+", "-", parts[-1]) if parts else "policy"

@@ -1,4 +1,4 @@
-"""``turnwise export``: episodes as chat messages in JSON lines, for supervised fine-tuning elsewhere."""
+"""``turnwise export``: write episodes as chat messages in JSON lines, for supervised fine-tuning elsewhere."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .terminal import remark
 
 
 def export(
-    source: Annotated[Path, typer.Argument(help="The folder of an evaluation, or a store.", show_default=False)],
-    to: Annotated[Path, typer.Argument(help="The JSONL file to write.", show_default=False)],
-    success: Annotated[bool, typer.Option("--success", help="Solved episodes only.")] = False,
+    source: Annotated[Path, typer.Argument(help="Folder of an evaluation, or an episode store.", show_default=False)],
+    to: Annotated[Path, typer.Argument(help="JSONL file to write.", show_default=False)],
+    success: Annotated[bool, typer.Option("--success", help="Export only successful episodes.")] = False,
     env: Annotated[
-        str | None, typer.Option(help="The file or folder of the environment, if it is not installed: for its tools.")
+        str | None, typer.Option(help="File or folder of the environment whose tools to export, if not installed.")
     ] = None,
 ) -> None:
-    """Write episodes as chat messages, one conversation per line, as OpenAI's API and TRL have them.
+    """Write episodes as chat messages, one conversation per line, in the format of OpenAI's API and TRL.
 
-    Leaves out episodes that are not scored, and those with an action that could not be read.
+    Omits unscored episodes and episodes with an unreadable action.
 
     Examples:
 
@@ -45,7 +45,7 @@ def export(
     try:
         opened = to.open("x", encoding="utf-8")
     except FileExistsError:
-        raise UsageError(f"{to} exists already; name another file, or remove it") from None
+        raise UsageError(f"{to} already exists; name another file, or remove it") from None
     with opened as file:
         for episode in episodes:
             kept = exportable(episode) and (episode.success or not success)
@@ -59,15 +59,15 @@ def export(
 
 
 class _Offers:
-    """The tools of environments, each asked once."""
+    """The tools of environments, looked up once each."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], Sequence[Tool]] = {}
         self.missing: list[str] = []
-        """Why the tools of an environment are not known."""
+        """Reasons why the tools of an environment are unknown."""
 
     def of(self, episode: Episode) -> Sequence[Tool]:
-        """The tools that the environment of an episode offers; none where it cannot be made here."""
+        """Return the tools that the episode's environment offers, or none if it cannot be created here."""
         key = (episode.env_id, episode.fingerprints.get("env_kwargs", "{}"))
         if key not in self._known:
             self._known[key] = self._asked(*key)

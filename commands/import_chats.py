@@ -1,4 +1,4 @@
-"""``turnwise import``: demonstrations in chat messages become an episode store, to clone or to learn from offline."""
+"""``turnwise import``: turn chat messages into an episode store of demonstrations."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .terminal import remark
 
 
 def import_chats(
-    source: Annotated[Path, typer.Argument(help="A JSONL file, one conversation per line.", show_default=False)],
-    env: Annotated[str, typer.Option(help="The environment that they are of: an id, or a Python file.")],
-    out: Annotated[Path, typer.Option(help="The store to write.")],
-    split: Annotated[Split, typer.Option(help="The split of conversations that name no task.")] = Split.TRAIN,
+    source: Annotated[Path, typer.Argument(help="JSONL file, one conversation per line.", show_default=False)],
+    env: Annotated[str, typer.Option(help="Environment of the conversations: an id, or a Python file.")],
+    out: Annotated[Path, typer.Option(help="Episode store to write.")],
+    split: Annotated[Split, typer.Option(help="Split of conversations that name no task.")] = Split.TRAIN,
 ) -> None:
-    """Read demonstrations from chat messages into an episode store: what ``demonstrations.store`` takes.
+    """Convert chat messages to an episode store of demonstrations, for ``demonstrations.store``.
 
-    A line holds "messages" as OpenAI's chat API has them, and may hold "success", "reward", "task" and "env", which
-    must be the one given. What `turnwise export` wrote comes back with its tasks.
+    Each line has "messages" in the format of OpenAI's chat API. It may have "success", "reward", "task" and "env",
+    which must match --env. Files that `turnwise export` wrote keep their tasks.
 
     Examples:
 
@@ -36,7 +36,7 @@ def import_chats(
     episodes = list(from_chat(source, id, split))
     with EpisodeStore(out, run={"env": id, "imported": source.name}) as store:
         if len(store):
-            raise UsageError(f"{out} holds {len(store)} episodes already; name another folder")
+            raise UsageError(f"{out} already has {len(store)} episodes; name another folder")
         for episode in episodes:
             store.append(episode)
     remark().print(f"{len(episodes)} episodes", markup=False)

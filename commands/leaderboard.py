@@ -1,4 +1,4 @@
-"""``turnwise leaderboard``: all evaluations in a folder, best first."""
+"""``turnwise leaderboard``: rank all evaluations in a folder."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .terminal import remark, screen
 
 
 def leaderboard(
-    folder: Annotated[Path, typer.Argument(help="A folder of evaluations, at any depth.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    folder: Annotated[Path, typer.Argument(help="Folder to search for evaluations, recursively.")] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List all evaluations in a folder: one table for each environment and choice of tasks, best first.
+    """Rank all evaluations in a folder: one table for each environment and choice of tasks, best first.
 
-    Intervals in the table are each run's own. `turnwise compare A B C` says which differences are shown. Unscored
-    episodes, such as those of a failed server, are in no average; where there are many, look at the run.
+    Each interval in the table belongs to one run. `turnwise compare A B C` shows which differences hold.
+    Unscored episodes, such as those of a failed server, are in no average; if there are many, look at the run.
 
     Examples:
 

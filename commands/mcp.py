@@ -1,4 +1,4 @@
-"""``turnwise mcp``: an environment as a server of the Model Context Protocol."""
+"""``turnwise mcp``: serve an environment by the Model Context Protocol."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ def mcp(
     context: typer.Context,
     env: Annotated[
         str,
-        typer.Argument(
-            help="An environment's id, or a Python file that registers one.", autocompletion=environment_ids
-        ),
+        typer.Argument(help="Environment id, or a Python file that registers one.", autocompletion=environment_ids),
     ],
-    seed: Annotated[int, typer.Option(min=0, help="Of the first session's task; each further one gets the next.")] = 0,
-    split: Annotated[str, typer.Option(help="Which split the tasks are from.")] = "train",
-    level: Annotated[int | None, typer.Option(help="Their level (the lowest if not said).")] = None,
-    template: Annotated[str | None, typer.Option(help="Their template (drawn by the seed if not said).")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first session's task; later sessions count up.")] = 0,
+    split: Annotated[str, typer.Option(help="Split of the tasks.")] = "train",
+    level: Annotated[int | None, typer.Option(help="Level of the tasks (default: the lowest).")] = None,
+    template: Annotated[str | None, typer.Option(help="Template of the tasks (default: drawn by the seed).")] = None,
     http: Annotated[
-        int | None, typer.Option("--http", min=0, max=65535, metavar="PORT", help="Serve HTTP; 0 takes a free port.")
+        int | None, typer.Option("--http", min=0, max=65535, metavar="PORT", help="Serve HTTP; 0 picks a free port.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Where to listen; this machine only, if not said.")] = "127.0.0.1",
-    show_score: Annotated[bool, typer.Option("--show-score", help="Say at the end how it was judged.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Record the episodes there.")] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; the default accepts only this machine.")
+    ] = "127.0.0.1",
+    show_score: Annotated[bool, typer.Option("--show-score", help="Report the score when an episode ends.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Output folder to record episodes in.")] = None,
 ) -> None:
-    """Serve an environment to any MCP client: one session is one episode, its tools are the environment's.
+    """Serve an environment to any MCP client: each session is one episode, with the environment's tools.
 
-    Over standard input and output, unless --http names a port; then at http://HOST:PORT/mcp, for any number of clients.
-    The first observation is the server's instructions, its resource turnwise://task and its prompt task. A client that
-    leaves before the end has failed.
+    Uses standard input and output. With --http PORT, serves any number of clients at http://HOST:PORT/mcp instead. The
+    first observation is available as the server's instructions, as the resource turnwise://task and as the prompt task.
+    A client that disconnects before the end has failed.
 
     Examples:
 
@@ -62,7 +62,7 @@ def mcp(
 
 
 def _forget(episode: Episode) -> None:
-    """Nobody asked for a record."""
+    """Discard an episode: no record was requested."""
 
 
 async def _serve(service: McpService, host: str, port: int | None, wire: TextIO | None) -> None:

@@ -1,4 +1,4 @@
-"""``turnwise new``: begin an environment."""
+"""``turnwise new``: create an environment."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..envs.scaffold import Kind, scaffold
 
 
 def new(
-    name: Annotated[str, typer.Argument(help="The package's name in Python, e.g. my_env.")],
+    name: Annotated[str, typer.Argument(help="Name of the Python package, e.g. my_env.")],
     kind: Annotated[Kind, typer.Option(help="turn: the agent answers in text; tool: it calls tools.")] = Kind.TURN,
-    folder: Annotated[Path, typer.Option(help="Where the package's folder is made.")] = Path("."),
+    folder: Annotated[Path, typer.Option(help="Folder in which to create the package.")] = Path("."),
 ) -> None:
-    """Write a small package with an environment that works and passes certification, to be changed into yours.
+    """Create a small package with a working environment that passes certification, for you to change.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""``turnwise replay``: do the environments still answer as they did?"""
+"""``turnwise replay``: check that environments still behave as recorded."""
 
 from __future__ import annotations
 
@@ -24,26 +24,25 @@ from .stores import EPISODES, naming_env_option, store_in
 from .terminal import complain, remark, screen, stdout_for_protocol
 
 SHOWN = 20
-"""How many differing episodes are listed; the rest is counted."""
+"""Maximum number of differing episodes to list; the rest are counted."""
 
 
 def replay(
-    store: Annotated[
-        Path, typer.Argument(help="The folder of an evaluation, or an episode store.", show_default=False)
-    ],
+    store: Annotated[Path, typer.Argument(help="Folder of an evaluation, or an episode store.", show_default=False)],
     episode: Annotated[
-        list[str] | None, typer.Option("--episode", "-e", help="Only this episode id; may be repeated.")
+        list[str] | None, typer.Option("--episode", "-e", help="Replay only this episode id; may be repeated.")
     ] = None,
-    env: Annotated[str | None, typer.Option(help="Replay on this id or file instead of the recorded id.")] = None,
+    env: Annotated[str | None, typer.Option(help="Environment id or file to use instead of the recorded id.")] = None,
     env_timeout: Annotated[
-        float, typer.Option(min=0, help="Seconds that an environment has for one call; beyond them it differs.")
+        float,
+        typer.Option(min=0, help="Seconds that an environment may take for one call before it counts as different."),
     ] = ENV_TIMEOUT,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Execute the recorded actions again and compare every observation, reward, flag and score.
+    """Execute recorded actions again, and compare every observation, reward, flag and score.
 
-    Exit code 1 if an episode comes out differently (the turn and the two values are named), if it is there twice, or if
-    some are gone that the evaluation counted.
+    The exit code is 1 if an episode differs (the output names the turn and both values), occurs twice, or is missing
+    although the evaluation counted it.
 
     Examples:
 
@@ -58,13 +57,13 @@ def replay(
     if episode:
         missing = set(episode) - records.keys()
         if missing:
-            raise StoreError(f"{store} has no episode {', '.join(sorted(missing))}; it holds {len(chosen)} others")
+            raise StoreError(f"{store} has no episode {', '.join(sorted(missing))}; it has {len(chosen)} others")
         chosen = [e for e in chosen if e.episode_id in episode]
     if not chosen:
-        raise StoreError(f"{store} holds no episodes; there is nothing to replay")
+        raise StoreError(f"{store} has no episodes to replay")
     source, console = environment(env) if env else None, remark()
     watched = track(chosen, "replaying", console=console, transient=True, disable=not console.is_terminal)
-    columns = {id: (name, told, is_so) for id, name, told, is_so in contradicted(folder)}
+    columns = {id: (name, recorded, actual) for id, name, recorded, actual in contradicted(folder)}
     with stdout_for_protocol() if as_json else nullcontext(), naming_env_option():
         results = [
             _also(
@@ -74,25 +73,25 @@ def replay(
         ]
     tell(results, as_json)
     if gone > 0:
-        complain(f"{gone} of {len(records) + gone} episodes that the evaluation counted are not in {folder}")
+        complain(f"{gone} of {len(records) + gone} episodes that the evaluation counted are missing from {folder}")
     if gone > 0 or not all(result.ok for result in results):
         raise typer.Exit(1)
 
 
 def counted(folder: Path) -> int:
-    """How many episodes the evaluation of a store had when it was summarised; 0 where there is no summary."""
+    """Return how many episodes a store's evaluation summary counts, or 0 without a summary."""
     summary = folder.parent / SUMMARY
     return Summary.load(summary).episodes if folder.name == EPISODES and summary.is_file() else 0
 
 
 def _also(result: ReplayResult, episode: Episode, column: tuple[str, Any, Any] | None, records: int) -> ReplayResult:
-    """A replay that agrees on every turn, of a record whose summary of itself does not, or that is there twice."""
+    """Add to an exact replay what else is wrong: a duplicate record, or a column that contradicts the episode."""
     if result.ok and records > 1:
         return replace(result, difference=Difference(0, "the number of its records", 1, records))
     if not result.ok or column is None:
         return result
-    name, told, is_so = column
-    return replace(result, difference=Difference(len(episode.turns), f"the column {name}", told, is_so))
+    name, recorded, actual = column
+    return replace(result, difference=Difference(len(episode.turns), f"the column {name}", recorded, actual))
 
 
 def tell(results: list[ReplayResult], as_json: bool) -> None:

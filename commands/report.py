@@ -1,4 +1,4 @@
-"""``turnwise report``: pages to read about evaluations and training runs."""
+"""``turnwise report``: write reports on evaluations and training runs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import typer
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of evaluations, training runs, or of several such.")],
-    out: Annotated[Path | None, typer.Option(help="The folder to write to (the first run's if not said).")] = None,
-    title: Annotated[str | None, typer.Option(help="The heading.")] = None,
+    runs: Annotated[list[Path], typer.Argument(help="Folders of evaluations or training runs, or folders of these.")],
+    out: Annotated[Path | None, typer.Option(help="Output folder (default: the first run's).")] = None,
+    title: Annotated[str | None, typer.Option(help="Heading of the report.")] = None,
     confidence: Annotated[float, typer.Option(min=0.5, max=0.999, help="Nominal coverage of the intervals.")] = 0.95,
 ) -> None:
-    """Write report.html (one file, curves and whole episodes inside), report.md and report.json.
+    """Write report.html (one file with curves and whole episodes), report.md and report.json.
 
-    Several seeds of one training are averaged. Of two evaluations the second is compared with the first; three and
-    more are ranked in one table, every pair compared.
+    Seeds of one training run are averaged. With two evaluations, the second is compared with the first. Three or
+    more are ranked in one table, and every pair is compared.
 
     Examples:
 

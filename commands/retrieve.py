@@ -1,4 +1,4 @@
-"""``turnwise retrieve``: a corpus behind Search-R1's ``/retrieve``."""
+"""``turnwise retrieve``: serve a corpus by Search-R1's ``/retrieve`` protocol."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ from .terminal import STOPS, remark
 
 
 def retrieve(
-    corpus: Annotated[Path, typer.Argument(help="A file that turnwise tasks build-corpus wrote.")],
-    engine: Annotated[str, typer.Option(help="fts5, or tantivy, which makes an index of its own in memory.")] = "fts5",
-    host: Annotated[str, typer.Option(help="Where to listen; this machine only, if not said.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
-    topk: Annotated[int, typer.Option(min=1, max=100, help="Pages where a client does not say how many.")] = 3,
-    concurrent: Annotated[int, typer.Option(min=1, help="Searches at a time.")] = 4,
+    corpus: Annotated[Path, typer.Argument(help="File that turnwise tasks build-corpus wrote.")],
+    engine: Annotated[
+        str, typer.Option(help="Search engine: fts5, or tantivy, which builds its index in memory.")
+    ] = "fts5",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; the default accepts only this machine.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 8000,
+    topk: Annotated[int, typer.Option(min=1, max=100, help="Number of pages if a client does not say how many.")] = 3,
+    concurrent: Annotated[int, typer.Option(min=1, help="Maximum number of searches at a time.")] = 4,
 ) -> None:
-    """Serve a corpus to agents and trainers that speak Search-R1's protocol. Ctrl-C ends it.
+    """Serve a corpus to agents and trainers that use Search-R1's protocol. Ctrl-C stops it.
 
     Examples:
 
@@ -36,7 +40,7 @@ def retrieve(
     """
     pages = StoredCorpus(corpus)
     if engine not in ENGINES:
-        raise UsageError(f"there is no engine {engine!r} to serve with; there are {' and '.join(ENGINES)}")
+        raise UsageError(f"cannot serve with the engine {engine!r}; choose from {', '.join(ENGINES)}")
     made = retriever_for(pages, engine)
     asyncio.run(_serve(made, pages, host, port, topk, concurrent))
 
@@ -50,5 +54,5 @@ async def _serve(engine: Retriever, pages: StoredCorpus, host: str, port: int, t
         loop.add_signal_handler(kind, stop.set)
     async with served:
         typer.echo(f"{served.address}/retrieve")
-        remark().print(f"{len(pages)} pages of {pages.name}; Ctrl-C ends it", markup=False)
+        remark().print(f"{len(pages)} pages of {pages.name}; Ctrl-C stops the server", markup=False)
         await stop.wait()

@@ -1,4 +1,4 @@
-"""``turnwise sandbox``: which sandboxes work here, whether they keep their promises, and what dead ones left behind."""
+"""``turnwise sandbox``: list the sandboxes that work here, check them, and remove what dead ones left behind."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ COLORS: dict[StrEnum, str] = {
 
 
 def sandbox(
-    action: Annotated[str, typer.Argument(metavar="check|list|reap", help="What to do.")],
+    action: Annotated[str, typer.Argument(metavar="check|list|reap", help="Action to take.")],
     backend: Annotated[
-        str | None, typer.Argument(metavar="[BACKEND]", help="bubblewrap, docker, or another's.", show_default=False)
+        str | None, typer.Argument(metavar="[BACKEND]", help="bubblewrap, docker, or a plugin's.", show_default=False)
     ] = None,
     case: Annotated[
-        list[str] | None, typer.Option(help="check: only this case, by number or name; may be repeated.")
+        list[str] | None, typer.Option(help="check: run only this case, by number or name; may be repeated.")
     ] = None,
-    cases: Annotated[bool, typer.Option("--cases", help="check: list the cases, and try none.")] = False,
-    kills: Annotated[int, typer.Option(min=1, help="check: how often owners of sandboxes are killed.")] = 5,
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
+    cases: Annotated[bool, typer.Option("--cases", help="check: list the cases and exit.")] = False,
+    kills: Annotated[int, typer.Option(min=1, help="check: number of times to kill a sandbox's owner.")] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """See which sandboxes work here (list), hold one to its promises (check), remove what dead processes left (reap).
+    """List the sandboxes that work here (list), test one (check), or remove what dead processes left behind (reap).
 
-    check tries hostile code on this machine, inside the sandbox. Exit code 1 if a case fails.
+    check runs hostile code on this machine, inside the sandbox. The exit code is 1 if a case fails.
 
     Examples:
 
@@ -61,7 +61,7 @@ def sandbox(
         turnwise sandbox reap
     """
     if action not in ACTIONS:
-        raise UsageError(f"turnwise sandbox {action}: there is only {', '.join(ACTIONS)}")
+        raise UsageError(f"unknown action: turnwise sandbox {action}; choose from {', '.join(ACTIONS)}")
     if backend is not None and backend not in backend_names():
         backend_named(backend)
     if action == "check" and cases:
@@ -76,11 +76,11 @@ def sandbox(
 
 
 def checked(name: str | None, cases: list[str], kills: int, as_json: bool) -> None:
-    """Check backends, by default all that would be chosen here; exit code 1 if a case fails."""
+    """Check a backend, or by default all that work here; exit with code 1 if a case fails."""
     chosen_cases(cases)
     reports = []
     for each in [name] if name else asyncio.run(available(BY_ITSELF)):
-        with resumable("Nothing is kept of an interrupted check; turnwise sandbox reap removes what is left."):
+        with resumable("An interrupted check keeps nothing; turnwise sandbox reap removes what is left."):
             reports.append(asyncio.run(_checked(each, cases, kills, as_json)))
     if as_json:
         typer.echo(json.dumps([report.to_json() for report in reports], indent=2))
@@ -104,10 +104,10 @@ async def _checked(name: str, cases: list[str], kills: int, quiet: bool) -> Repo
 
 
 async def available(names: Sequence[str]) -> list[str]:
-    """Those that work here.
+    """Return the names of the backends that work here.
 
     Raises:
-        UsageError: there is none; the message says what each lacks.
+        UsageError: none works; the message says what each lacks.
     """
     found = await _each(names, lambda backend: backend.probe())
     usable = [name for name, each in found.items() if each.available]
@@ -118,7 +118,7 @@ async def available(names: Sequence[str]) -> list[str]:
 
 
 def verdicts(report: Report) -> Table:
-    """The report as a table: what was tried and what was seen."""
+    """Return the report as a table of cases, verdicts and evidence."""
     table = Table(title=Text(f"{report.capabilities.backend}: {report.capabilities.why}"), header_style="bold")
     table.add_column("case", justify="right")
     table.add_column("what is tried", ratio=3)
@@ -133,7 +133,7 @@ def verdicts(report: Report) -> Table:
 
 
 def probed(names: Sequence[str], as_json: bool) -> None:
-    """Say what each backend can do here, and how well each limit holds."""
+    """Print what each backend can do here, and how well it enforces each limit."""
     found = asyncio.run(_each(names, lambda backend: backend.probe()))
     if as_json:
         typer.echo(json.dumps([_plain(each) for each in found.values()], indent=2))
@@ -151,7 +151,7 @@ def probed(names: Sequence[str], as_json: bool) -> None:
 
 
 def limits(found: Capabilities) -> Table:
-    """What a backend that works here enforces, and by what means."""
+    """Return a table of the limits that a backend enforces here, and how."""
     table = Table(header_style="bold")
     for name in ("limit", "holds", "how"):
         table.add_column(name)
@@ -163,7 +163,7 @@ def limits(found: Capabilities) -> Table:
 
 
 def reaped(names: Sequence[str], as_json: bool) -> None:
-    """Remove what owners that are gone have left, of every backend that works here."""
+    """Remove what dead owners left behind, for every backend that works here."""
 
     async def sweep(backend: Backend) -> Reaped | None:
         return await backend.reap() if (await backend.probe()).available else None
@@ -174,14 +174,14 @@ def reaped(names: Sequence[str], as_json: bool) -> None:
         return
     for name, each in found.items():
         if each is None:
-            complain(f"{name} does not work here: nothing was looked for")
+            complain(f"{name} does not work here; nothing was searched")
         else:
             counted = ", ".join(f"{number} {what}" for what, number in asdict(each).items())
             screen().print(f"{name}: removed {counted}")
 
 
 async def _each(names: Iterable[str], work: Callable[[Backend], Awaitable[T]]) -> dict[str, T]:
-    """What comes of some work with each backend, which is closed afterwards."""
+    """Call ``work`` with each backend, close the backend, and return the results by name."""
     found = dict[str, T]()
     for name in names:
         backend = backend_named(name)

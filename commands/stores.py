@@ -1,4 +1,4 @@
-"""Finding the episodes that a person means: a store, or the folder of a run that holds one."""
+"""Find the episode store that a path means: the path itself, or a run folder that contains one."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ..errors import StoreError, UnknownEnvironmentError
 from ..rollouts.store import MANIFEST
 
 EPISODES = "episodes"
-"""Where the store stands in the folder of an evaluation."""
+"""Name of the store inside the folder of an evaluation."""
 
 
 def store_in(path: Path) -> Path:
-    """The episode store at ``path`` or in the run folder ``path``.
+    """Return the episode store at ``path`` or in the run folder ``path``.
 
     Raises:
-        StoreError: there is none.
+        StoreError: there is no store in either place.
     """
     for candidate in (path, path / EPISODES):
         if (candidate / MANIFEST).is_file():
             return candidate
     there = (
-        f"it is a run of training, which has a model: turnwise eval ENV --policy {path / 'model'}"
+        f"it is a training run; to evaluate its model: turnwise eval ENV --policy {path / 'model'}"
         if (path / "metrics.jsonl").is_file()
         else "it is an empty or unrelated folder"
         if path.is_dir()
@@ -38,12 +38,12 @@ def store_in(path: Path) -> Path:
 
 @contextmanager
 def naming_env_option() -> Iterator[None]:
-    """Add to the error on an unknown environment the option that takes its file.
+    """Add a hint about ``--env`` to the error for an unknown environment.
 
     Raises:
-        UnknownEnvironmentError: it was raised inside the block.
+        UnknownEnvironmentError: raised inside the block, with the hint added.
     """
     try:
         yield
     except UnknownEnvironmentError as error:
-        raise UnknownEnvironmentError(f"{error} Name the file here with --env my_env.py.") from None
+        raise UnknownEnvironmentError(f"{error} If it is in a file, add --env my_env.py.") from None

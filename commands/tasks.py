@@ -1,4 +1,4 @@
-"""``turnwise tasks``: make task sets out of packages, and corpora out of pages."""
+"""``turnwise tasks``: build task sets from packages, and corpora from pages."""
 
 from __future__ import annotations
 
@@ -23,39 +23,45 @@ ACTIONS = ("build-repair", "build-corpus")
 
 
 def tasks(
-    action: Annotated[str, typer.Argument(metavar="build-repair|build-corpus", help="What to do.")],
+    action: Annotated[str, typer.Argument(metavar="build-repair|build-corpus", help="Action to take.")],
     source: Annotated[
         str,
         typer.Argument(
-            help="For build-repair an sdist, a folder, or an installed package with its tests; for build-corpus a "
-            "folder of text or Markdown, a file of JSONL, wordnet or python-docs."
+            help="build-repair: an sdist, a folder, or an installed package with its tests. build-corpus: a folder of "
+            "text or Markdown, a JSONL file, wordnet or python-docs."
         ),
     ],
-    target: Annotated[Path | None, typer.Argument(metavar="[OUT]", help="The corpus to write.")] = None,
+    target: Annotated[Path | None, typer.Argument(metavar="[OUT]", help="build-corpus: corpus file to write.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write the task set.", show_default="./repair-SOURCE")
+        Path | None, typer.Option(help="build-repair: output folder.", show_default="./repair-SOURCE")
     ] = None,
-    limit: Annotated[int | None, typer.Option("-n", "--limit", min=1, help="Stop at so many verified tasks.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", min=1, help="Stop after this many verified tasks.")
+    ] = None,
     sandbox: Annotated[
-        str | None, typer.Option(help="The backend in which tests run; by default the first that confines.")
+        str | None, typer.Option(help="Sandbox backend to run tests in (default: the first that confines).")
     ] = None,
-    relax: Annotated[list[str] | None, typer.Option(help="A limit that may go unenforced; may be repeated.")] = None,
+    relax: Annotated[list[str] | None, typer.Option(help="Limit that may go unenforced; may be repeated.")] = None,
     library: Annotated[
-        list[str] | None, typer.Option(help="A pure-Python distribution that the tests need; may be repeated.")
+        list[str] | None, typer.Option(help="Pure-Python distribution that the tests need; may be repeated.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Sandboxes at a time (all cores).")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Number of sandboxes at a time (default: all cores).")
+    ] = None,
     where: Annotated[
-        Path | None, typer.Option("--from", help="Where wordnet or python-docs lie, if not where the system has them.")
+        Path | None, typer.Option("--from", help="Folder of wordnet or python-docs, if not the system's own.")
     ] = None,
-    words: Annotated[int | None, typer.Option(min=1, help="Cut pages into passages of at most so many words.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out what is no page, and name it.")] = False,
+    words: Annotated[
+        int | None, typer.Option(min=1, help="Cut pages into passages of at most this many words.")
+    ] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and list what is not a page.")] = False,
 ) -> None:
-    """Make verified repair tasks out of a package, or a corpus with its index out of pages.
+    """Build verified repair tasks from a package, or a corpus with a search index from pages.
 
-    build-repair puts faults into a package and keeps those that its own tests catch, each verified twice in a sandbox.
-    It can be interrupted, and goes on where it stopped. Play the tasks with the environment option tasks=FOLDER.
+    build-repair injects faults into a package and keeps those that its own tests catch, each verified twice in a
+    sandbox. You can interrupt and resume it. Play the tasks with the environment option tasks=FOLDER.
 
-    build-corpus writes pages into one file with the index that finds them; serve it with turnwise retrieve.
+    build-corpus writes pages and their search index into one file; serve it with turnwise retrieve.
 
     Examples:
 
@@ -75,11 +81,11 @@ def tasks(
         _only(action, {"OUT": target, "--from": where, "--words": words, "--skip-bad": skip_bad or None})
         _build_repair(source, out, limit, sandbox, relax or (), library or (), jobs or os.cpu_count() or 1)
     else:
-        raise UsageError(f"turnwise tasks {action}: there are only {', '.join(ACTIONS)}")
+        raise UsageError(f"unknown action: turnwise tasks {action}; choose from {', '.join(ACTIONS)}")
 
 
 def _only(action: str, foreign: Mapping[str, object]) -> None:
-    """Refuse what is the other action's."""
+    """Refuse options of the other action."""
     given = [name for name, value in foreign.items() if value is not None]
     if given:
         raise UsageError(f"turnwise tasks {action} does not take {', '.join(given)}")
@@ -98,13 +104,13 @@ def _build_repair(
     folder = out or Path(f"repair-{found.name}")
     spec = spec_for(sandbox, relax)
     builder = Builder(found, folder, shared_backend(sandbox), spec, sandbox, library)
-    with resumable(f"The same command goes on with {folder}."), bar() as shown:
+    with resumable(f"Run the same command again to resume {folder}."), bar() as shown:
         line = shown.add_task(found.name, total=None, kept=0)
 
-        def told(progress: Progress) -> None:
+        def show(progress: Progress) -> None:
             shown.update(line, completed=progress.tried, total=progress.total, kept=progress.kept)
 
-        state = asyncio.run(builder.build(limit, jobs, told))
+        state = asyncio.run(builder.build(limit, jobs, show))
     screen().print(
         f"{folder}: {state.kept} verified repair tasks from {found.name} {found.version} "
         f"({found.licence or 'no licence named'}); {state.tried} of {state.total} faults tried"
@@ -112,7 +118,7 @@ def _build_repair(
 
 
 def bar() -> Bar:
-    """A progress bar on standard error."""
+    """Return a progress bar on standard error."""
     return Bar(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""What the commands share: two consoles, one way to be interrupted, one way to complain."""
+"""Shared by the commands: consoles for results and remarks, interruption, and error messages."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ import typer
 from rich.console import Console
 
 INTERRUPTED = 130
-"""The exit code of a command that was stopped with Ctrl-C, as shells have it."""
+"""Exit code of a command that Ctrl-C stopped, as in shells."""
 
 STOPS = (signal.SIGTERM, signal.SIGHUP)
 """Signals other than Ctrl-C's that ask a command to end."""
 
 PIPED = 200
-"""Columns where nobody looks: a table in a pipe or a file is not wrapped at a guessed width."""
+"""Width in columns if the output is not a terminal, so that tables in pipes and files do not wrap."""
 
 
 def screen() -> Console:
-    """The console for results: standard output."""
+    """Return the console for results: standard output."""
     return Console(width=None if sys.stdout.isatty() else PIPED, highlight=False)
 
 
 def remark() -> Console:
-    """The console for progress and remarks: standard error, so that results can be piped."""
+    """Return the console for progress and remarks: standard error, so that results can be piped."""
     return Console(stderr=True, soft_wrap=True, highlight=False)
 
 
 @contextmanager
 def stdout_for_protocol() -> Iterator[TextIO]:
-    """Keep standard output for a protocol: what anything else prints inside the block goes to standard error.
+    """Keep standard output for a protocol: other output inside the block goes to standard error.
 
     That covers an environment's ``print`` and the processes that it starts.
 
@@ -54,15 +54,15 @@ def stdout_for_protocol() -> Iterator[TextIO]:
 
 
 def complain(text: str) -> None:
-    """One line on standard error."""
+    """Print one line on standard error."""
     print(f"turnwise: {' '.join(text.split())}", file=sys.stderr)
 
 
 @contextmanager
 def resumable(hint: str) -> Iterator[None]:
-    """Turn Ctrl-C into exit code 130 and a line that says how to go on.
+    """Turn Ctrl-C into exit code 130 and a line that says how to resume.
 
-    SIGTERM, which schedulers send before they kill, and SIGHUP, which a closed terminal sends, are heard as Ctrl-C.
+    SIGTERM, which schedulers send before they kill, and SIGHUP, which a closed terminal sends, count as Ctrl-C.
     """
     before = {kind: signal.signal(kind, _as_ctrl_c) for kind in STOPS if signal.getsignal(kind) is signal.SIG_DFL}
     try:
@@ -76,7 +76,7 @@ def resumable(hint: str) -> Iterator[None]:
 
 
 def _as_ctrl_c(kind: int, frame: FrameType | None) -> None:
-    """Whatever Ctrl-C does at this moment; where it is ignored, as in a shell's background, what it would do."""
+    """Do what Ctrl-C does now, or raise ``KeyboardInterrupt`` if it is ignored, as in a shell's background job."""
     handler = signal.getsignal(signal.SIGINT)
     if callable(handler):
         handler(signal.SIGINT, frame)

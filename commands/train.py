@@ -30,13 +30,13 @@ SHIPPED = Path(__file__).resolve().parent.parent / "configs"
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a word after ``turnwise train`` stands for.
+    """An algorithm as named after ``turnwise train``.
 
     Args:
-        script: a module of ``trainers/`` with a function ``train``.
-        config: the class of its configuration.
-        says: what it is, in a line.
-        algorithm: the ``algorithm.name`` that the word sets, in a script that has several.
+        script: module of ``trainers/`` with a function ``train``.
+        config: name of the configuration class in that module.
+        says: one-line description.
+        algorithm: value of ``algorithm.name``, for a script with several algorithms.
     """
 
     script: str
@@ -46,11 +46,11 @@ class Trained:
 
     @property
     def presets(self) -> Mapping[str, Any]:
-        """The settings that the word makes."""
+        """Settings that the name of the algorithm implies."""
         return {"algorithm": {"name": self.algorithm}} if self.algorithm else {}
 
     def load(self) -> tuple[type[TrainConfig], Callable[[Any], RunResult]]:
-        """Import the configuration and the function, and with them torch.
+        """Import the configuration class and the training function, and with them torch.
 
         Raises:
             UsageError: The packages of ``turnwise[train]`` are not installed.
@@ -69,10 +69,10 @@ def _value_based(name: str, says: str) -> Trained:
 
 
 ALGORITHMS: Mapping[str, Trained] = {
-    "bc": Trained("behaviour_cloning", "CloningConfig", "behaviour cloning of demonstrations, all or the best"),
+    "bc": Trained("behaviour_cloning", "CloningConfig", "behavior cloning of demonstrations, all or the best"),
     "loop": Trained("loop", "LoopConfig", "leave-one-out PPO (arXiv 2502.01600)"),
     "archer": Trained("archer", "ArcherConfig", "a critic over utterances, an actor over tokens (arXiv 2402.19446)"),
-    "ppo": _on_policy("ppo", "generalised advantages over turns or tokens, with a critic (arXiv 1707.06347)"),
+    "ppo": _on_policy("ppo", "generalized advantages over turns or tokens, with a critic (arXiv 1707.06347)"),
     "reinforce": _on_policy("reinforce", "Monte-Carlo returns, with a baseline or none"),
     "rloo": _on_policy("rloo", "REINFORCE over trajectories, leave-one-out (arXiv 2402.14740)"),
     "grpo": _on_policy("grpo", "group-relative advantages, clipped (arXiv 2402.03300)"),
@@ -85,7 +85,7 @@ ALGORITHMS: Mapping[str, Trained] = {
     "mc": _value_based("monte_carlo", "values of tokens by Monte-Carlo returns, from demonstrations"),
     "self-play": Trained("self_play", "SelfPlayConfig", "questions from one's own searches, solved (arXiv 2510.18821)"),
 }
-"""Everything that can be trained with, by the word for it."""
+"""Every algorithm, by its name on the command line."""
 
 
 def _algorithms(incomplete: str) -> list[str]:
@@ -94,15 +94,13 @@ def _algorithms(incomplete: str) -> list[str]:
 
 Word = Annotated[
     str,
-    typer.Argument(
-        help=f"What to train with: {', '.join(ALGORITHMS)}.", show_default=False, autocompletion=_algorithms
-    ),
+    typer.Argument(help=f"Algorithm: {', '.join(ALGORITHMS)}.", show_default=False, autocompletion=_algorithms),
 ]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[ENV] [KEY=VALUE]...",
-        help="An environment's id, or a Python file that registers one; then settings, e.g. steps=50.",
+        help="Environment id, or a Python file that registers one; then settings, e.g. steps=50.",
         show_default=False,
         autocompletion=environment_ids,
     ),
@@ -114,17 +112,17 @@ def train(
     overrides: Overrides = None,
     config: Annotated[
         str | None,
-        typer.Option(help="A TOML file of settings, the name of one that comes with Turnwise, or a run's config.json."),
+        typer.Option(help="TOML file of settings, name of a configuration in Turnwise, or a run's config.json."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="The run's folder.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Output folder of the run.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the run in --out from its newest whole checkpoint.")
+        bool, typer.Option("--resume", help="Resume the run in --out from its newest complete checkpoint.")
     ] = False,
-    settings: Annotated[bool, typer.Option("--settings", help="List every setting, and train nothing.")] = False,
+    settings: Annotated[bool, typer.Option("--settings", help="List every setting and exit.")] = False,
 ) -> None:
-    """Train a model on an environment: metrics, checkpoints and the model land in the run's folder.
+    """Train a model on an environment; metrics, checkpoints and the model go to the output folder.
 
-    Ctrl-C stops at a state from which --resume goes on to the same parameters, bit for bit.
+    After Ctrl-C, --resume continues the run and ends with the same parameters, bit for bit.
 
     Examples:
 
@@ -152,10 +150,8 @@ def train(
     wanted = wanted.model_copy(update={"env": environment(wanted.env)})
     from ..trainers.runs.interrupts import at_once
 
-    again = (
-        f"turnwise: stopped at once. The same command with --resume goes on from the newest checkpoint in {wanted.out}."
-    )
-    hint = f"The run in {wanted.out} is whole: the same command with --resume goes on."
+    again = f"turnwise: stopped at once. To resume from the newest checkpoint in {wanted.out}, add --resume."
+    hint = f"The run in {wanted.out} is complete up to here: add --resume to the same command to resume it."
     with resumable(hint), at_once(again):
         result = run(wanted)
     if result.note:
@@ -177,18 +173,18 @@ def _last_interval(folder: Path) -> str:
 
 
 def named(word: str) -> Trained:
-    """What a word stands for.
+    """Return the algorithm with this name.
 
     Raises:
-        ConfigError: nothing; the message has the nearest words.
+        ConfigError: there is no such algorithm; the message suggests similar names.
     """
     if word in ALGORITHMS:
         return ALGORITHMS[word]
     near = difflib.get_close_matches(word, ALGORITHMS, n=3, cutoff=0.5)
     if "/" in word or word.endswith(".py"):
-        raise ConfigError(f"{word!r} is not an algorithm; name one before the environment: turnwise train loop {word}")
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are: {', '.join(ALGORITHMS)}"
-    raise ConfigError(f"nothing is trained with {word!r}; {hint}")
+        raise ConfigError(f"{word!r} is not an algorithm; put one before the environment: turnwise train loop {word}")
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"choose from {', '.join(ALGORITHMS)}"
+    raise ConfigError(f"unknown algorithm {word!r}; {hint}")
 
 
 def named_environment(path: Path | None, overrides: Sequence[str]) -> str | None:
@@ -203,27 +199,27 @@ def named_environment(path: Path | None, overrides: Sequence[str]) -> str | None
 
 
 def settled(words: Sequence[str]) -> list[str]:
-    """Return the words as overrides: one without ``=`` names the environment.
+    """Return the words as overrides; a word without ``=`` names the environment.
 
     Raises:
-        UsageError: there are several of these, or a word is empty.
+        UsageError: several words have no ``=``, or a word is empty.
     """
     if not all(words):
-        raise UsageError("a word on the command line is empty; is a variable of the shell not set?")
+        raise UsageError("an argument is empty; is a shell variable unset?")
     names = [word for word in words if not _sets(word)]
     if len(names) > 1:
-        raise UsageError(f"one environment at a time; got {' and '.join(names)}")
+        raise UsageError(f"give one environment at a time, not {' and '.join(names)}")
     return [word if _sets(word) else f"env={word}" for word in words]
 
 
 def _sets(word: str) -> bool:
-    """Whether a word is a setting; the ``=`` of a path such as ``envs/a=b.py`` makes none."""
+    """Whether a word is a setting; a path such as ``envs/a=b.py`` is not one."""
     key, equals, _ = word.partition("=")
     return bool(equals) and not {"/", "\\", ":"} & set(key)
 
 
 def overridden(overrides: Sequence[str], key: str) -> str | None:
-    """Return the last value that overrides give a setting, or None."""
+    """Return the last value that the overrides set for a key, or None."""
     given = [text.strip() for name, _, text in (word.partition("=") for word in overrides) if name.strip() == key]
     if not given:
         return None
@@ -235,10 +231,10 @@ def overridden(overrides: Sequence[str], key: str) -> str | None:
 
 
 def of_run(folder: Path) -> Path:
-    """Return the settings of the run in a folder.
+    """Return the settings file of the run in a folder.
 
     Raises:
-        ConfigError: there is no run.
+        ConfigError: there is no run in the folder.
     """
     if not (folder / CONFIG).is_file():
         raise ConfigError(
@@ -249,10 +245,10 @@ def of_run(folder: Path) -> Path:
 
 
 def configured(word: str, path: Path | None = None, overrides: list[str] | None = None) -> TrainConfig:
-    """The configuration of an algorithm, from a file and words.
+    """Return the configuration of an algorithm, from a file and overrides.
 
     Raises:
-        ConfigError: a setting is wrong, or the file is another algorithm's.
+        ConfigError: a setting is wrong, or the file belongs to another algorithm.
     """
     chosen = named(word)
     if path is not None and path.suffix == ".json":
@@ -267,26 +263,26 @@ def configured(word: str, path: Path | None = None, overrides: list[str] | None 
 
 
 def _refuse_other_run(word: str, path: Path) -> None:
-    """Refuse the ``config.json`` of a run that another word trained.
+    """Refuse the ``config.json`` of a run of another algorithm.
 
     Raises:
-        ConfigError: it is another algorithm's; the message names the word.
+        ConfigError: the run used another algorithm; the message names it.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         name = data["config"].get("algorithm", {}).get("name", data["algorithm"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return  # not the file of a run: what is wrong with it is said where it is read
+        return  # not the file of a run; load_config reports what is wrong with it
     if name not in (word, ALGORITHMS[word].algorithm):
         other = next((each for each, row in ALGORITHMS.items() if name in (each, row.algorithm)), name)
-        raise ConfigError(f"{path} is of a run of {name!r}: use `turnwise train {other}`, not {word!r}")
+        raise ConfigError(f"{path} belongs to a run of {name!r}: use `turnwise train {other}`, not {word!r}")
 
 
 def located(name: str) -> Path:
-    """A configuration file by its path, or by the name of one that is shipped.
+    """Return a configuration file by its path, or by its name if it comes with Turnwise.
 
     Raises:
-        ConfigError: there is neither; the message lists what is shipped.
+        ConfigError: there is no such file; the message lists the names.
     """
     path, shipped = Path(name), SHIPPED / f"{name.removesuffix('.toml')}.toml"
     if path.is_file() or (path.suffix in (".toml", ".json") and not shipped.is_file()):
@@ -295,8 +291,8 @@ def located(name: str) -> Path:
         return shipped
     known = sorted(file.stem for file in SHIPPED.glob("*.toml"))
     near = difflib.get_close_matches(path.stem, known, n=2)
-    hint = f"did you mean {' or '.join(map(repr, near))}? There are: " if near else ""
+    hint = f"did you mean {' or '.join(map(repr, near))}? All: " if near else ""
     raise ConfigError(
-        f"there is no configuration {name!r}: name a TOML file, or one that comes with Turnwise; "
+        f"there is no configuration {name!r}: name a TOML file, or a configuration that comes with Turnwise; "
         f"{hint}{', '.join(known) or 'none'}"
     )

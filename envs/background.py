@@ -26,7 +26,9 @@ def resolve(value: Any) -> Any:
     if threading.current_thread().name == THREAD:
         if inspect.iscoroutine(value):
             value.close()
-        raise ContractError("a coroutine of an environment called a synchronous form; await areset() or astep() there")
+        raise ContractError(
+            "a coroutine of an environment called a synchronous method; await areset() or astep() instead"
+        )
 
     async def wait() -> Any:
         return await value
@@ -45,7 +47,7 @@ def completed(coroutine: Coroutine[Any, Any, T]) -> T:
     except StopIteration as stop:
         return cast(T, stop.value)
     coroutine.close()
-    raise ContractError("a coroutine that was declared to need no event loop waited for something")
+    raise ContractError("a coroutine that was declared to need no event loop waited for one")
 
 
 @lru_cache(maxsize=1)

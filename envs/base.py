@@ -91,7 +91,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
                 raise ContractError(f"{type(self).__name__} has no {name}(); write {cure}{where}")
         if max_turns is not None:
             if max_turns < 1:
-                raise ContractError(f"max_turns {max_turns} leaves no turn to act in")
+                raise ContractError(f"max_turns must be at least 1; got {max_turns}")
             self.max_turns = max_turns
         self.render_mode = render_mode
         self.observation_space = ObservationSpace()
@@ -155,11 +155,15 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
 
     def snapshot(self) -> Any:
         """The state as a value that ``restore`` accepts; for environments that fork by ``Forks.SNAPSHOT``."""
-        raise ContractError(f"{type(self).__name__} declares Forks.SNAPSHOT and must write snapshot() and restore()")
+        raise ContractError(
+            f"{type(self).__name__} declares Forks.SNAPSHOT, so it must define snapshot() and restore()"
+        )
 
     def restore(self, snapshot: Any) -> None:
         """Enter the state of a snapshot taken from another instance of this class."""
-        raise ContractError(f"{type(self).__name__} declares Forks.SNAPSHOT and must write snapshot() and restore()")
+        raise ContractError(
+            f"{type(self).__name__} declares Forks.SNAPSHOT, so it must define snapshot() and restore()"
+        )
 
     # -- what an agent is told ----------------------------------------------------------------------------------
 
@@ -256,7 +260,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
 
     def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[TaskSpec, Rng]:
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-            raise TaskError(f"reset seed {seed!r} is not a non-negative integer")
+            raise TaskError(f"reset seed must be a non-negative integer; got {seed!r}")
         super().reset(seed=seed)
         task = self._choose(seed, dict(options or {}))
         vars(self).update(_task=task, _turn=0, _over=True, _actions=())  # over, until start() has come through
@@ -265,14 +269,14 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
     def _choose(self, seed: int | None, options: dict[str, Any]) -> TaskSpec:
         unknown = set(options) - {"task", "split", "level", "template"}
         if unknown:
-            raise TaskError(f"reset option {sorted(unknown)[0]!r} is unknown; use task, split, level or template")
+            raise TaskError(f"unknown reset option {sorted(unknown)[0]!r}; use task, split, level or template")
         family, task = self.tasks(), options.pop("task", None)
         if task is None:
             if seed is None:
                 seed = int(self.np_random.integers(2**31))
             return family.spec(seed, split=options.pop("split", Split.TRAIN), **options)
         if options:
-            raise TaskError(f"reset options name a task and also {sorted(options)}; the task already says these")
+            raise TaskError(f"reset options name a task and also {sorted(options)}, which the task already determines")
         spec = task if isinstance(task, TaskSpec) else TaskSpec.from_json(task)
         family.check(spec)
         return spec
@@ -287,7 +291,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
 
     def _enter(self, action: ActionLike) -> Action | Step:
         if self._over:
-            raise ContractError("step() was called on an episode that is over or not begun; call reset() first")
+            raise ContractError("step() was called before reset() or after the end of the episode; call reset() first")
         read = Action.of(action)
         vars(self).update(_actions=(*self._actions, read), _turn=self._turn + 1)
         return self._unparsed(UnparseableError(read.problem)) if read.problem else read

@@ -115,7 +115,7 @@ class Observation:
             messages = tuple(content)
             if all(isinstance(item, Message) for item in messages):
                 return cls(messages)
-        raise TypeError(f"an observation is text, a Message or several Messages; got {type(content).__name__}")
+        raise TypeError(f"an observation must be text, a Message or several Messages; got {type(content).__name__}")
 
 
 ObservationLike = str | Message | Sequence[Message] | Observation
@@ -142,7 +142,7 @@ class Action:
             return cls(content)
         if isinstance(content, ToolCall):
             return cls(tool_calls=(content,))
-        raise TypeError(f"an action is text, a ToolCall or an Action; got {type(content).__name__}")
+        raise TypeError(f"an action must be text, a ToolCall or an Action; got {type(content).__name__}")
 
     @property
     def message(self) -> Message:

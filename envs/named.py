@@ -36,7 +36,7 @@ def environment(text: str) -> str:
     brought = from_file(path) if path.suffix == ".py" else from_package(path)
     if id not in brought and (colon or len(brought) != 1):
         known = f"it registers {', '.join(brought)}; name one, as {path}:ID" if brought else unregistered(path)
-        raise UsageError(f"{text} should stand for one environment, but {known}")
+        raise UsageError(f"{text} must stand for one environment, but {known}")
     chosen = id or brought[0]
     _places[chosen] = f"{path.resolve()}:{chosen}"
     return chosen
@@ -61,7 +61,7 @@ def from_file(path: Path) -> list[str]:
         raise UsageError(f"there is no file {path}; name a Python file, or an id (`turnwise envs` lists them)")
     known = sys.modules.get(path.stem)
     if known is not None and Path(getattr(known, "__file__", None) or "").resolve() != path.resolve():
-        raise UsageError(f"a module called {path.stem!r} is imported already; give {path} another name")
+        raise UsageError(f"a module named {path.stem!r} is already imported; give {path} another name")
     _reachable(path.resolve().parent)
     _import(path.stem, path)
     return [entry.id for entry in entries() if getattr(entry.entry_point, "__module__", "") == path.stem]
@@ -112,4 +112,4 @@ def _import(module: str, named_by: Path) -> object:
     try:
         return importlib.import_module(module)
     except (Exception, SystemExit) as error:  # a file that exits would end this command as if all were well
-        raise UsageError(f"{named_by} cannot be imported: {type(error).__name__}: {error}") from error
+        raise UsageError(f"cannot import {named_by}: {type(error).__name__}: {error}") from error

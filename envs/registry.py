@@ -81,7 +81,7 @@ def register(
     if not isinstance(id, str) or not ID.match(id):
         raise UsageError(f"environment id {id!r} must look like 'namespace/Name-v0'")
     if not (callable(entry_point) or (isinstance(entry_point, str) and ":" in entry_point)):
-        raise UsageError(f"{id} cannot be {entry_point!r}: register a class, a factory, or 'module:Class'")
+        raise UsageError(f"{id} cannot be registered as {entry_point!r}: use a class, a factory, or 'module:Class'")
     entry = Entry(id, entry_point, dict(kwargs or {}), source, extra)
     known = _entries.get(id)
     if known is not None and known != entry and not _same_class(known, entry):
@@ -116,7 +116,7 @@ def make(id: str, *, wrappers: Sequence[Callable[[TurnEnv], Any]] = (), **kwargs
             env: Any = gymnasium.make(id, disable_env_checker=True, **kwargs)
     except ModuleNotFoundError as error:
         if entry.extra is None:
-            raise EnvironmentFailedError(f"{id} cannot be made: {type(error).__name__}: {error}") from error
+            raise EnvironmentFailedError(f"cannot create {id}: {type(error).__name__}: {error}") from error
         raise UsageError(f"{id} needs {error.name!r}: pip install 'turnwise[{entry.extra}]'") from None
     except TypeError as error:
         if kwargs and (wrong := UNEXPECTED.search(str(error))):
@@ -151,14 +151,14 @@ def find(id: str) -> Entry:
     """
     load_plugins()
     if not isinstance(id, str):
-        raise UnknownEnvironmentError(f"an environment is named by an id such as 'turnwise/Maze-v0', not by {id!r:.60}")
+        raise UnknownEnvironmentError(f"name an environment by an id such as 'turnwise/Maze-v0', not by {id!r:.60}")
     if id in _entries:
         return _entries[id]
     near = nearest(id, list(_entries))
     hint = f" Did you mean {', '.join(near)}?" if near else ""
     raise UnknownEnvironmentError(
-        f"there is no environment {id!r}.{hint} `turnwise envs` lists all {len(_entries)}; "
-        "one of your own is known where its file is named (my_env.py) or imported."
+        f"there is no environment {id!r}.{hint} `turnwise envs` lists all {len(_entries)}; for your "
+        "own, name its file (my_env.py) or import it."
     )
 
 

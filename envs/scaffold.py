@@ -204,14 +204,16 @@ def scaffold(name: str, kind: Kind | str = Kind.TURN, folder: Path | str = ".") 
     """
     package = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip()).replace("-", "_").lower()
     if not re.fullmatch(r"[a-z][a-z0-9_]*", package) or keyword.iskeyword(package):
-        raise UsageError(f"{name!r} cannot name a Python package; use letters, digits and '_', as in 'my_env'")
+        raise UsageError(
+            f"{name!r} is not a valid name for a Python package; use letters, digits and '_', as in 'my_env'"
+        )
     if package in sys.stdlib_module_names or package in ("turnwise", "test", "tests"):
-        raise UsageError(f"the name {package!r} is taken by a module that Python would import instead; choose another")
+        raise UsageError(f"the name {package!r} belongs to a module that Python would import instead; choose another")
     if kind not in list(Kind):
         raise UsageError(f"there is no kind of environment {str(kind)!r}; choose one of {', '.join(Kind)}")
     root = Path(folder) / package
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise UsageError(f"{root} exists already; choose another name, or remove it")
+        raise UsageError(f"{root} already exists; choose another name, or remove it")
     cls = "".join(part.capitalize() for part in package.split("_"))
     words = {
         "name": package,

@@ -36,9 +36,9 @@ class Step:
     def __post_init__(self) -> None:
         reward: object = self.reward
         if not isinstance(reward, Real) or not math.isfinite(reward):
-            raise ContractError(f"reward {reward!r:.80} is not a finite number; give a float such as 0.0 or 1.0")
+            raise ContractError(f"reward {reward!r:.80} is not a finite number; return a float such as 0.0 or 1.0")
         if self.terminated and self.truncated:
-            raise ContractError("a step is terminated (the task ended) or truncated (a limit did it), never both")
+            raise ContractError("a step is terminated (the task ended) or truncated (a limit stopped it), never both")
         if self.score is not None and not (self.terminated or self.truncated):
             raise ContractError("a step that does not end the episode cannot carry a score")
 

@@ -41,8 +41,8 @@ class ToolEnv(TurnEnv):
         for attribute, value in vars(cls).items():
             if getattr(value, MARK, None) and hasattr(ToolEnv, attribute):
                 raise ContractError(
-                    f"tool {cls.__name__}.{attribute} would replace the environment's own {attribute!r}; "
-                    f"call the method otherwise and write @tool(name={attribute!r}){at(defined_at(value))}"
+                    f"tool {cls.__name__}.{attribute} would replace the environment's own {attribute!r}; rename "
+                    f"the method and write @tool(name={attribute!r}){at(defined_at(value))}"
                 )
 
     @property

@@ -105,7 +105,7 @@ def describe(function: Callable[..., Any], name: str, ends: bool = False, strict
     """
     docs = docstring_parser.parse(inspect.getdoc(function) or "")
     if not docs.short_description:
-        raise ContractError(f"tool {name!r} needs a docstring: it is all that an agent knows of it")
+        raise ContractError(f"tool {name!r} needs a docstring, because it is all that an agent knows about the tool")
     texts = {param.arg_name: param.description or "" for param in docs.params}
     try:
         signature = inspect.signature(function, eval_str=True)
@@ -129,8 +129,8 @@ def describe(function: Callable[..., Any], name: str, ends: bool = False, strict
         schema = model.model_json_schema()
     except (pydantic.PydanticUserError, pydantic.errors.PydanticSchemaGenerationError) as error:
         raise ContractError(
-            f"tool {name!r}: a parameter's type has no JSON form; use str, int, float, bool, Literal, Enum, list, dict "
-            f"or a pydantic model ({str(error).splitlines()[0]})"
+            f"tool {name!r}: a parameter's type has no JSON Schema; use str, int, float, bool, Literal, "
+            f"Enum, list, dict or a pydantic model ({str(error).splitlines()[0]})"
         ) from None
     schema.pop("title", None)
     for part in schema.get("properties", {}).values():
@@ -181,8 +181,8 @@ def jsonable(result: Any, tool: Tool) -> Any:
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ContractError(
-            f"tool {tool.name!r} returned a {type(result).__name__}, which has no JSON form ({clip(reason, 120)}); "
-            f"return text, numbers, lists or dicts{at(defined_at(tool.function))}"
+            f"tool {tool.name!r} returned a {type(result).__name__}, which cannot be converted to JSON "
+            f"({clip(reason, 120)}); return text, numbers, lists or dicts{at(defined_at(tool.function))}"
         ) from None
 
 

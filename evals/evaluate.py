@@ -45,7 +45,7 @@ def _several(value: Any) -> Any:
     if isinstance(value, str):
         items = [item.strip() for item in value.split(",") if item.strip()]
         if not items:
-            raise ValueError("it names nothing; leave it out to have the default")
+            raise ValueError("the list is empty; omit the setting to use the default")
         return items
     return [value] if isinstance(value, int) else value
 
@@ -88,7 +88,7 @@ class EvalConfig(RunOptions):
         for name in ("temperature", "max_tokens"):
             short, own = getattr(self, name), getattr(self.agent, name)
             if short is not None and name in self.agent.model_fields_set and short != own:
-                raise ValueError(f"{name} = {short} and agent.{name} = {own} say different things; set one of them")
+                raise ValueError(f"{name} = {short} contradicts agent.{name} = {own}; set one of them")
         return self
 
     def sample(self, family: TaskFamily[Any]) -> Sample:
@@ -231,7 +231,7 @@ def _no_loop() -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    raise UsageError("evaluate() cannot run inside an event loop, such as a notebook's: await evaluate_async() there")
+    raise UsageError("evaluate() cannot run inside an event loop, such as a notebook's; use `await evaluate_async()`")
 
 
 async def _play(
@@ -247,14 +247,14 @@ async def _play(
 ) -> None:
     """Play what is not in the store yet; whatever ends this, the store is whole."""
     if resume and overwrite:
-        raise UsageError("--resume keeps what is there and --overwrite replaces it: choose one")
+        raise UsageError("choose either --resume, which keeps existing episodes, or --overwrite, which replaces them")
     identity = config.identity | ({"env_source": plan.source} if plan.source else {})
     with EpisodeStore(path, run=identity, overwrite=overwrite or _replaceable(path, identity)) as store:
         store.discard_unscored(after_action=False)
         if len(store) and not resume:
             raise StoreError(
-                f"{path} holds {len(store)} episodes already; continue it (--resume), replace it (--overwrite), or "
-                "name another folder"
+                f"{path} already has {len(store)} episodes; continue it (--resume), replace it (--overwrite), or name "
+                "another folder"
             )
         stats, there = RunStats(), len(store)
         source = config.env if env is None else env
@@ -283,8 +283,8 @@ def _replaceable(path: Path, identity: Mapping[str, Any]) -> bool:
         return True
     if changed:
         raise StoreError(
-            f"the episodes in {path} are of another version of {identity['env']}: its source has changed since, or was "
-            "not recorded; play them again (--overwrite), or name another folder"
+            f"the episodes in {path} belong to another version of {identity['env']}: its source has changed since, or "
+            "was not recorded; play them again (--overwrite), or name another folder"
         )
     return False
 

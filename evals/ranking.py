@@ -114,7 +114,7 @@ def rank(
     """
     played = {name: list(episodes) for name, episodes in runs.items()}
     if len(played) < 2:
-        raise UsageError(f"a ranking is of two runs at least; got {', '.join(played) or 'none'}")
+        raise UsageError(f"a ranking needs at least two runs; got {', '.join(played) or 'none'}")
     rates = {name: (failure_rates or {}).get(name, FAILURE_RATE) for name in played}
     summaries = {n: summarise(e, confidence=confidence, failure_rate=rates[n]) for n, e in played.items()}
     order = sorted(played, key=lambda name: summaries[name].rank_key)

@@ -47,7 +47,7 @@ def sample_tasks(
         UsageError: ``n`` is not positive, or the family lacks a level or all of the splits.
     """
     if n < 1:
-        raise UsageError(f"n = {n} asks for no task at all; ask for at least one")
+        raise UsageError(f"n = {n} must be at least 1")
     chosen = tuple(split for split in splits if split in family.splits) or tuple(splits) or default_splits(family)
     _known("split", chosen, family.splits, family.name)
     missing = [str(split) for split in splits if split not in chosen]

@@ -67,7 +67,7 @@ def wilson(successes: float, n: float, *, confidence: float = 0.95) -> Estimate:
         UsageError: ``n`` is not positive, or ``successes`` is not in [0, n].
     """
     if not n > 0:
-        raise UsageError("a proportion of nothing has no value: there are no scored episodes")
+        raise UsageError("there are no scored episodes to compute a proportion of")
     if not 0 <= successes <= n:
         raise UsageError(f"{successes} successes out of {n} is not a proportion")
     z = normal_quantile(checked(confidence))
@@ -100,7 +100,7 @@ def proportion(
     x, members = grouped(values, clusters)
     n, groups = len(x), len(members)
     if n and not np.all((x >= 0) & (x <= 1)):
-        raise UsageError("success is a number between 0 and 1")
+        raise UsageError("success must be a number between 0 and 1")
     rate = float(x.mean()) if n else math.nan
     if groups == n:
         return wilson(float(x.sum()), n, confidence=confidence)
@@ -232,13 +232,13 @@ def _check_k(attempts: int, successes: int, k: int) -> None:
 def same_length(values: Sequence[float], labels: Sequence[Hashable]) -> None:
     """Raise ``UsageError`` unless there is one label per value."""
     if len(labels) != len(values):
-        raise UsageError(f"{len(values)} values but {len(labels)} labels: one of each is needed")
+        raise UsageError(f"there are {len(values)} values but {len(labels)} labels: each value needs one")
 
 
 def some(x: Floats) -> Floats:
     """``x``, if it has values and all are finite."""
     if not len(x):
-        raise UsageError("a statistic of nothing has no value: there are no scored episodes")
+        raise UsageError("there are no scored episodes to compute a statistic of")
     if not np.all(np.isfinite(x)):
         raise UsageError("a statistic needs finite values")
     return x

@@ -1,13 +1,13 @@
-"""A model learns to use somebody's apps: cloning a hasty demonstrator, then LOOP; both measured on worlds never seen.
+"""Train a model to use a user's apps: clone a hasty demonstrator, then LOOP, both measured on unseen worlds.
 
-The demonstrator knows how every task is done, and gives up at any turn with probability 0.3. The clone learns to write
-calls, to copy what it reads, and that habit. LOOP, which is paid for what became of the rows, takes the habit away.
+The demonstrator knows how to do every task, but gives up at any turn with probability 0.3. The clone learns to write
+calls, to copy what it reads, and that habit. LOOP rewards the final state of the rows, and so removes the habit.
 
     python examples/apps_training.py                 the whole run, some 15 minutes on two cores
-    python examples/apps_training.py --short         two steps of each, to see that it runs
+    python examples/apps_training.py --short         two steps of each, as a quick check
 
-The same as ``turnwise train bc --config bc-apps`` with the demonstrations made here, ``turnwise train loop --config
-loop-apps`` and evaluations.
+This does the same as ``turnwise train bc --config bc-apps`` with the demonstrations made here, ``turnwise train loop
+--config loop-apps`` and evaluations.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from turnwise.trainers.loop import train as loop
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 HASTE = 0.3
-"""With this probability the demonstrator gives up instead of acting."""
+"""Probability that the demonstrator gives up instead of acting."""
 DEMONSTRATIONS = 4000
 SHORT = {
     "bc": ("steps=2", "batch=4", "eval.episodes=2", "eval.every=2"),
@@ -43,7 +43,7 @@ SHORT = {
 
 
 def hasty(context: EpisodeContext) -> Callable[[str], Awaitable[tw.Action | tw.ToolCall]]:
-    """The demonstrator, in one episode."""
+    """Return the demonstrator's function for one episode."""
 
     async def act(observation: str) -> tw.Action | tw.ToolCall:
         return tw.ToolCall("task_answer") if context.rng.random() < HASTE else await context.oracle()
@@ -52,7 +52,7 @@ def hasty(context: EpisodeContext) -> Callable[[str], Awaitable[tw.Action | tw.T
 
 
 async def demonstrate(config: LoopConfig, store: Path, n: int, seed: int) -> None:
-    """Play demonstrations into a store; those that are there are not played again."""
+    """Play demonstrations into a store, except those that it already has."""
     options = RunOptions(concurrency=64, env_kwargs=config.episodes.env_kwargs, seed=seed)
     family = tw.make(config.env, **config.episodes.env_kwargs).unwrapped.tasks()
     tasks = islice(family.sample(n, split="train", level=1, first_seed=10_000_000 + 1_000_000 * seed), n)
@@ -67,9 +67,9 @@ async def demonstrate(config: LoopConfig, store: Path, n: int, seed: int) -> Non
 
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--short", action="store_true", help="a few steps")
+    words.add_argument("--short", action="store_true", help="run only a few steps")
     words.add_argument("--seed", type=int, default=0)
-    words.add_argument("--out", default="runs/apps", help="where to")
+    words.add_argument("--out", default="runs/apps", help="output folder")
     said = words.parse_args()
     out = Path(said.out)
 

@@ -1,4 +1,4 @@
-"""An agent that knows nothing of Turnwise: OpenAI's SDK, a loop, and the address of the world that it acts in.
+"""An agent that does not import Turnwise: OpenAI's SDK, a loop, and the URL of an environment.
 
 ``turnwise eval turnwise/Maze-v0 --program "python examples/black_box_agent.py" --policy runs/loop/model`` evaluates it.
 """
@@ -11,7 +11,7 @@ from openai import OpenAI
 
 
 def world(action=None):
-    """Look at the world, or act in it."""
+    """Return the state of the environment, after an action if one is given."""
     body = None if action is None else json.dumps(action).encode()
     request = urllib.request.Request(os.environ["TURNWISE_ENV_URL"], body, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request) as answer:
@@ -19,7 +19,7 @@ def world(action=None):
 
 
 def main():
-    client = OpenAI()  # finds OPENAI_BASE_URL and OPENAI_API_KEY by itself
+    client = OpenAI()  # reads OPENAI_BASE_URL and OPENAI_API_KEY
     state = world()
     messages, tools = state["messages"], {"tools": state["tools"]} if state["tools"] else {}
     while not state["done"]:

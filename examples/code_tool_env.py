@@ -1,11 +1,11 @@
-"""A tool environment whose agent may compute: ``CodeTool`` adds a Python tool that runs in a sandbox."""
+"""A tool environment with ``CodeTool``, which adds a Python tool that runs in a sandbox."""
 
 import turnwise as tw
 from turnwise.envs.code.tool import CodeTool
 
 
 class BigProduct(CodeTool):
-    """Multiply two numbers that are too large to multiply in one's head."""
+    """Multiply two numbers that are too large for mental arithmetic."""
 
     def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
         self.factors, self.given = (rng.randrange(10**20, 10**21), rng.randrange(10**20, 10**21)), None
@@ -20,7 +20,7 @@ class BigProduct(CodeTool):
         return tw.Score(success=self.given == str(self.factors[0] * self.factors[1]))
 
     def oracle(self) -> tw.ToolCall:
-        if self.room.digest is None:  # nothing has been run
+        if self.room.digest is None:  # no code has run
             return tw.ToolCall("python", {"code": f"print({self.factors[0]} * {self.factors[1]})"})
         return tw.ToolCall("answer", {"digits": str(self.factors[0] * self.factors[1])})
 

@@ -1,9 +1,9 @@
-"""A model learns to write programs: filtered cloning, then LOOP, every answer run in a sandbox.
+"""Train a model to write programs: filtered cloning, then LOOP. Every answer runs in a sandbox.
 
     python examples/code_training.py                 a quarter of an hour on two cores
-    python examples/code_training.py --short         two steps of each, to see that it runs
+    python examples/code_training.py --short         two steps of each, as a quick check
 
-The same as ``turnwise train bc --config bc-code`` and ``turnwise train loop --config loop-code``.
+This does the same as ``turnwise train bc --config bc-code`` and ``turnwise train loop --config loop-code``.
 """
 
 import argparse
@@ -24,9 +24,9 @@ SHORT = {
 
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--short", action="store_true", help="a few steps")
-    words.add_argument("--sandbox", help="bubblewrap or docker; what works here, if not said")
-    words.add_argument("--out", default="runs/code", help="where to")
+    words.add_argument("--short", action="store_true", help="run only a few steps")
+    words.add_argument("--sandbox", help="bubblewrap or docker (default: the first that works)")
+    words.add_argument("--out", default="runs/code", help="output folder")
     said = words.parse_args()
     more = [f"episodes.env_kwargs.sandbox={said.sandbox}"] if said.sandbox else []
 

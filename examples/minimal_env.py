@@ -1,4 +1,4 @@
-"""The smallest environment that is worth training on: a number to find."""
+"""The smallest environment that is worth training on: guess a number."""
 
 import turnwise as tw
 
@@ -14,7 +14,7 @@ class GuessNumber(tw.TurnEnv):
         return "Guess my number between 1 and 16."
 
     def act(self, action: tw.Action) -> tw.Step:
-        guess = action.integer()  # what cannot be read becomes an observation by itself
+        guess = action.integer()  # an unreadable reply becomes an observation
         if guess == self.secret:
             return tw.success("Correct!")
         self.left = [n for n in self.left if (n > guess) == (self.secret > guess) and n != guess]

@@ -1,16 +1,16 @@
-"""A model learns to answer questions by searching: one hop, then two; by cloning a hasty demonstrator, then by LOOP.
+"""Train a model to answer questions by searching, first in one hop, then in two.
 
-A wiki of 6,400 invented people, a line each, and questions about them: where the teacher of somebody lives is known
-only after two searches. The demonstrator searches as it should, and at any turn answers too soon with probability 0.2,
-with a name that it has before it. The clone learns the form, to copy names, and that habit. LOOP, which is paid for
-right answers that were read, takes the habit away: first on questions of one hop, then on those of one and of two in
-turn, since with those of two alone it forgets how to answer those of one.
+The corpus is a wiki of 6,400 invented people, one line each. Finding where someone's teacher lives takes two searches.
+The demonstrator searches correctly, but at any turn answers too soon with probability 0.2, with a name that it has just
+read. The clone learns the format, to copy names, and that habit. LOOP rewards right answers that the agent has read,
+and so removes the habit. It first trains on questions of one hop, then on both kinds in turn, since with two hops
+alone the model forgets how to answer questions of one hop.
 
     python examples/search_training.py                 the whole run, some ten minutes on two cores
-    python examples/search_training.py --short         two steps of each, to see that it runs
+    python examples/search_training.py --short         two steps of each, as a quick check
 
-Like ``turnwise train bc --config bc-search``, ``turnwise train loop --config loop-search`` twice, and evaluations,
-with a corpus and questions of one's own (``env_kwargs.corpus``, ``env_kwargs.questions``), which are made here.
+This does the same as ``turnwise train bc --config bc-search``, ``turnwise train loop --config loop-search`` twice, and
+evaluations. The script makes its own corpus and questions (``env_kwargs.corpus``, ``env_kwargs.questions``).
 """
 
 import argparse
@@ -41,7 +41,7 @@ from turnwise.trainers.loop import train as loop
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 HASTE = 0.2
-"""With this probability the demonstrator answers with what it has before it."""
+"""Probability that the demonstrator answers with the name that it has just read."""
 DEMONSTRATIONS = 12_000
 SHORT = {
     "bc": ("steps=2", "batch=4", "eval.episodes=2", "eval.every=2"),
@@ -51,7 +51,7 @@ WORDS = {
     "bc": ("nano.tokenizer=word", "nano.context_length=1024", "agent.max_tokens=16"),
     "loop": ("agent.max_tokens=16",),
 }
-"""The people are made of so few words that each is a token, which the configurations cannot know."""
+"""The names consist of so few words that each can be a token; the configurations cannot know that."""
 ONSETS, ENDS = (
     ("ba", "do", "fi", "ke", "lu", "mo", "ri", "sa"),
     ("dan", "gil", "hep", "jor", "lor", "mis", "nur", "ren", "tuv", "wen"),
@@ -62,7 +62,7 @@ PEOPLE = ("mother", "teacher")
 
 
 def wiki(seed: int) -> dict[str, dict[str, str]]:
-    """Everybody's relations: a person to three others, a town and a trade."""
+    """Return the relations of all people: three other people, a town and a trade."""
     names = [f"{first} {last}" for first in FIRST for last in LAST]
     rng = Rng("example wiki", seed)
     towns, trades = [f"{one}berg".capitalize() for one in (*ENDS, *ONSETS)], [f"{one}smith" for one in (*ONSETS, *ENDS)]
@@ -77,18 +77,18 @@ def wiki(seed: int) -> dict[str, dict[str, str]]:
 
 
 def page(name: str, told: dict[str, str], seed: int) -> dict[str, str]:
-    """A person's page: the relations in some order."""
+    """Return the page of one of the people: the relations in random order."""
     order = Rng("example page", seed, name).sample(sorted(told), len(told))
     return {"id": key(name), "title": name, "text": " . ".join(f"{one} {told[one]}" for one in order)}
 
 
 def key(name: str) -> str:
-    """The id of somebody's page."""
+    """Return the id of a page."""
     return name.lower().replace(" ", "-")
 
 
 def questions(people: dict[str, dict[str, str]], hops: int, n: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Questions; those about a tenth of the people are held out as ``test_entity``."""
+    """Yield questions; those about a tenth of the people are held out as ``test_entity``."""
     rng, names = Rng("example questions", hops, seed), list(people)
     asked: set[str] = set()
     while len(asked) < n:
@@ -99,7 +99,7 @@ def questions(people: dict[str, dict[str, str]], hops: int, n: int, seed: int) -
         for relation in way:
             read.append(people[read[-1]][relation])
         if text in asked or len(set(read)) <= hops:
-            continue  # it was asked, or goes round in a circle
+            continue  # a duplicate, or a circle
         asked.add(text)
         held_out = unit_hash("held out", name) < 0.1
         facts = list(zip(read, way, strict=False))
@@ -130,7 +130,7 @@ def prepare(out: Path, seed: int) -> None:
 
 
 def hasty(context: EpisodeContext) -> Callable[[str], Awaitable[tw.Action | tw.ToolCall]]:
-    """The demonstrator, in one episode."""
+    """Return the demonstrator's function for one episode."""
 
     async def act(observation: str) -> tw.Action | tw.ToolCall:
         if context.rng.random() >= HASTE:
@@ -142,7 +142,7 @@ def hasty(context: EpisodeContext) -> Callable[[str], Awaitable[tw.Action | tw.T
 
 
 async def demonstrate(config: LoopConfig, store: Path, n: int, seed: int) -> None:
-    """Play demonstrations into a store; those that are there are not played again."""
+    """Play demonstrations into a store, except those that it already has."""
     options = RunOptions(concurrency=64, env_kwargs=config.episodes.env_kwargs, seed=seed)
     family = tw.make(config.env, **config.episodes.env_kwargs).unwrapped.tasks()
     tasks = islice(family.sample(n, split="train", level=1), n)
@@ -157,9 +157,9 @@ async def demonstrate(config: LoopConfig, store: Path, n: int, seed: int) -> Non
 
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--short", action="store_true", help="a few steps")
+    words.add_argument("--short", action="store_true", help="run only a few steps")
     words.add_argument("--seed", type=int, default=0)
-    words.add_argument("--out", default="runs/search", help="where to")
+    words.add_argument("--out", default="runs/search", help="output folder")
     said = words.parse_args()
     out = Path(said.out)
     prepare(out, said.seed)

@@ -1,4 +1,4 @@
-"""The smallest tool environment: typed methods are the tools, and the world is judged, not the words."""
+"""The smallest tool environment: typed methods are tools, and the score depends on the world, not on the text."""
 
 from typing import Literal, get_args
 

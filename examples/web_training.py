@@ -1,10 +1,10 @@
-"""A model learns its way through a web shop by cloning, without a browser, and is measured there and in Chromium.
+"""Clone a model that finds its way through a web shop without a browser, and measure it there and in Chromium.
 
     python examples/web_training.py                  the whole run
-    python examples/web_training.py --short          two steps, to see that it runs
-    python examples/web_training.py --no-chromium    where there is none
+    python examples/web_training.py --short          two steps, as a quick check
+    python examples/web_training.py --no-chromium    without Chromium
 
-The same as ``turnwise train bc --config bc-web`` and two evaluations.
+This does the same as ``turnwise train bc --config bc-web`` and two evaluations.
 """
 
 import argparse
@@ -23,10 +23,10 @@ SHORT = ("steps=2", "demonstrations.count=12", "batch=4", "eval.episodes=2")
 
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--short", action="store_true", help="a few steps")
-    words.add_argument("--no-chromium", action="store_true", help="measure without a browser only")
+    words.add_argument("--short", action="store_true", help="run only a few steps")
+    words.add_argument("--no-chromium", action="store_true", help="measure only without a browser")
     words.add_argument("--seed", type=int, default=0)
-    words.add_argument("--out", default="runs/web", help="where to")
+    words.add_argument("--out", default="runs/web", help="output folder")
     said = words.parse_args()
     out = Path(said.out)
     learnt = load_config(

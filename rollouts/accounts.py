@@ -92,7 +92,7 @@ def lookahead(episode: Episode, *, first: bool) -> Lookahead:
         ValueError: it left none.
     """
     if episode.fork is None:
-        raise ValueError(f"episode {episode.episode_id} began by a reset: it is no lookahead")
+        raise ValueError(f"episode {episode.episode_id} starts with a reset, so it is not a lookahead")
     own = episode.own_turns
     return Lookahead(
         turn=episode.fork.turn,

@@ -268,8 +268,8 @@ class Attempt:
         session = self._origin.session if self._origin is not None else None
         if session is not None and not isinstance(session, Forking):
             raise UsageError(
-                f"agent {type(self._agent).__name__} cannot go on from the middle of an episode: its sessions have no "
-                "fork(); branching rollouts need one that has, such as a ChatAgent"
+                f"agent {type(self._agent).__name__} cannot continue from the middle of an episode: its sessions have "
+                "no fork(); branching rollouts need an agent such as a ChatAgent"
             )
         try:
             return self._agent.start(context) if session is None else session.fork(context)

@@ -76,7 +76,9 @@ class EntropyBranching(Config):
         """
         wanted = (size + 1) // 2 if self.initial is None else self.initial
         if wanted > size:
-            raise UsageError(f"branching.initial = {wanted} whole episodes per task, of k = {size} in all; lower it")
+            raise UsageError(
+                f"branching.initial = {wanted} exceeds k = {size}, the number of episodes per task; lower it"
+            )
         return wanted
 
     async def play(self, paths: Paths, size: int) -> list[Episode]:
@@ -207,7 +209,6 @@ def vocabulary_of(agent: Agent) -> int:
     """
     if not isinstance(agent, ChatAgent):
         raise UsageError(
-            f"entropy is measured against the vocabulary's, which nobody knows of agent {type(agent).__name__}: set "
-            "branching.vocabulary"
+            f"the size of the vocabulary is unknown for agent {type(agent).__name__}: set branching.vocabulary"
         )
     return len(agent.template.tokenizer)

@@ -121,7 +121,9 @@ def _episode(text: str, where: str, env_id: str, split: Split) -> Episode:
     try:
         line = _Line.model_validate_json(text)
         if line.env not in (None, env_id):
-            raise ValueError(f"it is of the environment {line.env}, not {env_id}; import each with its own --env")
+            raise ValueError(
+                f"the line belongs to environment {line.env}, not {env_id}; import each with its own --env"
+            )
         turns, rest = _turns([_message(said) for said in line.messages])
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
@@ -160,7 +162,7 @@ def _turns(messages: Sequence[Message]) -> tuple[list[tuple[Observation, Action]
         turns.append((Observation(tuple(heard)), Action(message.text, message.tool_calls)))
         heard = []
     if not turns:
-        raise ValueError("there is no assistant message")
+        raise ValueError("the conversation has no assistant message")
     return turns, heard
 
 
@@ -192,7 +194,7 @@ def _part(part: dict[str, Any]) -> Part:
     url = image.get("url") if kind == "image_url" and isinstance(image, dict) else None
     head, comma, data = (url if isinstance(url, str) else "").partition(";base64,")
     if not comma or not head.startswith(DATA_URL):
-        raise ValueError(f"content is text or an image as a data: URL; got {part!r:.60}")
+        raise ValueError(f"content must be text or an image as a data: URL; got {part!r:.60}")
     return ImagePart(base64.b64decode(data, validate=True), head.removeprefix(DATA_URL))
 
 

@@ -77,7 +77,7 @@ def mixture_of(name: str | Mixture, env_id: str) -> Mixture:
     if name == LMRL and env_id in PUBLISHED:
         return PUBLISHED[env_id][0]
     if name == LMRL:
-        raise UsageError(f"preset 'lmrl' exists for {', '.join(PUBLISHED)}; {env_id} is none of them")
+        raise UsageError(f"preset 'lmrl' exists only for {', '.join(PUBLISHED)}, not for {env_id}")
     if name not in PRESETS:
         raise UsageError(f"there is no preset {name!r}; choose one of {', '.join([*PRESETS, LMRL])}, or give a Mixture")
     return PRESETS[name]
@@ -116,7 +116,7 @@ def make_demonstrations(
         StoreError: the store belongs to another dataset.
     """
     if n < 1:
-        raise UsageError(f"n = {n} asks for no demonstration at all; ask for at least one")
+        raise UsageError(f"n = {n} must be at least 1")
     chosen = mixture_of(mixture, env_id)
     base = options or RunOptions()
     settings = base.model_copy(update={"seed": seed, "group_size": 1})

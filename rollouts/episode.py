@@ -221,7 +221,7 @@ class Episode:
         """
         if not self.scored:
             raise UnscoredEpisodeError(
-                f"episode {self.episode_id} is {self.outcome}: it was not judged; filter with scored()"
+                f"episode {self.episode_id} is {self.outcome}: it has no score; filter with scored()"
             )
         return self.score is not None and self.score.success
 

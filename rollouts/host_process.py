@@ -178,6 +178,6 @@ def _described(name: str, description: str, parameters: dict[str, Any], ends: bo
     """A tool as the agent needs it; what runs it is in the other process."""
 
     def elsewhere(*_: Any, **__: Any) -> Any:
-        raise EnvironmentFailedError(f"tool {name!r} lives in the environment's process; call it through step()")
+        raise EnvironmentFailedError(f"tool {name!r} exists only in the environment's process; call it through step()")
 
     return Tool(name, description, parameters, pydantic.BaseModel, elsewhere, ends)

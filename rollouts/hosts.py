@@ -261,9 +261,9 @@ def perform(env: TurnEnv, verb: str, argument: Any) -> Any:
         return asked(env, "random_action", Rng("random_action", argument))
     if verb == "fork":
         if not callable(fork := getattr(env, "fork", None)):
-            raise ContractError(f"{type(env).__name__} has no fork(), and nothing can go on from the middle of it")
+            raise ContractError(f"{type(env).__name__} has no fork(), so it cannot branch in the middle of an episode")
         return fork()
-    raise ValueError(f"an environment host knows no verb {verb!r}")
+    raise ValueError(f"unknown verb {verb!r} for an environment host")
 
 
 def translated(error: BaseException, verb: str) -> Exception:

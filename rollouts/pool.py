@@ -66,7 +66,8 @@ class EnvPool:
             return cls(env, partial(make, env, **kwargs), _resolved(isolation, _class_of(entry.entry_point)), kwargs)
         if isinstance(env, TurnEnv) or not callable(env):
             raise UsageError(
-                f"env must be an id, a class or a factory, so that every episode has its own; got {type(env).__name__}"
+                "env must be an id, a class or a factory, so that every episode gets its own instance; got "
+                f"{type(env).__name__}"
             )
         name = getattr(env, "__qualname__", None) or type(env).__name__
         return cls(name, partial(env, **kwargs), _resolved(isolation, _class_of(env)), kwargs)

@@ -136,7 +136,7 @@ def run(
     chosen = run_options(**options)
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
-        raise UsageError("an event loop is running here; use `async for episode in run_episodes(...)` instead of run()")
+        raise UsageError("run() cannot run inside an event loop; use `async for episode in run_episodes(...)` instead")
     order: dict[str, int] = {}
 
     async def collect() -> list[Episode]:
@@ -158,7 +158,7 @@ def run(
 def group_id(env_id: str, task: TaskSpec, index: int, seed: int) -> str:
     """The id shared by the episodes of the ``index``-th task of a run; theirs add ``-0``, ``-1``, …"""
     if not isinstance(task, TaskSpec):
-        raise UsageError(f"tasks must yield TaskSpec; number {index} is {type(task).__name__}")
+        raise UsageError(f"tasks must yield TaskSpec; item {index} is {type(task).__name__}")
     return stable_hash("group", seed, env_id, task.digest, index).hex()[:16]
 
 

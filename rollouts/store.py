@@ -102,7 +102,7 @@ class EpisodeStore:
             raise StoreError(f"episode store {self.path} is closed; open it again to append")
         if episode.episode_id in self._ids:
             raise StoreError(
-                f"episode {episode.episode_id} is in {self.path} already; pass skip=store.ids() or another seed"
+                f"episode {episode.episode_id} is already in {self.path}; pass skip=store.ids() or another seed"
             )
         table, now = to_table(episode), time.monotonic()
         if not self._pending:
@@ -233,8 +233,8 @@ def _agreed(path: Path, run: Mapping[str, Any] | None) -> dict[str, Any]:
     if run is not None and there != wanted:
         key = next(key for key in sorted({*there, *wanted}) if there.get(key) != wanted.get(key))
         raise StoreError(
-            f"episode store {path} belongs to another run: {key} is {there.get(key)!r} there and "
-            f"{wanted.get(key)!r} here; choose another path, or the same settings to resume"
+            f"episode store {path} belongs to another run: {key} is {there.get(key)!r} in the store and "
+            f"{wanted.get(key)!r} now; choose another path, or resume with the same settings"
         )
     return there
 
@@ -266,10 +266,12 @@ def _manifest(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise StoreError(f"episode store {path} is damaged: cannot read {MANIFEST} ({error})") from None
     if not isinstance(manifest, dict) or manifest.get("kind") != KIND or not isinstance(manifest.get("run"), dict):
-        raise StoreError(f"{path} is not an episode store: its {MANIFEST} is of another kind")
+        raise StoreError(f"{path} is not an episode store: its {MANIFEST} has another format")
     if manifest.get("version") not in READABLE:
         readable = " and ".join(map(str, READABLE))
-        raise StoreError(f"episode store {path} has version {manifest.get('version')}; this Turnwise reads {readable}")
+        raise StoreError(
+            f"episode store {path} has version {manifest.get('version')}; this version of Turnwise reads {readable}"
+        )
     return manifest
 
 
@@ -281,7 +283,7 @@ def _locked(path: Path) -> int:
     except OSError:
         holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
         os.close(descriptor)
-        raise StoreError(f"episode store {path} is being written by {holder or 'another process'}") from None
+        raise StoreError(f"{holder or 'another process'} is writing to episode store {path}") from None
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
     return descriptor
@@ -296,8 +298,8 @@ def _write(folder: Path, table: pa.Table, target: Path) -> None:
         _sync(folder)
     except OSError as error:
         raise StoreError(
-            f"cannot write {target}: {error.strerror or error}; what was written before is whole: make room, and "
-            f"resume to play the rest"
+            f"cannot write {target}: {error.strerror or error}; earlier episodes are intact: free some space, and "
+            "resume to play the rest"
         ) from None
 
 
@@ -327,5 +329,5 @@ def _table(part: Path, columns: list[str] | None = None) -> pa.Table:
         table = up_to_date(table)
     wanted = SCHEMA if columns is None else pa.schema([SCHEMA.field(name) for name in columns])
     if not table.schema.equals(wanted, check_metadata=False):
-        raise StoreError(f"{part} was not written by Turnwise: its columns are not those of an episode")
+        raise StoreError(f"{part} was not written by Turnwise: it does not have the columns of an episode")
     return table

@@ -69,9 +69,10 @@ class Capabilities:
             reasons = dict.fromkeys(held[limit].how for limit in absent)
             listed = ", ".join(f'"{limit}"' for limit in (*sorted(spec.relaxed), *absent))
             raise SandboxUnavailableError(
-                f"{self.backend} cannot limit {', '.join(absent)} here: {'; '.join(reasons)}. Use another backend, or, "
-                f"if this code may go without, set relaxed to [{listed}]: SandboxSpec(relaxed=…) in Python, "
-                f"'env_kwargs.relaxed=[{listed}]' for turnwise eval, 'episodes.env_kwargs.relaxed=[{listed}]' for train"
+                f"{self.backend} cannot limit {', '.join(absent)} here: {'; '.join(reasons)}. Use another "
+                f"backend, or, if this code may run without these limits, set relaxed to [{listed}]: "
+                f"SandboxSpec(relaxed=…) in Python, 'env_kwargs.relaxed=[{listed}]' for turnwise eval, "
+                f"'episodes.env_kwargs.relaxed=[{listed}]' for train"
             )
 
 

@@ -41,7 +41,7 @@ def backend_named(name: str) -> Backend:
             return _loaded(point.value, point.load()())
     near = difflib.get_close_matches(name, backend_names(), n=1)
     meant = f"; did you mean {near[0]}?" if near else ""
-    raise UsageError(f"there is no sandbox backend {name!r}: there are {', '.join(backend_names())}{meant}")
+    raise UsageError(f"there is no sandbox backend {name!r}; choose from {', '.join(backend_names())}{meant}")
 
 
 async def default_backend() -> Backend:
@@ -63,5 +63,5 @@ async def default_backend() -> Backend:
 
 def _loaded(where: str, made: object) -> Backend:
     if not isinstance(made, Backend):
-        raise UsageError(f"the entry point {where} of the group {GROUP} makes a {type(made).__name__}, not a Backend")
+        raise UsageError(f"the entry point {where} of the group {GROUP} returns a {type(made).__name__}, not a Backend")
     return made

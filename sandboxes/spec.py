@@ -94,7 +94,7 @@ class SandboxSpec(Config):
     def _named(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
             if not name or "=" in name or "\0" in name + text:
-                raise ValueError(f"{name!r} cannot be an environment variable")
+                raise ValueError(f"{name!r} is not a valid environment variable")
         return value
 
 

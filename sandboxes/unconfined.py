@@ -100,7 +100,9 @@ class UnconfinedBackend(RunnerBackend):
 
     async def make_cell(self, spec: SandboxSpec) -> Cell:
         if spec.image or spec.mounts:
-            raise SandboxUnavailableError("unconfined code sees this machine as it is: it has no images and no mounts")
+            raise SandboxUnavailableError(
+                "the unconfined backend runs code directly on this machine; it has no images and no mounts"
+            )
         folder = self.parent / f"turnwise-{this_process()}-unconfined-{next(NUMBERS):06d}"
         folder.mkdir(mode=0o700)
         env = {MARK: folder.name}

@@ -119,7 +119,7 @@ class Endpoint:
         key = request.path_params.get("key") or (token.strip() if scheme.lower() == "bearer" else "")
         if key not in self._guests:
             raise RequestError(
-                "the API key belongs to no episode that is being played; use the one that the program was given in "
+                "the API key does not belong to a running episode; use the one that the program received in "
                 "OPENAI_API_KEY",
                 status=401,
                 code="invalid_api_key",
@@ -236,7 +236,7 @@ async def _explained(request: Request, error: Exception) -> Response:
 
 def _world(guest: Guest) -> World:
     if guest.world is None:
-        raise RequestError("this episode has no environment to act in here", status=404, code="no_environment")
+        raise RequestError("this episode has no environment on this server", status=404, code="no_environment")
     return guest.world
 
 
@@ -244,7 +244,7 @@ def _action(body: Any) -> Action:
     """``{"text": …}``, ``{"tool_calls": […]}`` as the chat API has them, or both."""
     known = {"text", "tool_calls"}
     if not isinstance(body, dict) or not body or set(body) - known or not isinstance(body.get("text") or "", str):
-        raise RequestError('an action is {"text": "…"}, {"tool_calls": […]}, or both')
+        raise RequestError('an action must be {"text": "…"}, {"tool_calls": […]}, or both')
     calls = body.get("tool_calls") or []
     if not isinstance(calls, list):
         raise RequestError("tool_calls must be a list", param="tool_calls")

@@ -85,8 +85,8 @@ class History:
             rendering = self._template.bind(tools)
             if not rendering.shows_tools:
                 raise RequestError(
-                    "the policy's chat template does not show tools, so it would not know of them; describe them in a "
-                    "system message, or use a model whose template has tools",
+                    "the policy's chat template does not show tools; describe them in a system message, or use a model "
+                    "whose template has tools",
                     param="tools",
                 )
             line = _Line(key, (), Transcript(rendering, follow_template=self._follow))

@@ -30,9 +30,7 @@ async def read_json(request: Request, limit: int) -> Any:
     async for chunk in request.stream():
         body += chunk
         if len(body) > limit:
-            raise RequestError(
-                f"the body has more than the {limit} bytes that are read here", status=413, code="body_too_large"
-            )
+            raise RequestError(f"the body is larger than the limit of {limit} bytes", status=413, code="body_too_large")
     return parsed(bytes(body) or b"{}")
 
 

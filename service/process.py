@@ -52,9 +52,9 @@ class ProgramConfig(Config):
     @classmethod
     def _there(cls, words: tuple[str, ...]) -> tuple[str, ...]:
         if not words:
-            raise ValueError("it names no program")
+            raise ValueError("the command names no program")
         if shutil.which(words[0]) is None:
-            raise ValueError(f"there is no program {words[0]!r} that can be run here")
+            raise ValueError(f"there is no executable program {words[0]!r} on this machine")
         return words
 
 
@@ -102,7 +102,7 @@ class Process:
                 start_new_session=True,
             )
         except ValueError as error:
-            raise UsageError(f"program {words[0]!r} cannot be given these arguments: {error}") from None
+            raise UsageError(f"program {words[0]!r} cannot take these arguments: {error}") from None
         except OSError as error:
             raise InfrastructureError(f"program {words[0]!r} could not be started: {error}") from None
         return cls(process, max_output)

@@ -93,8 +93,8 @@ def chat_agent(agent: Agent) -> ChatAgent:
     """
     if not isinstance(agent, ChatAgent):
         raise UsageError(
-            f"programs ask a language model for answers, and {type(agent).__name__} is none; name the folder of a "
-            "model, or a vLLM server, as the policy (a chat API can be asked by the program itself)"
+            f"programs need a language model as the policy, and {type(agent).__name__} is not one; name the folder of "
+            "a model, or a vLLM server (for a chat API, let the program call it)"
         )
     return agent
 
@@ -225,7 +225,7 @@ class ProgramSession:
             if not deadline.expired():
                 raise
             limit = self._agent.program.timeout
-            raise PolicyTimeoutError(f"{self._who()} was not done after {limit:g} s (program.timeout)") from None
+            raise PolicyTimeoutError(f"{self._who()} did not finish within {limit:g} s (program.timeout)") from None
 
     def _last_word(self, code: int) -> Action:
         """What a program that has ended says to the environment; from then on it is silent."""
@@ -244,8 +244,8 @@ class ProgramSession:
         said = process.output.strip()
         if not said and not self._pending:
             raise ProgramFailedError(
-                f"{self._who()} ended without having asked for an answer, taken a step or written anything: it reads "
-                "OPENAI_BASE_URL, OPENAI_API_KEY and TURNWISE_ENV_URL from its environment"
+                f"{self._who()} ended without requesting an answer, taking a step or printing anything; programs read "
+                "OPENAI_BASE_URL, OPENAI_API_KEY and TURNWISE_ENV_URL from their environment"
             )
         return Action(said)
 

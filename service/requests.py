@@ -103,12 +103,12 @@ def parsed(text: str | bytes) -> Any:
     except RecursionError:
         raise RequestError("the JSON is nested too deeply") from None
     except ValueError as error:
-        raise RequestError(f"the body is not JSON that can be used: {error}") from None
+        raise RequestError(f"the body is not usable JSON: {error}") from None
     return read
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def read_chat(body: Any) -> Asked:
@@ -154,13 +154,17 @@ def options(body: Any, known: Iterable[str]) -> dict[str, Any]:
     for name, neutral in CHANGES_THE_DISTRIBUTION.items():
         if name in given and given.pop(name) != neutral:
             raise unsupported(
-                name, body[name], "tokens are sampled from the policy as it is, or they could not train it"
+                name, body[name], "tokens must come from the unmodified policy, or they could not train it"
             )
     if given.get("parallel_tool_calls") is False:
-        raise unsupported("parallel_tool_calls", False, "nothing here keeps a policy from calling two tools at once")
+        raise unsupported(
+            "parallel_tool_calls",
+            False,
+            "the policy may always call several tools at once",
+        )
     unknown = sorted(set(given) - set(known) - HARMLESS)
     if unknown:
-        raise RequestError(f"there is no parameter {unknown[0]!r} here", param=unknown[0], code="unknown_parameter")
+        raise RequestError(f"unknown parameter {unknown[0]!r}", param=unknown[0], code="unknown_parameter")
     return given
 
 
@@ -175,7 +179,9 @@ def wanted_tools(given: Mapping[str, Any], describe: Any) -> tuple[Mapping[str, 
         raise RequestError("tools must be a list", param="tools")
     if choice not in ("auto", "none"):
         raise unsupported(
-            "tool_choice", choice, "a call cannot be forced without filtering what is sampled; use 'auto'"
+            "tool_choice",
+            choice,
+            "a call cannot be forced without changing the sampling distribution; use 'auto'",
         )
     shown = tuple(describe(entry, f"tools[{place}]") for place, entry in enumerate(tools))
     return shown if choice == "auto" else ()
@@ -189,7 +195,7 @@ def refuse_format(wanted: Any, param: str) -> None:
     """
     kind = wanted.get("type") if isinstance(wanted, dict) else wanted
     if kind not in (None, "text"):
-        raise unsupported(param, kind, "a form cannot be forced without filtering what is sampled")
+        raise unsupported(param, kind, "a format cannot be forced without changing the sampling distribution")
 
 
 def unsupported(param: str, value: Any, why: str) -> RequestError:
@@ -218,7 +224,7 @@ def text_of(content: Any, where: str) -> str:
         if kind not in ("text", "input_text", "output_text", "refusal") or not isinstance(
             part.get("text", part.get("refusal")), str
         ):
-            raise RequestError(f"{where} has a part of type {kind!r}, and this policy reads text only", param=where)
+            raise RequestError(f"{where} has a part of type {kind!r}, but this policy reads only text", param=where)
         texts.append(part.get("text", part.get("refusal")))
     return "".join(texts)
 
@@ -234,7 +240,7 @@ def called(name: Any, arguments: Any, call_id: Any, where: str) -> ToolCall:
     except RequestError:
         read = None
     if not isinstance(read, dict) or not isinstance(name, str):
-        raise RequestError(f"{where} needs a name, and arguments that are the JSON of an object", param=where)
+        raise RequestError(f"{where} needs a name and, as arguments, the JSON of an object", param=where)
     return ToolCall(name, read, str(call_id or ""))
 
 
@@ -258,7 +264,7 @@ def read_number(given: Mapping[str, Any], name: str) -> float | None:
     """
     value = given.get(name)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100):
-        raise RequestError(f"{name} must be a number from 0 on; got {value!r}", param=name)
+        raise RequestError(f"{name} must be a number that is not negative; got {value!r}", param=name)
     return None if value is None else float(value)
 
 
@@ -269,7 +275,7 @@ def whole_number(value: Any, name: str, *, least: int | None = 1) -> int:
         RequestError: it is something else, or too small.
     """
     if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
-        raise RequestError(f"{name} must be a whole number{'' if least is None else f' from {least} on'}", param=name)
+        raise RequestError(f"{name} must be an integer{'' if least is None else f' of at least {least}'}", param=name)
     return value
 
 
@@ -283,7 +289,7 @@ def _message(entry: Any, where: str) -> Message:
     for place, call in enumerate(calls):
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict):
-            raise RequestError(f"{where}.tool_calls[{place}] calls no function", param=where)
+            raise RequestError(f"{where}.tool_calls[{place}] does not call a function", param=where)
         told.append(called(function.get("name"), function.get("arguments"), call.get("id"), where))
     return said(ROLES[entry["role"]], text, told, name=entry.get("name"), answers=entry.get("tool_call_id"))
 
@@ -297,12 +303,12 @@ def said(role: Role, text: str, calls: Sequence[ToolCall] = (), *, name: Any = N
 def _described(entry: Any, where: str) -> Mapping[str, Any]:
     function = entry.get("function") if isinstance(entry, dict) and entry.get("type") == "function" else None
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-        raise RequestError(f"{where} is no function with a name", param=where)
+        raise RequestError(f"{where} must be a function with a name", param=where)
     return dict(entry)
 
 
 def _stops(value: Any) -> tuple[str, ...]:
     stops = [value] if isinstance(value, str) else value or []
     if not isinstance(stops, list) or not all(isinstance(stop, str) and stop for stop in stops) or len(stops) > 16:
-        raise RequestError("stop must be a text, or up to 16 of them, none of them empty", param="stop")
+        raise RequestError("stop must be a string or a list of up to 16 strings, none of them empty", param="stop")
     return tuple(stops)

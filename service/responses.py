@@ -83,13 +83,15 @@ class Responses:
         previous = given.get("previous_response_id")
         if previous is not None and previous not in self._before:
             raise RequestError(
-                f"previous response {previous!r} is not of this episode", param="previous_response_id", status=404
+                f"previous response {previous!r} does not belong to this episode",
+                param="previous_response_id",
+                status=404,
             )
         if given.get("truncation", "disabled") != "disabled":
             raise unsupported("truncation", given["truncation"], "a prompt that is too long is refused, never cut")
         others = set(given.get("include") or ()) - INCLUDED
         if others:
-            raise unsupported("include", sorted(others), "there is nothing of the kind to include")
+            raise unsupported("include", sorted(others), "these are not available")
         form = given.get("text")
         refuse_format(form.get("format") if isinstance(form, dict) else form, "text.format")
         conversation = (*self._before.get(previous or "", ()), *_messages(given.get("input")))
@@ -229,13 +231,15 @@ def _messages(given: Any) -> list[Message]:
             made.append(said(ROLES[item["role"]], text_of(item.get("content"), f"{where}.content")))
             open_ = made[-1].role == "assistant"
         else:
-            raise RequestError(f"{where} is of type {kind!r}, or of a role, that is not understood", param=where)
+            raise RequestError(f"{where} has an unsupported role or type {kind!r}", param=where)
     return made
 
 
 def _described(entry: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(entry, dict) or entry.get("type") != "function" or not isinstance(entry.get("name"), str):
         kind = entry.get("type") if isinstance(entry, dict) else entry
-        raise RequestError(f"{where} is of type {kind!r}; the only tools here are functions with a name", param=where)
+        raise RequestError(
+            f"{where} is of type {kind!r}; only functions with a name are supported as tools", param=where
+        )
     told = {name: entry[name] for name in ("name", "description", "parameters") if entry.get(name) is not None}
     return {"type": "function", "function": told}

@@ -148,10 +148,10 @@ class Visits:
         body = await read_json(request, self._endpoint.max_body)
         known = {"env_id", "task", "group_id"}
         if not isinstance(body, dict) or set(body) - known:
-            raise RequestError(f"an episode is opened with any of {', '.join(sorted(known))}")
+            raise RequestError(f"open an episode with any of {', '.join(sorted(known))}")
         env_id, group = body.get("env_id", ENV_ID), body.get("group_id")
         if not isinstance(env_id, str) or not isinstance(group, str | None):
-            raise RequestError("env_id and group_id are texts")
+            raise RequestError("env_id and group_id must be strings")
         try:
             task = TaskSpec.from_json(body.get("task", {"family": env_id}))
         except TaskError as error:
@@ -169,7 +169,7 @@ class Visits:
         body = await read_json(request, self._endpoint.max_body)
         judged = _judgement(body)
         if judged is not None and not self._open[key].turns:
-            raise RequestError("nothing was asked in this episode, so there is nothing to judge", status=409)
+            raise RequestError("this episode has no request for an answer yet, so it cannot be scored", status=409)
         try:
             episode = self._end(key, judged)
         except ContractError as error:
@@ -190,7 +190,9 @@ def _judgement(body: Any) -> tuple[float, bool] | None:
     reward, success = given.get("reward"), given.get("success")
     number = isinstance(reward, int | float) and not isinstance(reward, bool) and math.isfinite(reward)
     if set(given) != {"reward", "success"} or not number or not isinstance(success, bool):
-        raise RequestError('a judgement is {"reward": number, "success": true or false}; {} ends without one')
+        raise RequestError(
+            'end the episode with {"reward": number, "success": true or false}, or with {} to leave it unscored'
+        )
     assert reward is not None
     return float(reward), success
 

@@ -55,7 +55,7 @@ class TaskFamily(ABC, Generic[T]):
     def check(self, spec: TaskSpec) -> None:
         """Raise ``TaskError`` unless this family can generate ``spec``."""
         if spec.family != self.name:
-            raise TaskError(f"this is family {self.name!r}, but the task spec names {spec.family!r}")
+            raise TaskError(f"the task spec names family {spec.family!r}, but this is family {self.name!r}")
         if spec.level not in self.levels:
             raise TaskError(f"family {self.name!r} has no level {spec.level}; choose one of {list(self.levels)}")
         if spec.split not in self.splits:
@@ -102,7 +102,7 @@ def listed(templates: Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
         UsageError: none is named, or a text is given in place of a list.
     """
     if isinstance(templates, str) or not templates:
-        raise UsageError(f"templates are named in a list, such as {sorted(known)[:2]}; got {templates!r}")
+        raise UsageError(f"templates must be a list of names, such as {sorted(known)[:2]}; got {templates!r}")
     return tuple(templates)
 
 

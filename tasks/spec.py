@@ -48,13 +48,13 @@ class TaskSpec:
 
     def __post_init__(self) -> None:
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise TaskError(f"task seed {self.seed!r} is not a non-negative integer")
+            raise TaskError(f"task seed must be a non-negative integer; got {self.seed!r}")
         if isinstance(self.level, bool) or not isinstance(self.level, int) or self.level < 1:
-            raise TaskError(f"task level {self.level!r} is not a positive integer")
+            raise TaskError(f"task level must be a positive integer; got {self.level!r}")
         try:
             object.__setattr__(self, "split", Split(self.split))
         except ValueError:
-            raise TaskError(f"task split {self.split!r} is unknown; choose one of {', '.join(Split)}") from None
+            raise TaskError(f"unknown task split {self.split!r}; choose one of {', '.join(Split)}") from None
 
     @property
     def digest(self) -> str:
@@ -84,7 +84,7 @@ class TaskSpec:
             TaskError: a field is missing, unknown or of the wrong kind.
         """
         if not isinstance(data, Mapping):
-            raise TaskError(f"not a task spec: {data!r:.60}; a TaskSpec or its JSON object is needed")
+            raise TaskError(f"not a task spec: {data!r:.60}; use a TaskSpec or its JSON object")
         unknown = set(data) - set(cls.__dataclass_fields__)
         if unknown or "family" not in data:
             raise TaskError(

@@ -64,11 +64,11 @@ def said(path: Path | None, *words: str) -> str:
     ("words", "message"),
     [
         (["shape.name=circle", "shape.radios=2"], "there is no setting 'shape.radios'; did you mean 'radius'?"),
-        (["shape.name=circle", "shape.side=2"], "there is no setting 'shape.side'; there are: name, radius"),
+        (["shape.name=circle", "shape.side=2"], "there is no setting 'shape.side'; choose from name, radius"),
         (["shape.name=square", "shape.side=wide"], "setting 'shape.side': Input should be a valid number"),
         (["shape.name=circle", "shape.radius=0"], "setting 'shape.radius': Input should be greater than 0; got 0"),
         (["shape.name=cirle"], "setting 'shape.name' cannot be 'cirle'; did you mean 'circle'?"),
-        (["shape.name=42"], "setting 'shape.name' cannot be '42'; there are: circle, square"),
+        (["shape.name=42"], "setting 'shape.name' cannot be '42'; choose from circle, square"),
         (["shape.radius=2"], "setting 'shape.name' is missing"),
         ([], "setting 'shape' is missing"),
         (["shape.name=circle", "frame.sides=4"], "there is no setting 'frame.sides'; did you mean 'side'?"),

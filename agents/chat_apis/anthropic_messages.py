@@ -53,7 +53,7 @@ class Messages:
         """
         answer = mapping(content, "the answer")
         if answer.get("type") != "message" or not isinstance(answer.get("content"), list):
-            raise BadAnswerError(f"the answer is no message: {str(answer.get('error', answer))[:200]}")
+            raise BadAnswerError(f"the answer is not a message: {str(answer.get('error', answer))[:200]}")
         calls: list[Call] = []
         spoken, thought, said = "", "", list[Mapping[str, Any]]()
         for each in answer["content"]:

@@ -250,4 +250,4 @@ def _read(dialect: Dialect, raw: Any, request: Request, server: Server) -> Reply
         return dialect.read(raw, request.used)
     except (BadAnswerError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         shown = server.shown(f"{error}" if isinstance(error, BadAnswerError) else f"{type(error).__name__}: {error}")
-        raise FaultError(f"sent an answer that cannot be read: {shown}", "bad answer", lost=True) from None
+        raise FaultError(f"sent an unreadable answer: {shown}", "bad answer", lost=True) from None

@@ -95,8 +95,8 @@ def required_price(model: str, price: Price | None) -> Price:
     """
     if price is None:
         raise UsageError(
-            f"--max-cost needs a price, and that of {model!r} is not known: give --price IN,OUT in dollars per million "
-            "tokens"
+            f"--max-cost needs a price, and the price of {model!r} is unknown: set --price IN,OUT in dollars per "
+            "million tokens"
         )
     return price
 
@@ -149,7 +149,7 @@ class Spending:
             with self._file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"cost": str(cost)} | ({"lost": True} if lost else {})) + "\n")
         except OSError as error:
-            raise UsageError(f"cannot write down what is spent in {self._file}: {error.strerror}") from None
+            raise UsageError(f"cannot record charges in {self._file}: {error.strerror}") from None
 
     def _count(self, cost: Decimal, *, lost: bool) -> None:
         if lost:
@@ -169,4 +169,4 @@ def _lines(file: Path | None) -> list[dict[str, Any]]:
             os.truncate(file, len(whole))
         return [json.loads(line) for line in whole.splitlines()]
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read what is spent in {file}: {error}; remove it to begin at 0") from None
+        raise UsageError(f"cannot read the charges in {file}: {error}; remove it to start at 0") from None

@@ -125,12 +125,10 @@ def content(response: Response, server: Server, *, answered: bool) -> Any:
     if status == 402 or (status in (400, 429) and NO_CREDIT.search(said)):
         raise UsageError(f"{server.address} has no credit left for this key ({status}): {said}")
     if status == 404 and (not answered or "model" in said.lower()):
-        raise UsageError(
-            f"{server.address} does not have model {server.model!r}, or the address is wrong (404): {said}"
-        )
+        raise UsageError(f"{server.address} does not have model {server.model!r}, or the URL is wrong (404): {said}")
     if 300 <= status < 400:
         there = response.headers.get("location", "another address")
-        raise UsageError(f"{server.address} redirects to {there} ({status}); name the final address")
+        raise UsageError(f"{server.address} redirects to {there} ({status}); name the final URL")
     if status < 500 and status not in RETRIED:
         raise RequestRefusedError(f"({status}): {said}")
     raise FaultError(

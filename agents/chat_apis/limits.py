@@ -155,5 +155,5 @@ def seconds(reset: str, date: str | None) -> float:
     except ValueError:
         when = datetime.fromisoformat(reset)
     if date is None:
-        raise ValueError("a point in time says nothing without the server's date")
+        raise ValueError("a point in time needs the server's date")
     return max(0.0, (when - parsedate_to_datetime(date)).total_seconds())

@@ -104,12 +104,12 @@ def _openai(address: str, settings: ApiSettings) -> Dialect:
 def _server(spec: str, address: str, model: str, variable: str, *, needed: bool = True) -> Server:
     url = http_url(address, what=f"policy {spec!r}: the server's URL {address!r}", example="http://host:port/v1")
     if url.userinfo:
-        raise UsageError(f"policy {kind_of(spec)}: keep the key out of the URL; put it into {variable}")
+        raise UsageError(f"policy {kind_of(spec)}: remove the key from the URL and put it into {variable}")
     key = os.environ.get(variable, "").strip() or None
     if key is None and needed:
         raise UsageError(f"policy {spec!r} needs an API key: set the environment variable {variable}")
     if key is not None and not (key.isascii() and key.isprintable()):
-        raise UsageError(f"the key in {variable} holds characters that no HTTP header can carry")
+        raise UsageError(f"the key in {variable} has characters that an HTTP header cannot carry")
     return Server(str(url).rstrip("/"), model, key, variable)
 
 

@@ -60,7 +60,7 @@ class ChatCompletions:
             raise BadAnswerError("there are no choices in the answer")
         choice = mapping(choices[0], "the choice")
         if choice.get("error") or choice.get("finish_reason") == "error":
-            raise BadAnswerError(f"the answer holds an error: {choice.get('error')}")
+            raise BadAnswerError(f"the answer has an error: {choice.get('error')}")
         said = mapping(choice.get("message"), "the message")
         calls = _calls(sequence(said.get("tool_calls"), "tool_calls"), used)
         spoken, thought = _content(said.get("content"))

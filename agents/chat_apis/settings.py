@@ -20,7 +20,7 @@ def _two_prices(value: Any) -> Any:
         return value
     parts = [part.strip() for part in str(value).split(",")]
     if len(parts) != 2:
-        raise ValueError("a price is IN,OUT in dollars per million tokens, such as 2.5,10")
+        raise ValueError("a price must be IN,OUT in dollars per million tokens, such as 2.5,10")
     return parts
 
 

@@ -46,7 +46,7 @@ def token_ids(value: Any, vocabulary: int | None = None) -> tuple[int, ...]:
     largest = LARGEST_ID if vocabulary is None else vocabulary - 1
     if value and not (min(value) >= 0 and max(value) <= largest):
         wrong = next(each for each in value if not 0 <= each <= largest)
-        raise PolicyServerError(f"it gives the id {wrong}, and the model's ids are from 0 to {largest}")
+        raise PolicyServerError(f"it returned the id {wrong}, but the model's ids are from 0 to {largest}")
     return tuple(value)
 
 
@@ -61,8 +61,8 @@ def check_prompt(read: Sequence[int], sent: Sequence[int]) -> None:
     what = "truncated the prompt" if len(read) < len(sent) else "did not read the prompt as it was sent"
     first = next((i for i, (a, b) in enumerate(zip(read, sent, strict=False)) if a != b), min(len(read), len(sent)))
     raise PolicyServerError(
-        f"it {what}: sent were {len(sent)} ids {shortened(sent)}, read were {len(read)} ids {shortened(read)}; they "
-        f"differ from place {first} on. A proxy between, or the server, decodes and encodes again or cuts"
+        f"it {what}: sent were {len(sent)} ids {shortened(sent)}, read were {len(read)} ids {shortened(read)}; "
+        f"they differ from place {first} on. The server, or a proxy, tokenizes again or truncates"
     )
 
 
@@ -79,21 +79,22 @@ def check_sampled(ids: tuple[int, ...], told: tuple[int, ...], logprobs: Sequenc
     """
     if told != ids or len(logprobs) != len(ids):
         raise PolicyServerError(
-            f"it sampled the ids {shortened(ids)} and gives log-probabilities for {shortened(told)}: what came back "
-            "was rewritten on its way"
+            f"it sampled the ids {shortened(ids)} and returned log-probabilities for {shortened(told)}: the answer "
+            "was changed on its way"
         )
     for value in logprobs:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise PolicyServerError(f"it gives {shortened(value)} as a log-probability, which is not a number")
+            raise PolicyServerError(f"it returned {shortened(value)} as a log-probability, which is not a number")
         if not math.isfinite(value):
             raise PolicyServerError(
-                f"it gives the log-probability {value}, which is not finite: the model's weights or numerics are broken"
+                f"it returned the log-probability {value}, which is not finite: the model's weights or numerics are "
+                "broken"
             )
         if not LEAST < value <= TOLERANCE:
             raise PolicyServerError(
-                f"it gives the log-probability {value:g}, and those of sampled ids are from {LEAST:g} to 0: "
-                "it does not tell the distribution that it samples from, or its numbers are broken (vLLM writes -9999 "
-                "for one that is not finite)"
+                f"it returned the log-probability {value:g}, but those of sampled ids are from {LEAST:g} to 0: it "
+                "reports another distribution than it samples from, or its numbers are broken (vLLM writes -9999 for "
+                "one that is not finite)"
             )
     return tuple(map(float, logprobs))
 
@@ -106,27 +107,27 @@ def finish_of(reason: Any, ids: tuple[int, ...], sampling: Sampling) -> Finish:
     """
     if len(ids) > sampling.max_tokens or not set(ids[:-1]).isdisjoint(sampling.stop_ids):
         raise PolicyServerError(
-            f"it sampled {shortened(ids)}, and was asked for at most {sampling.max_tokens} tokens, up to a stop id of "
-            f"{list(sampling.stop_ids)}"
+            f"it sampled {shortened(ids)}, but the request allows at most {sampling.max_tokens} tokens, up to a stop "
+            f"id of {list(sampling.stop_ids)}"
         )
     if reason == "stop":
         if not ids or ids[-1] not in sampling.stop_ids:
             raise (ServerSettingsError if ids else PolicyServerError)(
-                f"it stopped after {shortened(ids[-4:])}, and none of the stop ids {list(sampling.stop_ids)} ends "
-                "that: a stop of the server's own (stop_token_ids in its generation config?) cuts actions short, or "
-                "stop tokens are stripped; start it with --generation-config vllm"
+                f"it stopped after {shortened(ids[-4:])}, which ends with none of the stop ids "
+                f"{list(sampling.stop_ids)}: a stop of the server's own (stop_token_ids in its generation config?) "
+                "cuts actions short, or stop tokens are stripped; start it with --generation-config vllm"
             )
         return Finish.STOP
     if reason == "length":
         if len(ids) != sampling.max_tokens:
             raise (ServerSettingsError if 0 < len(ids) < sampling.max_tokens else PolicyServerError)(
-                f"it ended after {len(ids)} tokens by a limit of its own, and {sampling.max_tokens} were asked for "
+                f"it ended after {len(ids)} tokens by a limit of its own, but the request allows {sampling.max_tokens} "
                 "(max_new_tokens in its generation config?); start it with --generation-config vllm"
             )
         return Finish.LENGTH
     if reason == "abort":
         return Finish.ABORT
-    raise PolicyServerError(f"it ended a request for the reason {reason!r}, which nothing asked for")
+    raise PolicyServerError(f"it ended a request for the reason {reason!r}, which was not requested")
 
 
 def refusal(answer: Answer) -> TurnwiseError:

@@ -137,11 +137,11 @@ class Asking:
             raise self._fleet.silent()
         if await self._works(replica):
             raise PolicyTimeoutError(
-                f"no completion after {seconds} (request_timeout), and server {replica.address} works: the policy "
-                "writes for longer than it may"
+                f"no completion after {seconds} (request_timeout), although server {replica.address} works: the policy "
+                "writes too long"
             )
         raise InfrastructureError(
-            f"server {replica.address} has not answered within {seconds}, and no longer says what it is"
+            f"server {replica.address} did not answer within {seconds}, nor did it answer a probe"
         )
 
     async def _works(self, replica: Replica) -> bool:
@@ -170,14 +170,14 @@ class Asking:
         self._failed, self._under_way = self._failed + self._under_way, 0.0
         cut = isinstance(error, ServerSettingsError)
         if cut and any(isinstance(earlier, ServerSettingsError) for _, earlier in self._faults):
-            raise UsageError(f"{error} (asked twice with one seed)")
+            raise UsageError(f"{error} (sent twice with one seed)")
         self._faults.append((replica, error))
         last = [each for each, _ in self._faults[-IN_A_ROW:]]
         if not isinstance(error, PolicyServerError) or last == [replica] * IN_A_ROW:
             self._shunned.add(replica)
             replica.failed(error, asyncio.get_running_loop().time())
         if len(self._faults) >= TRIES:
-            raise type(error)(f"{error} (asked {TRIES} times)")
+            raise type(error)(f"{error} (sent {TRIES} times)")
         if self._failed + self._searched >= self._fleet.limits.silence:
             raise self._fleet.silent()
 
@@ -190,13 +190,13 @@ class Asking:
         fleet, ids = self._fleet, served.completion.token_ids
         if replica.named and stamp.adapter is None and ids and not served.spans:
             raise InfrastructureError(
-                f"server {replica.address} has forgotten what its weights are called: it was restarted meanwhile"
+                f"server {replica.address} has lost the name of its weights: it restarted in between"
             )
         told = [version for version, _, _ in served.spans] if replica.named and stamp.adapter is None else []
         if told and not stamp.version <= min(told) <= max(told) <= fleet.now.version:
             raise PolicyServerError(
-                f"server {replica.address} says that versions {sorted(set(told))} sampled, and it has had "
-                f"{stamp.version} to {fleet.now.version} since it was asked"
+                f"server {replica.address} reports tokens of versions {sorted(set(told))}, but since the request it "
+                f"had versions {stamp.version} to {fleet.now.version}"
             )
         if served.completion.finish is Finish.ABORT and not ids and not fleet.paused:
             raise InfrastructureError(f"server {replica.address} aborted a request before its first token")

@@ -38,11 +38,11 @@ class Fleet:
     ) -> None:
         addresses = [server.address for server in servers]
         if not servers:
-            raise UsageError("a served policy needs the address of at least one server")
+            raise UsageError("a served policy needs the URL of at least one server")
         if len(set(addresses)) < len(addresses):
-            raise UsageError(f"each server is to be named once; got {', '.join(addresses)}")
+            raise UsageError(f"name each server once; got {', '.join(addresses)}")
         if max_in_flight < 1:
-            raise UsageError(f"max_in_flight {max_in_flight} lets no request through")
+            raise UsageError(f"max_in_flight must be at least 1; got {max_in_flight}")
         longest = min(LONGEST_BACKOFF, limits.patience / 4)  # a request that waits has more than one look
         self.replicas = [Replica(server, max_in_flight, backoff, longest) for server in servers]
         self.limits = limits
@@ -89,14 +89,14 @@ class Fleet:
         for replica, one in zip(self.replicas, found, strict=True):
             if (one.model, one.context_length) != (found[0].model, found[0].context_length):
                 raise UsageError(
-                    f"server {replica.address} serves {one.model!r} with a context of {one.context_length}, and "
-                    f"server {self.replicas[0].address} {found[0].model!r} with {found[0].context_length}; replicas "
-                    "of one policy must be alike"
+                    f"server {replica.address} serves {one.model!r} with a context of {one.context_length}, and server "
+                    f"{self.replicas[0].address} {found[0].model!r} with {found[0].context_length}; replicas of one "
+                    "policy must be alike"
                 )
             if control and not one.control:
                 raise UsageError(
-                    f"server {replica.address} was started without its development mode, and its weights cannot be "
-                    f"changed; start it with {START}"
+                    f"server {replica.address} was started without its development mode, so its weights cannot change; "
+                    f"start it with {START}"
                 )
             replica.capabilities = one
         return found
@@ -199,7 +199,7 @@ class Fleet:
         down = [replica for replica in self.replicas if replica.down]
         await asyncio.gather(*(replica.look_again(now, moved=self.moved) for replica in down))
         if not self.live:
-            raise InfrastructureError(f"no server of the policy is there: {self.causes}")
+            raise InfrastructureError(f"no server of the policy is available: {self.causes}")
         return self.live
 
     async def finished(self, chosen: Callable[[Stamp], bool]) -> None:

@@ -180,8 +180,8 @@ class ServedPolicy:
         untold = [r.address for r in fleet.replicas if r.capabilities and not r.capabilities.version_spans]
         if mode is Pause.KEEP and untold:
             raise UsageError(
-                f"pausing with 'keep' freezes requests and lets them go on with the new weights, and {untold[0]} does "
-                "not tell which weights sampled which token (vLLM does since 0.32, with --enable-scale-out); use "
+                f"pausing with 'keep' freezes requests and continues them with the new weights, but {untold[0]} does "
+                "not report which weights sampled which token (vLLM does since 0.32, with --enable-scale-out); use "
                 "'abort' or 'wait', which are exact with every version"
             )
         fleet.hold(frozen=mode is not Pause.WAIT)  # which waits for what is under way
@@ -223,8 +223,8 @@ class ServedPolicy:
         fleet.enter_loop()
         if adapter is None and not fleet.paused and any(replica.running for replica in fleet.replicas):
             raise ContractError(
-                f"weights became version {version} while requests were under way: pause the policy first, or it is "
-                "not known which weights sampled which token"
+                f"weights became version {version} during running requests, so the version of each token is unknown: "
+                "pause the policy first"
             )
         ready = set(map(id, self.live if on is None else on))
         fleet.now, fleet.moved, fleet.control = Stamp(version, adapter), True, True

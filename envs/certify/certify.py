@@ -74,7 +74,7 @@ def certify(
     """
     unknown = set(laws) - {law.name for law in LAWS}
     if unknown:
-        raise UsageError(f"there is no law {min(unknown)!r}; there are: {', '.join(law.name for law in LAWS)}")
+        raise UsageError(f"there is no law {min(unknown)!r}; choose from {', '.join(law.name for law in LAWS)}")
     lab = laboratory(target, samples=samples, quick=quick, seed=seed)
     lab.clock = clock
     ends = math.inf if seconds is None else clock() + seconds

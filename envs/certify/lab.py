@@ -194,7 +194,7 @@ class Lab:
     def in_time(self) -> None:
         """Raise ``OutOfTime`` when the time of the present law is over."""
         if self.clock() > self.until:
-            raise OutOfTime("its share of the time was used up before it was tried to the end; allow more --minutes")
+            raise OutOfTime("its share of the time ran out before the end; allow more --minutes")
 
     @property
     def waited(self) -> float:

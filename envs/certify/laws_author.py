@@ -34,7 +34,7 @@ def _tools_complete(cls: type[ToolEnv]) -> None:
     if usual and not any(tool.ends for tool in tools):
         raise Broken(f"no tool ends the episode: mark the last one with @tw.tool(ends=True){place}")
     if usual and cls.judge is TurnEnv.judge:
-        raise Broken(f"{name} has no judge(), so that nothing succeeds: write one that returns tw.Score{place}")
+        raise Broken(f"{name} has no judge(), so nothing can succeed: write one that returns tw.Score{place}")
     for tool in tools:
         known = inspect.signature(tool.function).parameters
         docs = docstring_parser.parse(inspect.getdoc(tool.function) or "")
@@ -42,8 +42,9 @@ def _tools_complete(cls: type[ToolEnv]) -> None:
             if documented.arg_name not in known:
                 takes = ", ".join(one for one in known if one != "self") or "no arguments"
                 raise Broken(
-                    f"the docstring of tool {tool.name!r} describes {documented.arg_name!r}, which is not an argument "
-                    f"(it takes {takes}): an agent would send it and be refused{at(defined_at(tool.function))}"
+                    f"the docstring of tool {tool.name!r} describes {documented.arg_name!r}, which is not an "
+                    f"argument (it takes {takes}); an agent that sends it would be "
+                    f"refused{at(defined_at(tool.function))}"
                 )
 
 

@@ -45,7 +45,7 @@ def fork_equals_original(lab: Lab) -> None:
                 env = _at(lab, spec, original, turn)
                 fork = env.fork()
                 if fork.turn != turn or fork.task != spec or fork.state_key() != env.state_key():
-                    raise Broken(f"a fork at turn {turn} says turn {fork.turn}, task {fork.task}", spec, policy=who)
+                    raise Broken(f"a fork at turn {turn} reports turn {fork.turn}, task {fork.task}", spec, policy=who)
                 _same(lab, fork, original, turn, f"a fork at turn {turn} goes on differently", spec, who)
 
 

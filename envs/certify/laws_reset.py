@@ -32,15 +32,15 @@ HARMLESS = ("not having a spec", "different from the unwrapped version")
 def begins(lab: Lab) -> None:
     """Reset every sampled task once."""
     if not lab.specs:
-        raise Broken("its task family has no level or no split, so that there is nothing to play")
+        raise Broken("its task family has no level or no split, so there is nothing to play")
     for spec in lab.specs:
         env = lab.subject.make()
         with blaming("reset()", spec), lab.waiting_for("reset()"):
             observation, info = env.reset(options={"task": spec})
         if not isinstance(observation, Observation):
-            raise Broken(f"reset() answered a {type(observation).__name__}, not an Observation", spec)
+            raise Broken(f"reset() returned a {type(observation).__name__}, not an Observation", spec)
         if env.task != spec or info.get("task") != spec.to_json():
-            raise Broken(f"reset() began task {env.task}, and said {info.get('task')}", spec)
+            raise Broken(f"reset() started task {env.task}, but its info has {info.get('task')}", spec)
 
 
 def gymnasium_check(lab: Lab) -> None:
@@ -77,7 +77,7 @@ def seeds_matter(lab: Lab) -> None:
     if lab.family.seeds == 1:
         raise NotApplicable("its family declares a single instance (seeds = 1)")
     if not lab.has_oracle:
-        raise NotApplicable("without an oracle, nothing may tell the seeds apart")
+        raise NotApplicable("without an oracle, there is nothing to distinguish the seeds")
     seeds = range(lab.seed, lab.seed + 8)
     seen = set()
     for seed in seeds:
@@ -105,12 +105,12 @@ def group_identical_reset(lab: Lab) -> None:
         for i in (1, 2, 3):
             if begun[i] != begun[0] or secrets[i] != secrets[0]:
                 raise Broken(
-                    f"member {i} of a group of {len(group)} begins differently: {begun[0]} and {begun[i]}", spec
+                    f"member {i} of a group of {len(group)} starts differently: {begun[0]} and {begun[i]}", spec
                 )
         traces = [lab.play("random", spec, env=env) for env in group]
         for i in (1, 2, 3):
             if found := difference(traces[0], traces[i]):
-                raise Broken(f"member {i} of a group goes on differently: {found}", spec, policy="random")
+                raise Broken(f"member {i} of a group continues differently: {found}", spec, policy="random")
 
 
 def specs_travel(lab: Lab) -> None:
@@ -120,7 +120,7 @@ def specs_travel(lab: Lab) -> None:
             copies = {"pickle": pickle.loads(pickle.dumps(spec))}
             copies["JSON"] = TaskSpec.from_json(json.loads(json.dumps(spec.to_json())))
         except Exception as error:
-            raise Broken(f"task spec {spec} cannot travel: {type(error).__name__}: {error}") from error
+            raise Broken(f"cannot pickle or serialize task spec {spec}: {type(error).__name__}: {error}") from error
         for form, twin in copies.items():
             if twin != spec or twin.digest != spec.digest:
                 raise Broken(f"task spec {spec} came back from {form} as {twin}", spec)
@@ -197,10 +197,10 @@ def _elsewhere(work: dict[str, Any], hash_seed: int, lab: Lab) -> list[Trace]:
         )
     except subprocess.TimeoutExpired:
         lab.in_time()
-        raise Broken(f"another process has not played {len(work['episodes'])} episodes in {limit:.0f} s") from None
+        raise Broken(f"another process did not play {len(work['episodes'])} episodes within {limit:.0f} s") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise Broken(f"another process could not play it: {last}")
+        raise Broken(f"another process could not play an episode: {last}")
     return [Trace.from_json(trace) for trace in json.loads(done.stdout.splitlines()[-1])]
 
 

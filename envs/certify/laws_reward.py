@@ -42,7 +42,7 @@ def oracle_solves(lab: Lab) -> None:
         if best is not None and abs(trace.total - best) > TOLERANCE:
             side = "only" if trace.total < best else "more than the largest possible:"
             raise Broken(
-                f"the oracle returns {side} {trace.total:g}; best_return() says {best:g}", spec, policy="oracle"
+                f"the oracle returns {side} {trace.total:g}, but best_return() is {best:g}", spec, policy="oracle"
             )
 
 
@@ -62,7 +62,7 @@ def oracle_changes_nothing(lab: Lab) -> None:
     def ask(env: object) -> Action:
         answers = [Action.of(player("oracle")(env)) for _ in range(2)]  # type: ignore[arg-type]
         if answers[0] != answers[1]:
-            raise Broken(f"asked twice in one state, the oracle answers {answers[0]} and then {answers[1]}", spec)
+            raise Broken(f"called twice in one state, the oracle answers {answers[0]} and then {answers[1]}", spec)
         return answers[0]
 
     for spec in lab.few:
@@ -71,7 +71,7 @@ def oracle_changes_nothing(lab: Lab) -> None:
             plain = lab.play(again(actions), spec, turns=len(actions))
             asked = lab.play(again(actions), spec, turns=len(actions), before=ask)
             if found := difference(plain, asked):
-                raise Broken(f"asking the oracle changes the episode: {found}", spec, policy=who)
+                raise Broken(f"calling the oracle changes the episode: {found}", spec, policy=who)
 
 
 def judge_changes_nothing(lab: Lab) -> None:

@@ -51,7 +51,9 @@ def tools_never_raise(lab: Lab) -> None:
                 observation, _ = _called(lab, env, spec, tool, arguments)
                 roles = [message.role for message in observation.messages]
                 if env is env.unwrapped and roles != ["tool"]:  # a wrapper may add messages
-                    raise Broken(f"one call of {tool.name!r} is answered by messages of {roles}, not one tool's", spec)
+                    raise Broken(
+                        f"the answer to one call of {tool.name!r} has messages of {roles}, not of one tool", spec
+                    )
 
 
 def bad_calls_change_nothing(lab: Lab) -> None:
@@ -73,7 +75,7 @@ def bad_calls_change_nothing(lab: Lab) -> None:
                     raise Broken(f"the bad call {shown} ends the episode", spec)
                 if "error" not in observation.text.casefold():
                     raise Broken(
-                        f"the bad call {shown} is answered {observation.text[:100]!r}, not with an error", spec
+                        f"the answer to the bad call {shown} is {observation.text[:100]!r}, not an error", spec
                     )
             _same_world(lab, env, twin, spec, f"bad calls of {tool.name!r} change the world")
 
@@ -88,12 +90,12 @@ def _same_world(lab: Lab, env: TurnEnv, twin: TurnEnv, spec: TaskSpec, text: str
     for _ in range(LOOK_AHEAD):
         ours, theirs = Action.of(env.oracle()), Action.of(twin.oracle())
         if ours != theirs:
-            raise Broken(f"{text}: the oracle now wants {plain(ours)} instead of {plain(theirs)}", spec)
+            raise Broken(f"{text}: the oracle now chooses {plain(ours)} instead of {plain(theirs)}", spec)
         one, other = lab.answer(env, ("step", {"action": ours})), lab.answer(twin, ("step", {"action": theirs}))
         if other[3]:  # a turn limit that belongs to the twin alone
             return
         if (one[0], *one[1:4], one[4].get("success")) != (other[0], *other[1:4], other[4].get("success")):
-            raise Broken(f"{text}: {plain(ours)} is answered {plain(one[:4])} instead of {plain(other[:4])}", spec)
+            raise Broken(f"{text}: {plain(ours)} now returns {plain(one[:4])} instead of {plain(other[:4])}", spec)
         if one[2] or one[3]:
             return
 

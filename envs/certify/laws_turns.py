@@ -48,7 +48,7 @@ def turns_counted(lab: Lab) -> None:
                     text = f"after {turn} actions info['turn'] is {info.get('turn')!r} and env.turn is {env.turn!r}"
                     raise Broken(text, spec, policy=who)
                 if turn >= env.max_turns and not over:
-                    raise Broken(f"the episode goes on after max_turns = {env.max_turns} actions", spec, policy=who)
+                    raise Broken(f"the episode continues after max_turns = {env.max_turns} actions", spec, policy=who)
 
 
 def limits_truncate(lab: Lab) -> None:
@@ -59,7 +59,9 @@ def limits_truncate(lab: Lab) -> None:
         for who in lab.players:
             ends = lab.whole(who, spec)
             if not ends.over:
-                raise Broken(f"the episode goes on after {len(ends.beats)} actions, beyond its limit", spec, policy=who)
+                raise Broken(
+                    f"the episode continues after {len(ends.beats)} actions, beyond its limit", spec, policy=who
+                )
             last, turns = ends.beats[-1], len(ends.beats)
             if last.terminated and last.truncated:
                 raise Broken(f"turn {turns} is both terminated and truncated", spec, policy=who)
@@ -145,7 +147,7 @@ def any_action_is_answered(lab: Lab) -> None:
             with blaming(f"step({shown})", spec, cure=cure):
                 observation = lab.answer(env, ("step", {"action": action}))[0]
             if not isinstance(observation, Observation):
-                raise Broken(f"step({shown}) answered a {type(observation).__name__}, not an Observation", spec)
+                raise Broken(f"step({shown}) returned a {type(observation).__name__}, not an Observation", spec)
 
 
 def observations_bounded(lab: Lab) -> None:
@@ -214,7 +216,7 @@ def answers_keep_still(lab: Lab) -> None:
                 over = answer[2] or answer[3]
             for turn, (answer, text) in enumerate(zip(given, then, strict=True)):
                 if json.dumps(plain(answer)) != text:
-                    raise Broken(f"the answer of turn {turn} changed while the episode went on", spec, policy=who)
+                    raise Broken(f"the answer of turn {turn} changed later in the episode", spec, policy=who)
                 info = {key: value for key, value in answer[-1].items() if key != "score"}
                 try:
                     json.dumps(info)

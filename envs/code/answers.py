@@ -21,7 +21,7 @@ def attempt_of(task: CodeTask, text: str) -> Attempt:
         UsageError: the task takes several files.
     """
     if not task.perform and len(task.taken) != 1:
-        raise UsageError(f"a task on {len(task.taken)} files cannot be answered in text; use actions='tools'")
+        raise UsageError(f"a task on {len(task.taken)} files cannot have a text answer; use actions='tools'")
     text = text.replace("\r\n", "\n").removeprefix("\ufeff")
     fenced = [inside for _, inside in FENCE.findall(text)]
     said = fenced[-1] if fenced else text

@@ -36,7 +36,7 @@ def spec_for(name: str | None, relaxed: Sequence[str] = ()) -> SandboxSpec:
     """
     unknown = set(relaxed) - set(Limit)
     if unknown:
-        raise UsageError(f"relaxed names no limit: {min(unknown)!r}; there are {', '.join(Limit)}")
+        raise UsageError(f"unknown limit in relaxed: {min(unknown)!r}; choose from {', '.join(Limit)}")
     limits = frozenset(Limit) if name == UNCONFINED else frozenset(Limit(limit) for limit in relaxed)
     return SPEC.model_copy(update={"relaxed": limits})
 
@@ -53,9 +53,7 @@ def with_libraries(spec: SandboxSpec, folder: Path | None, name: str | None) -> 
         return spec.model_copy(update={"env": {**spec.env, "PYTHONPATH": str(folder)}})
     closed = [path for path in (folder, *folder.parents) if not path.stat().st_mode & stat.S_IXOTH]
     if closed and os.geteuid() == 0:
-        raise UsageError(
-            f"sandboxes run as a user of their own, which cannot look into {closed[0]}: choose another folder"
-        )
+        raise UsageError(f"sandboxes run as a separate user, which cannot read {closed[0]}: choose another folder")
     mount = Mount(source=folder, target=LIBRARIES)
     return spec.model_copy(update={"mounts": (*spec.mounts, mount), "env": {**spec.env, "PYTHONPATH": str(LIBRARIES)}})
 

@@ -133,7 +133,7 @@ class Builder:
         if known.is_file():
             data = json.loads(known.read_text(encoding="utf-8"))
             if data["digest"] != digest:
-                raise UsageError(f"{self.folder} holds a task set of other sources; choose another folder")
+                raise UsageError(f"{self.folder} has a task set from other sources; choose another folder")
             return tuple(Suite(**{**suite, "files": tuple(suite["files"])}) for suite in data["suites"])
         gate = asyncio.Semaphore(jobs)
 
@@ -144,7 +144,7 @@ class Builder:
         found = await asyncio.gather(*(one(*pair) for pair in suites_of(self.package.files).items()))
         suites = tuple(suite for suite in found if suite is not None)
         if not suites:
-            raise UsageError(f"no module of {self.package.name} has tests of its own that pass as they are")
+            raise UsageError(f"no module of {self.package.name} has its own tests that pass on the original code")
         header = Header(
             self.package.name, self.package.version, self.package.licence, digest, platform.python_version(), suites
         )

@@ -61,7 +61,7 @@ def opened(package: str) -> Opened:
         )
     tests = [name for name in found.files if is_test(name)]
     if not tests:
-        raise UsageError(f"{package} brings no tests: none of its files is called test_*.py; an sdist often has them")
+        raise UsageError(f"{package} has no tests: none of its files is named test_*.py; an sdist often has them")
     return found
 
 
@@ -102,10 +102,10 @@ def libraries(more: Sequence[str] = ()) -> dict[str, bytes]:
         try:
             found = distribution(name)
         except PackageNotFoundError:
-            raise UsageError(f"tests need {name}, which is not installed here: pip install {name}") from None
+            raise UsageError(f"the tests need {name}, which is not installed: pip install {name}") from None
         for path in found.files or ():
             if path.suffix in (".so", ".pyd"):
-                raise UsageError(f"{name} is not pure Python, so that it cannot be taken into a task set")
+                raise UsageError(f"{name} is not pure Python, so a task set cannot include it")
             if path.suffix == ".py" and ".." not in path.parts:
                 files[path.as_posix()] = Path(str(found.locate_file(path))).read_bytes()
     return files
@@ -118,10 +118,10 @@ def _archived(path: Path) -> dict[str, bytes]:
             read = {member.name: archive.extractfile(member) for member in members}
             files = {name: reader.read() for name, reader in read.items() if reader is not None}
     except (tarfile.TarError, OSError, EOFError) as error:
-        raise UsageError(f"{path} is no sdist that can be read: {error}") from None
+        raise UsageError(f"{path} is not a readable sdist: {error}") from None
     tops = {PurePosixPath(name).parts[0] for name in files}
     if len(tops) != 1 or any(".." in PurePosixPath(name).parts or name.startswith("/") for name in files):
-        raise UsageError(f"{path} is no sdist: not all of it lies in one folder")
+        raise UsageError(f"{path} is not an sdist: its files are not all in one folder")
     return {"/".join(PurePosixPath(name).parts[1:]): data for name, data in files.items()}
 
 
@@ -136,7 +136,9 @@ def _unpacked(files: Mapping[str, bytes], called: str) -> Opened:
         - set(TEST_FOLDERS)
     )
     if not packages:
-        raise UsageError(f"there is no package in {called}: no folder with an __init__.py at its top or below src/")
+        raise UsageError(
+            f"there is no package in {called}: it has no folder with an __init__.py at its top or below src/"
+        )
     wanted = (*packages, *TEST_FOLDERS)
     kept = {name: data for name, data in flat.items() if PurePosixPath(name).parts[0] in wanted or _is_licence(name)}
     data = email.message_from_bytes(files.get("PKG-INFO", b""))
@@ -147,7 +149,7 @@ def _installed(package: str) -> Opened:
     spec = importlib.util.find_spec(package)
     places = list(spec.submodule_search_locations or ()) if spec else []
     if len(places) != 1:
-        raise UsageError(f"{package} is no package in one folder")
+        raise UsageError(f"{package} is not a package in a single folder")
     files = files_below(Path(places[0]))
     kept = {f"{package}/{name}": data for name, data in files.items() if len(data) <= LARGEST}
     names = packages_distributions().get(package, [])

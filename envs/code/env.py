@@ -106,7 +106,7 @@ class CodeEnv(Workbench):
         render_mode: str | None = None,
     ) -> None:
         if actions not in OFFERED:
-            raise UsageError(f"a code environment has no actions {actions!r}; choose one of {', '.join(OFFERED)}")
+            raise UsageError(f"unknown actions {actions!r} for a code environment; choose one of {', '.join(OFFERED)}")
         self.sandbox, self.how, self.partial, self.seconds = sandbox, actions, partial, seconds
         self.limits = spec_for(sandbox, relaxed)
         self.trial_seconds, self.grading_seconds = trial_seconds, grading_seconds
@@ -140,7 +140,7 @@ class CodeEnv(Workbench):
         acted = self._answered(action.text) if self.how == "text" else super().act(action)
         step = await acted if inspect.isawaitable(acted) else acted
         if not isinstance(step, Step):
-            raise ContractError(f"an action was answered with a {type(step).__name__}, not with a step")
+            raise ContractError(f"an action returned a {type(step).__name__}, not a step")
         await self.room.look()
         before, self.progress = self._potential(), await self._points()
         if not step.done:

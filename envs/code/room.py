@@ -70,7 +70,7 @@ class Room:
             SandboxError: it could not be made, or has died.
         """
         if self._closed:
-            raise SandboxError("the sandbox of an episode that is over was asked for")
+            raise SandboxError("the episode has ended, and so has its sandbox")
         self._used = True
         if self._sandbox is not None and await self._spent(self._sandbox):
             self._forget()
@@ -109,7 +109,7 @@ class Room:
             SandboxError: nobody has looked.
         """
         if self._seen is None:
-            raise SandboxError("nobody has looked at the files of this sandbox yet")
+            raise SandboxError("the files of this sandbox have not been read yet")
         return self._seen
 
     async def close(self) -> None:

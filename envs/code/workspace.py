@@ -63,7 +63,7 @@ def workspace_of(snapshot: Snapshot) -> Workspace:
                 if path and path != ".":
                     entries[path] = _entry(archive, member)
     except (tarfile.TarError, ValueError, OSError, EOFError) as error:
-        raise SandboxError(f"the snapshot of a workspace cannot be read: {type(error).__name__}: {error}") from error
+        raise SandboxError(f"cannot read the snapshot of a workspace: {type(error).__name__}: {error}") from error
     return Workspace(entries)
 
 

@@ -71,7 +71,7 @@ class ProgramEnv(ToolEnv):
         **kwargs: Any,
     ) -> None:
         if actions not in ("tools", "python"):
-            raise UsageError(f"this environment has no actions {actions!r}; choose tools or python")
+            raise UsageError(f"unknown actions {actions!r}; choose tools or python")
         self.how, self.seconds, self.sandbox = actions, seconds, sandbox
         self._programs: tuple[str, ...] = ()
         self._ran: list[Ran] = []

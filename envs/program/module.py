@@ -132,7 +132,9 @@ class Module:
         spaces = {path[:1] for path in paths if len(path) > 1}
         for path in paths:
             if paths.count(path) > 1 or path in spaces or path == ("ApiError",):
-                raise ContractError(f"two things would be called {name}.{'.'.join(path)} in a program; rename a tool")
+                raise ContractError(
+                    f"two functions would have the name {name}.{'.'.join(path)} in a program; rename a tool"
+                )
 
     def source(self) -> str:
         """Makes the module, and brings it and ``ApiError`` into the program's names."""

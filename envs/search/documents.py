@@ -48,7 +48,7 @@ class SearchDocumentsEnv(SearchEnv):
 
     def __init__(self, *, others: int = 4, **kwargs: Any) -> None:
         if type(others) is not int or not 0 <= others <= 100:
-            raise UsageError(f"others is a number of pages from 0 to 100; got {others!r}")
+            raise UsageError(f"others must be a number of pages from 0 to 100; got {others!r}")
         self.others = others
         super().__init__(**kwargs)
 

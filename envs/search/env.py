@@ -112,9 +112,9 @@ class SearchEnv(SearchTools):
         render_mode: str | None = None,
     ) -> None:
         if actions not in ("tools", "tags"):
-            raise UsageError(f"this environment has no actions {actions!r}; choose tools or tags")
+            raise UsageError(f"unknown actions {actions!r}; choose tools or tags")
         if reward not in REWARDS:
-            raise UsageError(f"there is no reward {reward!r}; choose one of {', '.join(REWARDS)}")
+            raise UsageError(f"unknown reward {reward!r}; choose one of {', '.join(REWARDS)}")
         self.tags, self.rewarded, self.brief, self.retriever = actions == "tags", reward, brief, retriever
         self.k = _between("k", k, 1, MOST_HITS, HITS_SHOWN)
         self.snippet = _between("snippet", snippet, 1, PART_WORDS, DOC_WORDS if self.tags else SNIPPET_WORDS)
@@ -124,10 +124,12 @@ class SearchEnv(SearchTools):
         self._limited = max_turns is not None
         if questions is not None:
             if templates is not None or pages is not None:
-                raise UsageError("templates and pages are of the fictional wiki, not of questions=PATH: leave one away")
+                raise UsageError(
+                    "templates and pages belong to the fictional wiki, not to questions=PATH: omit one of them"
+                )
             self._ask_from(questions, corpus)
         elif corpus is not None or "://" in retriever:
-            raise UsageError("the wiki's own questions are about the wiki: give questions=PATH with another corpus")
+            raise UsageError("the wiki's own questions are about the wiki: set questions=PATH with another corpus")
         elif templates is not None or pages is not None:
             self.tasks = partial(SearchFamily.chosen, templates, pages)  # type: ignore[method-assign]
             self.tasks()  # whoever names a template that is not there hears of it here
@@ -135,7 +137,7 @@ class SearchEnv(SearchTools):
 
     def _ask_from(self, questions: str, corpus: str | None) -> None:
         if (corpus is None) != ("://" in self.retriever):
-            raise UsageError("questions need either corpus=PATH or a retriever that is an address, and not both")
+            raise UsageError("questions need either corpus=PATH or the URL of a retriever, but not both")
         self.tasks = partial(questions_of, questions, corpus or self.retriever)  # type: ignore[method-assign]
         self.tasks()  # whoever names a file that is not there hears of it here
 
@@ -260,5 +262,5 @@ def _service(url: str) -> Retriever:
 
 def _between(name: str, value: int | None, least: int, most: int, usual: int) -> int:
     if value is not None and (type(value) is not int or not least <= value <= most):
-        raise UsageError(f"{name} is a whole number from {least} to {most:,}; got {value!r}")
+        raise UsageError(f"{name} must be an integer from {least} to {most:,}; got {value!r}")
     return usual if value is None else value

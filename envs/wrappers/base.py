@@ -182,7 +182,7 @@ class TurnWrapper(gymnasium.Wrapper[Observation, ActionLike, Observation, Action
 
     def _enter(self) -> None:
         if self._ended:
-            raise ContractError("step() was called on an episode that is over or not begun; call reset() first")
+            raise ContractError("step() was called before reset() or after the end of the episode; call reset() first")
         self._steps += 1
 
     def _left(self, stepped: Stepped) -> Stepped:

@@ -38,7 +38,7 @@ class CheckReward(TurnWrapper):
     ) -> None:
         super().__init__(env, when=when, weights=weights)
         if when not in ("difference", "end"):
-            raise UsageError(f"rewards from checks come as a 'difference' or at the 'end'; got {when!r}")
+            raise UsageError(f"rewards from checks are paid as a 'difference' or at the 'end'; got {when!r}")
         if negative := [name for name, weight in (weights or {}).items() if not weight >= 0]:
             raise UsageError(f"the weight of check {negative[0]!r} is negative")
         self._when, self._weights = when, dict(weights or {})

@@ -32,7 +32,7 @@ class History(TurnWrapper):
     def __init__(self, env: gymnasium.Env[Any, Any], turns: int) -> None:
         super().__init__(env, turns=turns)
         if turns < 0:
-            raise UsageError(f"a history of {turns} turns is not possible")
+            raise UsageError(f"a history must have at least one turn; got {turns}")
         self._turns = turns
         self._past: tuple[tuple[Message, ...], ...] = ()
         self._present: tuple[Message, ...] = ()

@@ -31,7 +31,7 @@ class MultiAttempt(TurnWrapper):
     def __init__(self, env: gymnasium.Env[Any, Any], attempts: int, reward: Literal["last", "best"] = "last") -> None:
         super().__init__(env, attempts=attempts, reward=reward)
         if attempts < 1:
-            raise UsageError(f"{attempts} attempts leave none to act in")
+            raise UsageError(f"attempts must be at least 1; got {attempts}")
         if reward not in ("last", "best"):
             raise UsageError(f"the reward of several attempts is that of the 'last' or the 'best'; got {reward!r}")
         self._attempts, self._reward = attempts, reward

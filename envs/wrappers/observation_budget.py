@@ -46,10 +46,10 @@ class ObservationBudget(TurnWrapper):
         least = count(LONGEST_MARK)
         if limit < least:
             raise UsageError(
-                f"an observation budget of {limit} has no room for the mark of a cut; give {least} or more"
+                f"an observation budget of {limit} has no room for the truncation mark; use {least} or more"
             )
         if not 0 <= head <= 1:
-            raise UsageError(f"head {head} is not a share between 0 and 1")
+            raise UsageError(f"head must be a share between 0 and 1; got {head}")
         self._limit, self._count, self._head = limit, count, head
 
     def resetting(self, seed: int | None, options: Mapping[str, Any] | None) -> Resets:

@@ -67,11 +67,13 @@ class ToolFaults(TurnWrapper):
         )
         for name, rate in {"timeouts": timeouts, "errors": errors, "lost": lost, "missing": missing}.items():
             if not 0 <= rate <= 1:
-                raise UsageError(f"{name} {rate} is not a share between 0 and 1")
+                raise UsageError(f"{name} must be a share between 0 and 1; got {rate}")
         if timeouts + errors + lost > 1:
-            raise UsageError(f"timeouts, errors and lost sum to {timeouts + errors + lost:g}; no call can do all of it")
+            raise UsageError(
+                f"timeouts, errors and lost must sum to at most 1; they sum to {timeouts + errors + lost:g}"
+            )
         if until is not None and until < 1:
-            raise UsageError(f"tools that come back after {until} actions were never missing")
+            raise UsageError(f"until must be at least 1; got {until}")
         self._rates = {"timeout": timeouts, "error": errors, "lost": lost}
         self._missing, self._until, self._keep, self._seed = missing, until, frozenset(keep), seed
         self._digest, self._returned = "", False

@@ -27,7 +27,7 @@ class TurnLimit(TurnWrapper):
     def __init__(self, env: gymnasium.Env[Any, Any], max_turns: int) -> None:
         super().__init__(env, max_turns=max_turns)
         if max_turns < 1:
-            raise UsageError(f"a turn limit of {max_turns} leaves no turn to act in")
+            raise UsageError(f"a turn limit must be at least 1; got {max_turns}")
         self._limit = max_turns
 
     @property

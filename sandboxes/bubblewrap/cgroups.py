@@ -50,7 +50,7 @@ class Cgroups:
                 folder.mkdir()
         except OSError as error:
             group.remove()
-            raise SandboxError(f"a control group cannot be made: {error}") from None
+            raise SandboxError(f"cannot create a control group: {error}") from None
         return group
 
     def left(self) -> Iterator[Group]:

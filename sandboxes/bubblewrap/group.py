@@ -52,7 +52,7 @@ class Group:
                 try:
                     (place / file).write_text(value)
                 except OSError as error:
-                    raise SandboxError(f"the limit {file} = {value} cannot be set: {error}") from None
+                    raise SandboxError(f"cannot set the limit {file} = {value}: {error}") from None
 
     def _settings(self, limits: Limits) -> list[tuple[str, str]]:
         """What to write into which file, in this order."""
@@ -91,5 +91,5 @@ class Group:
                     break
                 except OSError as error:
                     if time.monotonic() > until:
-                        raise SandboxError(f"the control group {folder} cannot be removed: {error}") from None
+                        raise SandboxError(f"cannot remove the control group {folder}: {error}") from None
                     time.sleep(0.001)

@@ -116,8 +116,8 @@ def root_of(spec: SandboxSpec, prepared: Path) -> Root:
         found = next((path for path in PYTHONS if os.path.lexists(image / path)), None)
         if not image.is_absolute() or found is None:
             raise SandboxUnavailableError(
-                f"image {spec.image!r} must be the absolute path of a folder that holds the root of a file system "
-                "with python3 in its /usr/bin: the runner needs it"
+                f"image {spec.image!r} must be the absolute path of a folder with the root of a file system "
+                "and python3 in its /usr/bin, which the runner needs"
             )
         own = (*MADE_ANEW, spec.workdir.strip("/"))
         arguments = _links_and_binds(image, tuple(sorted(name for name in os.listdir(image) if name not in own)))

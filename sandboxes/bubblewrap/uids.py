@@ -37,7 +37,7 @@ class Uids:
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             if self.folder.stat().st_uid != os.getuid() or self.folder.is_symlink():
-                raise SandboxError(f"{self.folder} belongs to somebody else: remove it")
+                raise SandboxError(f"{self.folder} belongs to another user: remove it")
             start = secrets.randbelow(COUNT)
             for step in range(COUNT):
                 uid = FIRST + (start + step) % COUNT
@@ -45,8 +45,8 @@ class Uids:
                     record.write(str(this_process()))
                     return uid
         except OSError as error:
-            raise SandboxError(f"user numbers cannot be recorded: {error}") from None
-        raise SandboxError(f"all {COUNT} user numbers for sandboxes are taken")
+            raise SandboxError(f"cannot record user ids: {error}") from None
+        raise SandboxError(f"all {COUNT} user ids for sandboxes are in use")
 
     def release(self, uid: int) -> None:
         """It is free again."""

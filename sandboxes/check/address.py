@@ -25,7 +25,7 @@ def address_of(backend: Backend) -> dict[str, str]:
     if backend.name in backend_names() and type(backend_named(backend.name)) is kind:
         return {"name": backend.name}
     if module is None or "<" in kind.__qualname__ or not getattr(module, "__file__", None):
-        raise NotApplicable(f"{kind.__qualname__} is defined where another process cannot find it")
+        raise NotApplicable(f"{kind.__qualname__} is defined in a place that another process cannot import")
     return {"module": module.__name__, "file": str(module.__file__), "class": kind.__qualname__}
 
 
@@ -35,7 +35,7 @@ def backend_at(address: dict[str, str]) -> Backend:
         return backend_named(address["name"])
     made = reduce(getattr, address["class"].split("."), _module(address["module"], address["file"]))()
     if not isinstance(made, Backend):
-        raise TypeError(f"{address['class']} makes a {type(made).__name__}, not a Backend")
+        raise TypeError(f"{address['class']} returns a {type(made).__name__}, not a Backend")
     return made
 
 
@@ -46,7 +46,7 @@ def _module(name: str, file: str) -> Any:
         return importlib.import_module(name)
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{file} cannot be loaded")
+        raise ImportError(f"cannot load {file}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

@@ -93,7 +93,7 @@ async def check(
     try:
         found = await backend.probe()
         if not found.available:
-            raise SandboxUnavailableError(f"{found.backend} cannot be checked here: {found.why}")
+            raise SandboxUnavailableError(f"cannot check {found.backend} here: {found.why}")
         lab = Lab(backend, found, host, kills)
         verdicts = []
         for case in sorted(chosen, key=lambda case: case.confines):

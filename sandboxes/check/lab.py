@@ -202,7 +202,7 @@ async def refused(work: Awaitable[object], what: str) -> None:
     except ToolError:
         return
     except SandboxError as error:
-        raise Failed(f"{what} is no fault of the sandbox, yet: SandboxError: {error}") from error
+        raise Failed(f"{what} is not the sandbox's fault, yet it raises SandboxError: {error}") from error
     told = f": {len(result)} bytes" if isinstance(result, bytes) else ""
     raise Failed(f"{what} is not refused{told}")
 

@@ -138,7 +138,7 @@ def remove(api: APIClient, container: str) -> bool:
     while state(api, container) is not None:
         was_there = True
         if time.monotonic() > until:
-            raise SandboxError(f"the container {container[:12]} is still there {PATIENCE:g} s after it was removed")
+            raise SandboxError(f"the container {container[:12]} still exists {PATIENCE:g} s after its removal")
         try:
             api.remove_container(container, force=True, v=True)
         except docker.errors.NotFound:

@@ -133,6 +133,6 @@ def _translated(call: Callable[[], T]) -> T:
     try:
         return call()
     except docker.errors.APIError as error:
-        raise SandboxError(f"the docker engine refused: {error.explanation or error}") from error
+        raise SandboxError(f"the docker engine refused the request: {error.explanation or error}") from error
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
-        raise SandboxError(f"the docker engine is gone or does not answer: {error}") from error
+        raise SandboxError(f"the docker engine does not answer: {error}") from error

@@ -43,5 +43,5 @@ class Demultiplexer:
             if len(self._header) == HEADER:
                 header, self._header = self._header, b""
                 if header[0] not in (STDOUT, STDERR, ENGINE) or any(header[1:4]):
-                    raise SandboxError(f"the docker engine sent no frame: {header!r}")
+                    raise SandboxError(f"the docker engine sent an invalid frame: {header!r}")
                 self._stream, self._left = header[0], int.from_bytes(header[4:], "big")

@@ -102,7 +102,7 @@ def host_image(api: APIClient) -> str:
     words = [json.loads(line) for line in said.splitlines() if line.strip()]
     made = str(words[-1].get("status", "")) if words else ""
     if not made.startswith("sha256:"):
-        raise SandboxError(f"the docker engine did not take the image of this machine: {said.strip()!r}")
+        raise SandboxError(f"the docker engine did not accept the image of this machine: {said.strip()!r}")
     return made
 
 
@@ -169,8 +169,9 @@ def find_python() -> Interpreter:
                 executable, library = rest.splitlines()
                 return Interpreter(Path(executable).resolve(), Path(library).resolve())
     raise SandboxUnavailableError(
-        "no Python of this machine can be put into an image: neither python3 nor the one that runs Turnwise is 3.8 or "
-        "newer with json, sqlite3, ssl and ctypes; name an image that has one: SandboxSpec(image=...)"
+        "no Python on this machine fits into an image: neither python3 nor the one that runs "
+        "Turnwise is 3.8 or newer with json, sqlite3, ssl and ctypes; name an image that has one: "
+        "SandboxSpec(image=...)"
     )
 
 

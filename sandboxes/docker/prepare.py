@@ -98,13 +98,13 @@ def laid(api: APIClient, image: str, archive: bytes, known: dict[str, str], runt
     container = make(api, config)
     try:
         if not api.put_archive(container, "/", archive):
-            raise SandboxError(f"the docker engine did not take the runner into the image {image}")
+            raise SandboxError(f"the docker engine did not accept the runner into the image {image}")
         code = exit_code(api, container)
         if code is None:
             raise SandboxUnavailableError(f"the image {image} has no python3, which sandboxes need")
         if code:
             raise SandboxUnavailableError(
-                f"the python3 of the image {image} cannot run a sandbox: it must be 3.8 or newer, with ctypes"
+                f"the python3 in the image {image} cannot run a sandbox: it must be 3.8 or newer, with ctypes"
             )
         changes = [f"LABEL {name}={value}" for name, value in known.items()]
         tag = f"{image.removeprefix('sha256:')[:12]}-{known[RUNNER][:12]}"

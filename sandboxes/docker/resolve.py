@@ -77,6 +77,6 @@ def id_of(api: APIClient, name: str) -> str:
         return str(inspected(api, name)["Id"])
     except docker.errors.NotFound:
         raise SandboxUnavailableError(
-            f"the docker engine has no image {name!r}, and nothing is fetched by itself: docker pull {name}; or leave "
-            "the image out for one of this machine's own Python and tools"
+            f"the docker engine has no image {name!r}, and Turnwise does not download any: docker pull "
+            f"{name}; or omit the image to use this machine's own Python and tools"
         ) from None

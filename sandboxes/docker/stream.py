@@ -119,7 +119,7 @@ async def attach(address: str, version: str, container: str) -> Attachment:
                 lambda: AttachedProtocol(reader, loop), where.hostname or "", where.port or PORT
             )
     except OSError as error:
-        raise SandboxError(f"the docker engine at {address} cannot be reached: {error}") from error
+        raise SandboxError(f"cannot reach the docker engine at {address}: {error}") from error
     transport.write(
         f"POST /v{version}/containers/{container}/attach?stream=1&stdin=1&stdout=1&stderr=1 HTTP/1.1\r\n"
         "Host: engine\r\nConnection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n".encode()

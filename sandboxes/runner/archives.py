@@ -25,12 +25,12 @@ def entries_of_answer(answer: bytes) -> list[Entry]:
     """
     fields = fields_of(answer)
     if len(fields) % 4 or len(set(fields[::4])) * 4 != len(fields):
-        raise SandboxError("the entries of a snapshot are torn")
+        raise SandboxError("the entries of a snapshot are truncated")
     entries = list[Entry]()
     for path, kind, mode, content in sorted(zip(fields[::4], fields[1::4], fields[2::4], fields[3::4], strict=True)):
         safe_name(path)
         if kind not in KINDS:
-            raise SandboxError(f"a snapshot has an entry of kind {kind[:20]!r}")
+            raise SandboxError(f"a snapshot has an entry of unknown kind {kind[:20]!r}")
         entries.append((kind, path, number_in(mode) & 0o777, content))
     return entries
 
@@ -56,7 +56,7 @@ def safe_name(path: bytes) -> str:
         SandboxError: it is none.
     """
     if path.startswith(b"/") or b"\0" in path or any(part in (b"", b".", b"..") for part in path.split(b"/")):
-        raise SandboxError(f"a snapshot has an entry named {path[:80]!r}")
+        raise SandboxError(f"a snapshot has an entry with the invalid name {path[:80]!r}")
     return path.decode("utf-8", "surrogateescape")
 
 

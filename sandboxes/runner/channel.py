@@ -175,7 +175,7 @@ class Channel:
     def _take(self, frame: Frame) -> None:
         asked = self._asked.get(frame.number)
         if asked is None:
-            raise SandboxError("the runner answered what nobody had asked")
+            raise SandboxError("the runner sent an answer without a request")
         if frame.kind is Kind.ASKED:
             self._question(frame, asked)
             return
@@ -195,7 +195,7 @@ class Channel:
     def _question(self, frame: Frame, asked: _Asked) -> None:
         asks = asked.asks
         if asks is None or asks.left <= 0 or (asked.answering is not None and not asked.answering.done()):
-            raise SandboxError("the runner asked what it may not ask now")
+            raise SandboxError("the runner sent a request that is not allowed now")
         asks.left -= 1
         if not asked.answer.done():
             asked.answering = asyncio.ensure_future(self._answer(frame.number, asked, asks, frame.body))

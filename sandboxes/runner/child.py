@@ -112,5 +112,5 @@ def _started(
         except OSError as error:
             ours.close()
             os.close(errors)
-            raise SandboxError(f"{argv[0]} cannot be started: {error}") from None
+            raise SandboxError(f"cannot start {argv[0]}: {error}") from None
     return process, ours, errors

@@ -27,7 +27,7 @@ def listed(answer: bytes) -> tuple[FileInfo, ...]:
     """
     fields = fields_of(answer)
     if len(fields) % 4 or any(kind not in KINDS for kind in fields[1::4]):
-        raise SandboxError("a listing of the runner is torn")
+        raise SandboxError("a file list of the runner is truncated")
     found = [
         FileInfo(path.decode("utf-8", "surrogateescape"), KINDS[kind], number_in(size), number_in(mode))
         for path, kind, size, mode in zip(fields[::4], fields[1::4], fields[2::4], fields[3::4], strict=True)

@@ -52,7 +52,7 @@ class Frames:
         while len(self._buffer) >= HEADER:
             size = int.from_bytes(self._buffer[:4], "big")
             if size > PIECE or self._buffer[8] not in tuple(Kind):
-                raise SandboxError("what came out of the sandbox is no message of the runner")
+                raise SandboxError("the sandbox sent data that is not a message of the runner")
             if len(self._buffer) < HEADER + size:
                 return
             number, kind = int.from_bytes(self._buffer[4:8], "big"), Kind(self._buffer[8])
@@ -87,7 +87,7 @@ def fields_of(body: bytes, count: int | None = None) -> list[bytes]:
     while at < len(body):
         end = at + 4 + int.from_bytes(body[at : at + 4], "big")
         if at + 4 > len(body) or end > len(body):
-            raise SandboxError("an answer of the runner is torn")
+            raise SandboxError("an answer of the runner is truncated")
         fields.append(body[at + 4 : end])
         at = end
     if count is not None and len(fields) != count:
@@ -102,7 +102,7 @@ def number_in(field: bytes) -> int:
         SandboxError: it is none.
     """
     if not (field.isdigit() and len(field) < 20):
-        raise SandboxError(f"an answer of the runner has {field[:40]!r} where a number belongs")
+        raise SandboxError(f"an answer of the runner has {field[:40]!r} in place of a number")
     return int(field)
 
 

@@ -111,7 +111,7 @@ class RunnerSandbox(Sandbox):
             made = await asyncio.gather(*tasks, return_exceptions=True)
             await asyncio.gather(*(one.destroy() for one in made if isinstance(one, RunnerSandbox)))
             if isinstance(error, ToolError | UsageError):
-                raise SandboxError(f"a fork could not be made: {error}") from error
+                raise SandboxError(f"cannot create a fork: {error}") from error
             raise
         return list(forks)
 

@@ -105,7 +105,7 @@ async def kill_until_none(found: Callable[[], set[int]], patience: float = 10.0,
                 os.kill(pid, signal.SIGKILL)
         killed |= rest
         if time.monotonic() > until:
-            raise SandboxError(f"{len(rest)} processes could not be killed in {patience:g} s, such as {min(rest)}")
+            raise SandboxError(f"could not kill {len(rest)} processes within {patience:g} s, such as {min(rest)}")
         await asyncio.sleep(0.001)
     return len(killed)
 

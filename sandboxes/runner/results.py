@@ -24,7 +24,7 @@ def result_of(answer: bytes) -> tuple[ExecResult, bool]:
     """
     how, code, signal, seconds, cpu, peak, *streams, alive = fields_of(answer, FIELDS)
     if how not in HOW:
-        raise SandboxError(f"an answer of the runner says {how[:40]!r} of how a command ended")
+        raise SandboxError(f"the runner reports an unknown way for a command to end: {how[:40]!r}")
     return ExecResult(
         HOW[how],
         number_in(code),

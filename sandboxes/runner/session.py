@@ -54,7 +54,7 @@ class RunnerSession(Session):
         if answer is None:
             return await through(self._run_here(text, timeout, None))
         if self.kind != "python":
-            raise UsageError(f"code in a session of {self.kind!r} cannot ask; open one of 'python'")
+            raise UsageError(f"code in a session of {self.kind!r} cannot send requests; open one of 'python'")
         async with Home(answer) as home:
             return await through(self._run_here(text, timeout, Asks(home.call, max(0, asks))))
 

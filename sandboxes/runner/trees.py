@@ -42,4 +42,4 @@ def remove_tree(folder: Path) -> None:
         if done.returncode == 0:
             return
         subprocess.run(["chmod", "-R", "u+rwX", "--", str(folder)], capture_output=True, check=False)
-    raise OSError(f"{folder} cannot be removed: {done.stderr.decode(errors='replace').strip()[:300]}")
+    raise OSError(f"cannot remove {folder}: {done.stderr.decode(errors='replace').strip()[:300]}")

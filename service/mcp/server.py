@@ -226,7 +226,7 @@ class McpService:
         from mcp.types import INVALID_PARAMS, ReadResourceResult, TextResourceContents
 
         if str(params.uri) != RESOURCE:
-            raise MCPError(INVALID_PARAMS, f"there is no resource but {RESOURCE}")
+            raise MCPError(INVALID_PARAMS, f"the only resource is {RESOURCE}")
         visit = await self._visit(_connection(ctx))
         text = words.instructions(visit.first)
         return ReadResourceResult(contents=[TextResourceContents(uri=RESOURCE, text=text, mime_type="text/plain")])
@@ -241,7 +241,7 @@ class McpService:
         from mcp.types import INVALID_PARAMS, GetPromptResult, PromptMessage
 
         if params.name != PROMPT:
-            raise MCPError(INVALID_PARAMS, f"there is no prompt but {PROMPT!r}")
+            raise MCPError(INVALID_PARAMS, f"the only prompt is {PROMPT!r}")
         visit = await self._visit(_connection(ctx))
         said = [block for message in visit.first.messages for block in words.blocks(message)]
         return GetPromptResult(messages=[PromptMessage(role="user", content=block) for block in said])

@@ -38,7 +38,7 @@ async def standard_streams(stdout: TextIO | None = None) -> AsyncIterator[Any]:
         try:
             protocol = asyncio.StreamReaderProtocol(reader)
             if stat.S_ISCHR(os.fstat(private).st_mode) and not os.isatty(private):
-                raise ValueError("a device such as /dev/null, for which no event loop waits")
+                raise ValueError("the stream is a device such as /dev/null, which an event loop cannot wait for")
             transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
         except ValueError:  # a file, or nothing: it is read in no time
             transport = None

@@ -134,7 +134,7 @@ def descriptions(name: str) -> tuple[dict[str, Any], ...]:
 def _lines(path: str) -> list[Any]:
     file = installed() / "data" / path
     if not file.is_file():
-        raise UsageError(f"this bfcl-eval has no {path}; 2026.3.23 has: {INSTALL}")
+        raise UsageError(f"this version of bfcl-eval has no {path}; install 2026.3.23: {INSTALL}")
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
@@ -149,7 +149,9 @@ def _entries(category: str) -> list[tuple[dict[str, Any], list[list[str]]]]:
 def _task(category: str, seed: int) -> BfclTask:
     entry, answers = _entries(category)[seed]
     if len(answers) != len(entry["question"]):
-        raise TaskError(f"{entry['id']} of this bfcl-eval has {len(answers)} answers to {len(entry['question'])} turns")
+        raise TaskError(
+            f"{entry['id']} has {len(answers)} answers to {len(entry['question'])} turns in this version of bfcl-eval"
+        )
     given = [tuple(_call(source, entry["involved_classes"]) for source in calls) for calls in answers]
     added = _added(entry.get("missed_function", {}), given)
     said = ["\n".join(message["content"] for message in messages) for messages in entry["question"]]

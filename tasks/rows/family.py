@@ -112,7 +112,7 @@ class SceneFamily(TaskFamily[T]):
             # What is asked has the names that a task has for it.
             told = {"template": one.name, "kind": one.kind, "setup": tuple(scene.setup), "draw": draw, **vars(asked)}
             return self.made(spec, told, rng)
-        raise TaskError(f"template {one.name!r} finds nothing to ask at level {spec.level} with seed {spec.seed}")
+        raise TaskError(f"template {one.name!r} finds no task at level {spec.level} with seed {spec.seed}")
 
     def begun(self, spec: TaskSpec, draw: int) -> Origin:
         """The world of a task as its episodes begin, which changes when some draws in one were unsuitable."""

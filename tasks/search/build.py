@@ -58,7 +58,7 @@ def build(
             _write(connection, name, documents, told, bad)
         _kept(Path(made), target)
     except sqlite3.Error as error:
-        raise UsageError(f"{target} cannot be written: {error}") from error
+        raise UsageError(f"cannot write {target}: {error}") from error
     finally:
         with suppress(FileNotFoundError):
             os.unlink(made)
@@ -72,7 +72,7 @@ def _replaceable(target: Path) -> None:
         StoredCorpus(target).connection.close()
     except UsageError:
         raise UsageError(
-            f"{target} is there and is no corpus, and is not replaced: name another file, or remove it"
+            f"{target} exists and is not a corpus, so it is not replaced: name another file, or remove it"
         ) from None
 
 
@@ -82,7 +82,7 @@ def _begun(target: Path) -> str:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, made = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error.strerror or error}") from error
+        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
     os.close(handle)
     return made
 
@@ -165,7 +165,7 @@ def _kept(made: Path, target: Path) -> None:
         made.chmod(0o644)
         made.replace(target)
     except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error.strerror or error}") from error
+        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
 
 
 def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:

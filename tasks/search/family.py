@@ -71,7 +71,7 @@ class SearchFamily(TaskFamily[SearchTask]):
             UsageError: there is no such template, none is named, or no wiki has so few pages.
         """
         if pages is not None and (type(pages) is not int or pages < LEAST):
-            raise UsageError(f"a wiki has {LEAST} pages or more; got pages={pages!r}")
+            raise UsageError(f"a wiki must have at least {LEAST} pages; got pages={pages!r}")
         return cls.only(None if templates is None else listed(templates, TEMPLATES), pages)
 
     @classmethod
@@ -107,7 +107,7 @@ class SearchFamily(TaskFamily[SearchTask]):
                 found = self._asked(spec, -(spec.seed * OWN + again + 1), 0)
         if found is not None:
             return found
-        raise TaskError(f"template {spec.template!r} finds nothing to ask at level {spec.level} with seed {spec.seed}")
+        raise TaskError(f"template {spec.template!r} finds no question at level {spec.level} with seed {spec.seed}")
 
     def _asked(self, spec: TaskSpec, number: int, place: int) -> SearchTask | None:
         """The task at a place among all those of a template in a wiki, or at the next one of the same remainder."""

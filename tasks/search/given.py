@@ -28,7 +28,7 @@ class GivenQuestions(TaskFamily[SearchTask]):
 
     def __init__(self, questions: Sequence[SearchTask]) -> None:
         if not questions:
-            raise UsageError("a family needs one question at least")
+            raise UsageError("a family needs at least one question")
         self.questions = tuple(questions)
         self.seeds = len(self.questions)
         asked = ((one.corpus.name, one.question, *one.answers) for one in self.questions)

@@ -128,13 +128,11 @@ def _check(one: Question, corpus: Corpus, where: str) -> None:
         if page is None:
             raise UsageError(f"{where} names the page {id!r}, which the corpus lacks; correct its id, or add the page")
         if not page.text.strip():
-            raise UsageError(f"{where} names the page {id!r}, which has no text to be read; name another")
+            raise UsageError(f"{where} names the page {id!r}, which has no text; name another")
     for id, words in one.passages:
         page = corpus.get(id)
         if page is None or not phrase(words).search(page.text):
-            raise UsageError(
-                f"{where}: the passage {words!r:.80} does not stand in the page {id!r}; copy it from there"
-            )
+            raise UsageError(f"{where}: the passage {words!r:.80} does not occur in page {id!r}; copy it from there")
 
 
 def _corpus(source: str) -> Corpus:
@@ -148,9 +146,11 @@ def _corpus(source: str) -> Corpus:
             page = parsed(text)
             pages.append(Document(page["id"], page["title"], page["text"]))
             if not all(isinstance(one, str) for one in (page["id"], page["title"], page["text"])):
-                raise TypeError("id, title and text are texts")
+                raise TypeError("id, title and text must be strings")
         except (ValueError, RecursionError, KeyError, TypeError) as error:
-            raise UsageError(f"{source}:{number} is no page ({type(error).__name__}: {error}); write {PAGE}") from None
+            raise UsageError(
+                f"{source}:{number} is not a page ({type(error).__name__}: {error}); write {PAGE}"
+            ) from None
     try:
         return Corpus(stable_hash(*((one.id, one.title, one.text) for one in pages)).hex()[:16], pages)
     except TaskError as error:

@@ -61,7 +61,7 @@ def lines_of(path: Path, what: str, form: str) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the {what} {path} cannot be read: {error}; it is a file with {form} in every line") from None
+        raise UsageError(f"cannot read the {what} {path}: {error}; every line must be {form}") from None
     if not any(map(str.strip, lines)):
         raise UsageError(f"{path} is empty; write {form} in every line")
     return lines[:-1] if not lines[-1].strip() else lines
@@ -95,16 +95,16 @@ def _line(text: str, where: str, number: int) -> Question:
     answers = next((data[key] for key in ANSWERS if key in data), None)
     answers = [answers] if isinstance(answers, str) else answers
     if not isinstance(answers, list) or not answers or not all(map(_is_text, answers)):
-        raise UsageError(f"{where} has no answers that are texts; write {FORM}")
+        raise UsageError(f"{where} has no answers that are strings; write {FORM}")
     if not any(map(normalised, answers)):
         raise UsageError(f"{where}: nothing is left of the answers {answers!r:.80} without articles and punctuation")
     split = data.get("split")
     if split is not None and split not in list(Split):
-        raise UsageError(f"{where} names the split {split!r}; there are {', '.join(Split)}")
+        raise UsageError(f"{where} names the split {split!r}; choose from {', '.join(Split)}")
     evidence, passages = _evidence(data.get("evidence", []), where), _passages(data.get("passages", {}), where)
     for page, _ in passages:
         if all(page not in fact for fact in evidence):
-            raise UsageError(f"{where} has a passage of the page {page!r}, which is in no list of its evidence; add it")
+            raise UsageError(f"{where} has a passage of page {page!r}, which is not in its evidence; add it")
     drawn = unit_hash("own questions", data["question"])
     return Question(
         data["question"],
@@ -121,7 +121,7 @@ def _object(text: str, where: str) -> dict[str, Any]:
     try:
         data = parsed(text)
     except UnicodeEncodeError as error:
-        raise UsageError(f"{where} has half a character ({error}); write the other half, or neither") from None
+        raise UsageError(f"{where} has a lone surrogate ({error}); write the whole character, or remove it") from None
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where} is not JSON ({error}); write {FORM}") from None
     if not isinstance(data, dict) or not _is_text(data.get("question")):
@@ -129,27 +129,27 @@ def _object(text: str, where: str) -> dict[str, Any]:
     for key in data:
         if key not in KEYS:
             near = get_close_matches(key, KEYS, n=1, cutoff=0.0)[0]
-            raise UsageError(f"{where} has {key!r:.80}, which no line may have; the nearest is {near!r}")
+            raise UsageError(f"{where} has the unknown field {key!r:.80}; the nearest is {near!r}")
     return data
 
 
 def _evidence(data: Any, where: str) -> tuple[tuple[str, ...], ...]:
     facts = [[one] if isinstance(one, str) else one for one in data] if isinstance(data, list) else None
     if facts is None or not all(isinstance(one, list) and one and all(map(_is_text, one)) for one in facts):
-        raise UsageError(f"{where}: evidence is a list, with a list of ids of pages for every fact; got {data!r:.80}")
+        raise UsageError(f"{where}: evidence must be a list, with a list of page ids for every fact; got {data!r:.80}")
     return tuple(tuple(one) for one in facts)
 
 
 def _passages(data: Any, where: str) -> tuple[tuple[str, str], ...]:
     if not isinstance(data, Mapping) or not all(map(_is_text, data.values())):
-        raise UsageError(f"{where}: passages are an object, with a text for each of some pages; got {data!r:.80}")
+        raise UsageError(f"{where}: passages must be an object that maps page ids to texts; got {data!r:.80}")
     return tuple(data.items())
 
 
 def _lookups(data: Any, where: str) -> tuple[Lookup, ...]:
     pairs: list[Any] = data if isinstance(data, list) else [None]
     if not all(isinstance(one, list) and len(one) == 2 and all(map(_is_text, one)) for one in pairs):
-        raise UsageError(f"{where}: lookups are a list of pairs of a query and the id of a page; got {data!r:.80}")
+        raise UsageError(f"{where}: lookups must be a list of pairs of a query and a page id; got {data!r:.80}")
     return tuple(Lookup(query, page) for query, page in pairs)
 
 

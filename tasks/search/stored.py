@@ -43,14 +43,16 @@ class StoredCorpus(Corpus):
         self.path = Path(path)
         self._held = local()
         if not self.path.is_file():
-            raise UsageError(f"there is no corpus {self.path}; turnwise tasks build-corpus makes one")
+            raise UsageError(f"there is no corpus {self.path}; build one with turnwise tasks build-corpus")
         self._file = _which(self.path)
         try:
             about = dict(self.connection.execute("SELECT key, value FROM about"))
         except sqlite3.DatabaseError as error:
-            raise UsageError(f"{self.path} is no corpus: {error}; turnwise tasks build-corpus makes one") from error
+            raise UsageError(
+                f"{self.path} is not a corpus: {error}; build one with turnwise tasks build-corpus"
+            ) from error
         if about.get("format") != FORMAT:
-            raise UsageError(f"{self.path} is of the format {about.get('format')!r}; this reads {FORMAT!r}")
+            raise UsageError(f"{self.path} has the format {about.get('format')!r}; this version reads {FORMAT!r}")
         self.name = about["name"]
         self._documents = int(about["documents"])
 

@@ -52,10 +52,10 @@ def test_functions_and_agents_are_imported_from_the_working_directory(module: st
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("{module}:number", "int, neither a function nor an agent"),
+        ("{module}:number", "int, but must be a function or an agent"),
         ("{module}:nothing", "has no 'nothing'"),
         ("not_there_at_all:x", "cannot import"),
-        ("{module}", "must look like function:module:name"),
+        ("{module}", "must have the form function:module:name"),
     ],
 )
 def test_wrong_imports_say_what_is_wrong(module: str, name: str, message: str) -> None:
@@ -68,11 +68,11 @@ def test_wrong_imports_say_what_is_wrong(module: str, name: str, message: str) -
     [
         ("", "there is no policy ''; use oracle, random, null"),
         ("oracel", "use oracle, random, null"),
-        ("mixed:high", "a skill is a number"),
+        ("mixed:high", "a skill must be a number"),
         ("mixed:1.5", "probabilities in"),
         ("http://127.0.0.1:9", "http://127.0.0.1:9 cannot be reached"),
         ("http://", "must look like http://host:port"),
-        ("http://127.0.0.1:9,http://127.0.0.1:9", "named once"),
+        ("http://127.0.0.1:9,http://127.0.0.1:9", "name each server once"),
         ("runs/none/model", "there is no model at runs/none/model"),
         ("openai/gpt-4o", "write openai:gpt-4o"),
     ],

@@ -154,5 +154,5 @@ def test_what_is_carried_on_is_bounded(text: str, letters: int) -> None:
 
 
 def test_a_report_of_nothing_is_refused() -> None:
-    with pytest.raises(UsageError, match="holds nothing"):
+    with pytest.raises(UsageError, match="is too short"):
         context_strategy("summary:0")

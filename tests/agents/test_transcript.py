@@ -257,7 +257,7 @@ def test_messages_that_hold_tool_calls_are_rendered() -> None:
 
 @pytest.mark.parametrize("chat_template", [None, ""])
 def test_a_tokenizer_without_a_chat_template_says_what_to_do(chat_template: str | None) -> None:
-    with pytest.raises(ModelError, match="no chat template; take the instruction-tuned"):
+    with pytest.raises(ModelError, match="no chat template; use the instruction-tuned"):
         ChatTemplate(tokenizer(chat_template=chat_template))
 
 
@@ -265,9 +265,9 @@ def test_a_template_that_refuses_says_which_roles_it_was_shown() -> None:
     picky = CHAT["chatml"].source + "{{ raise_exception('no questions') if messages[0].content == '?' }}"
     with pytest.raises(ModelError, match=r"refuses.*\(user, user\).*no questions"):
         Transcript(ChatTemplate(tokenizer(chat_template=picky)).bind()).prompt([message("user", "?")] * 2)
-    with pytest.raises(ModelError, match="no token that ends a message"):
+    with pytest.raises(ModelError, match="no token to end a message"):
         ChatTemplate(tokenizer("plain", eos_token=None))
-    with pytest.raises(ModelError, match="changes what the agent said"):
+    with pytest.raises(ModelError, match="changes the agent's text"):
         ChatTemplate(tokenizer(chat_template="{% for m in messages %}{{ m.role }}{% endfor %}"))
 
 
@@ -287,7 +287,7 @@ def test_roles_alternate_where_the_user_says_what_a_template_lacks() -> None:
         text = CHAT["moving"].bind().text([message("user", "go"), "look", *after])
         assert text.count("[INST]") == 2, "one message of the user between two of the agent's"
     pictured = Message("tool", (TextPart("R"), ImagePart(b"png")), tool_call_id="c1")
-    with pytest.raises(ModelError, match="holds an image"):
+    with pytest.raises(ModelError, match="has an image"):
         CHAT["moving"].bind().text([message("user", "go"), "look", pictured])
 
 
@@ -307,7 +307,7 @@ def test_control_tokens_of_an_environment_are_spelled_out_wherever_they_stand() 
 
 def test_an_image_is_refused_where_only_text_is_read() -> None:
     screenshot = Message("user", (TextPart("look"), ImagePart(b"png")))
-    with pytest.raises(ModelError, match="holds an image, and this policy reads text only"):
+    with pytest.raises(ModelError, match="has an image, but this policy reads only text"):
         Transcript(CHAT["chatml"].bind()).prompt([screenshot])
 
 

@@ -149,12 +149,12 @@ def test_its_folder_is_a_policy_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda folder: (folder / VALUES).unlink(), "cannot be read"),
-        (lambda folder: (folder / VALUES).write_bytes(b"not weights"), "cannot be read"),
-        (lambda folder: (folder / GUIDE).write_text("{"), "cannot be read"),
+        (lambda folder: (folder / VALUES).unlink(), "cannot read the values"),
+        (lambda folder: (folder / VALUES).write_bytes(b"not weights"), "cannot read the values"),
+        (lambda folder: (folder / GUIDE).write_text("{"), "cannot read the values"),
         (lambda folder: (folder / GUIDE).write_text('{"format": "turnwise-value-guided/9"}'), "this version reads"),
-        (lambda folder: _edit(folder, critics=1), "cannot be read"),
-        (lambda folder: _edit(folder, beta=-1), "beta -1"),
+        (lambda folder: _edit(folder, critics=1), "cannot read the values"),
+        (lambda folder: _edit(folder, beta=-1), "beta must not be negative"),
     ],
 )
 def test_values_that_are_damaged_are_never_passed_over(tmp_path: Path, damage: Any, message: str) -> None:

@@ -19,9 +19,9 @@ Run = Callable[..., Any]
     [
         (("eval", "turnwise/Mazze-v0", "-p", "oracle"), ("Did you mean turnwise/Maze-v0",)),
         (("eval", "nowhere.py", "-p", "oracle"), ("there is no file nowhere.py",)),
-        (("eval", "-p", "oracle"), ("which environment?",)),
-        (("eval", "guess.py"), ("who acts?", "--policy")),
-        (("eval", "guess.py", "turnwise/Maze-v0", "-p", "oracle"), ("one environment at a time",)),
+        (("eval", "-p", "oracle"), ("name an environment",)),
+        (("eval", "guess.py"), ("choose a policy with --policy", "--policy")),
+        (("eval", "guess.py", "turnwise/Maze-v0", "-p", "oracle"), ("give one environment at a time",)),
         (("eval", "guess.py", "-p", "nobody"), ("there is no policy 'nobody'", "oracle, random")),
         (("eval", "guess.py", "-p", "runs/nowhere/model"), ("runs/nowhere/model",)),
         (("eval", "guess.py", "-p", "oracle", "-n", "0"), ("'n'", "greater than or equal to 1")),
@@ -79,7 +79,7 @@ def test_what_settings_there_are_is_listed_once(run: Run, tmp_path: Path) -> Non
     (tmp_path / "odd.toml").write_text('env = "turnwise/Maze-v0"\nzzz = 1\nyyy = 2\n')
     ran = run("eval", "--config", "odd.toml")
     ran.refused("odd.toml, line 2", "'zzz'", "odd.toml, line 3", "'yyy'")
-    assert ran.err.count("there are:") == 1, ran.err
+    assert ran.err.count("choose from") == 1, ran.err
 
 
 def test_a_file_that_exits_is_no_success(run: Run, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_constructor_that_raises_is_one_line(run: Run, tmp_path: Path) -> None
     (tmp_path / "broken_cli.py").write_text(textwrap.dedent(source))
     ran = run("eval", "broken_cli.py", "-p", "oracle")
     assert ran.code == 1
-    assert ran.err.startswith("turnwise: cli/Broken-v0 cannot be made: RuntimeError: no world (at "), ran.err
+    assert ran.err.startswith("turnwise: cannot create cli/Broken-v0: RuntimeError: no world (at "), ran.err
     assert "broken_cli.py:" in ran.err
 
 
@@ -139,7 +139,7 @@ def test_a_prompt_longer_than_the_context_is_no_result(run: Run, tmp_path: Path)
     build_model(NanoConfig(size="0.1M", context_length=8), tokenizer).save_pretrained(tmp_path / "model")
     ran = run("eval", "guess.py", "-p", "./model", "-n", "2", "--out", "runs/long")
     assert ran.code == 1, "0 % of episodes that never began is no measurement"
-    assert "no episode came to its first turn: PromptTooLongError" in ran.err
+    assert "no episode reached its first turn: PromptTooLongError" in ran.err
     assert "context holds 8" in ran.err
     assert "use a shorter context strategy" in ran.err
     assert (tmp_path / "runs/long/summary.json").exists(), "and nothing is lost"

@@ -55,7 +55,7 @@ def test_nothing_is_replaced_but_a_corpus(run: Run, lines: Path) -> None:
     run("tasks", "build-corpus", str(lines), str(lines), "--skip-bad").refused("is the source itself")
     other = lines.with_name("other.jsonl")
     other.write_text("{}")
-    run("tasks", "build-corpus", str(lines), str(other)).refused("is there and is no corpus")
+    run("tasks", "build-corpus", str(lines), str(other)).refused("exists and is not a corpus")
     run("tasks", "build-corpus", str(lines), "/proc/a.corpus").refused("cannot be written")
     assert (lines.read_bytes(), other.read_text()) == (before, "{}")
     for _ in range(2):
@@ -76,12 +76,12 @@ def test_a_page_twice_is_named_by_its_line(run: Run, lines: Path) -> None:
     [
         (("build-corpus", "nowhere", "x"), "there is no source nowhere"),
         (("build-corpus", "guess.py", "x"), r"ends in .jsonl"),
-        (("build-corpus", "."), "say where the corpus goes"),
+        (("build-corpus", "."), "name the file to write"),
         (("build-corpus", ".", "x", "--limit", "3"), "does not take --limit"),
         (("build-corpus", ".", "x", "--jobs", "3"), "does not take --jobs"),
         (("build-repair", "boltons", "x"), "does not take OUT"),
         (("build-repair", "boltons", "--words", "3"), "does not take --words"),
-        (("build-corpora", "x"), "there are only build-repair, build-corpus"),
+        (("build-corpora", "x"), "choose from build-repair, build-corpus"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
@@ -93,8 +93,10 @@ def test_what_cannot_be_served_is_refused(run: Run, lines: Path) -> None:
     run("retrieve", "nowhere.corpus").refused("there is no corpus nowhere.corpus", "build-corpus")
     run("retrieve", str(lines)).refused("is no corpus")
     assert run("tasks", "build-corpus", str(lines), "wiki.corpus").code == 0
-    run("retrieve", "wiki.corpus", "--engine", "lucene").refused("there is no engine 'lucene'", "fts5 and tantivy")
-    run("retrieve", "wiki.corpus", "--engine", "http://127.0.0.1:1").refused("fts5 and tantivy")
+    run("retrieve", "wiki.corpus", "--engine", "lucene").refused(
+        "cannot serve with the engine 'lucene'", "fts5, tantivy"
+    )
+    run("retrieve", "wiki.corpus", "--engine", "http://127.0.0.1:1").refused("choose from fts5, tantivy")
 
 
 @pytest.mark.slow

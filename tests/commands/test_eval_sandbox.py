@@ -17,7 +17,7 @@ def test_the_flag_is_a_constructor_argument() -> None:
 @pytest.mark.parametrize(
     ("env", "sandbox", "words"),
     [
-        ("turnwise/Maze-v0", "bubblewrap", "turnwise/Maze-v0 runs no code in a sandbox: leave --sandbox out"),
+        ("turnwise/Maze-v0", "bubblewrap", "turnwise/Maze-v0 does not run code in a sandbox: omit --sandbox"),
         ("turnwise/CodeShell-v1", "bubblewrp", "there is no sandbox backend 'bubblewrp'"),
     ],
 )

@@ -37,7 +37,7 @@ def test_what_is_exported_comes_back_with_calls_and_tasks(run: Run, tmp_path: Pa
     assert call["function"]["name"] in names, "the tools that are called are described"
     assert isinstance(json.loads(call["function"]["arguments"]), dict)
     assert {said["role"] for said in first["messages"]} >= {"assistant", "tool"}
-    run("export", "runs/one", "chats.jsonl").refused("exists already")
+    run("export", "runs/one", "chats.jsonl").refused("already exists")
 
     ran = run("import", "chats.jsonl", "--env", "tool_env.py", "--out", "runs/back", "--split", "dev")
     assert ran.code == 0, ran.err
@@ -46,7 +46,7 @@ def test_what_is_exported_comes_back_with_calls_and_tasks(run: Run, tmp_path: Pa
         assert (one.episode_id, one.task, one.success) == (other.episode_id, other.task, other.success)
         assert one.total_reward == pytest.approx(other.total_reward)
         assert to_chat(one)["messages"] == to_chat(other)["messages"], "the same but for ids, which an export gives"
-    run("import", "chats.jsonl", "--env", "tool_env.py", "--out", "runs/back").refused("holds 3 episodes")
+    run("import", "chats.jsonl", "--env", "tool_env.py", "--out", "runs/back").refused("already has 3 episodes")
 
 
 def test_an_environment_of_a_file_is_asked_for_by_its_option(
@@ -57,7 +57,7 @@ def test_an_environment_of_a_file_is_asked_for_by_its_option(
     (id,) = {episode.env_id for episode in load_episodes("runs/one/episodes")}
     monkeypatch.delitem(sys.modules, "tool_env")  # as in another shell
     monkeypatch.delitem(registry._entries, id)
-    cure = "Name the file here with --env my_env.py."
+    cure = "If it is in a file, add --env my_env.py."
     run("replay", "runs/one").refused(f"there is no environment '{id}'", cure)
     ran = run("export", "runs/one", "bare.jsonl")
     assert cure in ran.err, ran.err

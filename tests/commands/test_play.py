@@ -181,7 +181,7 @@ def test_replay_counts_what_is_there_twice_and_what_is_gone(run: Run) -> None:
     ran = run("replay", "runs/four")
     assert ran.code == 1
     assert "3 of 3 episodes replay exactly" in ran.out
-    assert "1 of 4 episodes that the evaluation counted are not in runs/four/episodes" in ran.err
+    assert "1 of 4 episodes that the evaluation counted are missing from runs/four/episodes" in ran.err
     one = load_episodes("runs/four/episodes")[0].episode_id
     assert run("replay", "runs/four", "--episode", one).code == 0, "who names an episode asks for no other"
 
@@ -229,8 +229,8 @@ def test_three_runs_are_ranked_with_intervals_that_hold_together(run: Run) -> No
     pair = json.loads(run("compare", "runs/a", "runs/c", "--json").out)["success"]["difference"]
     wider = next(each for each in found["pairs"] if (each["a"], each["b"]) == ("a", "c"))["success"]["difference"]
     assert wider["low"] < pair["low"], "three pairs at once need wider intervals"
-    run("compare", "runs/a").refused("with what?")
-    run("compare", "runs/a", "runs/a").refused("named twice")
+    run("compare", "runs/a").refused("name at least two runs to compare")
+    run("compare", "runs/a", "runs/a").refused("name each run once")
 
     assert run("report", "runs/a", "runs/b", "runs/c", "--out", "runs/story").code == 0
     markdown = Path("runs/story/report.md").read_text(encoding="utf-8")
@@ -276,4 +276,4 @@ def test_the_folder_of_a_run_of_training_is_known(run: Run) -> None:
     for name in ("config.json", "metrics.jsonl", "model/config.json"):
         (run_folder / name).write_text("{}")
     run("eval", "turnwise/Maze-v0", "--policy", "runs/bc").refused("the folder of a run; its model is in runs/bc/model")
-    run("replay", "runs/bc").refused("it is a run of training", "--policy runs/bc/model")
+    run("replay", "runs/bc").refused("it is a training run", "--policy runs/bc/model")

@@ -87,7 +87,7 @@ def test_reap_counts(run: Run) -> None:
 
 
 def test_wrong_words_are_refused(run: Run) -> None:
-    run("sandbox", "destroy").refused("only check, list, reap")
+    run("sandbox", "destroy").refused("choose from check, list, reap")
     run("sandbox", "check", "bublewrap").refused("did you mean bubblewrap?")
     run("sandbox", "check", "unconfined", "--case", "fork bob").refused("did you mean 'fork bomb'?")
 

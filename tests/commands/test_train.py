@@ -25,7 +25,7 @@ SMALL = (
 def test_settings_are_listed_with_their_meaning(run: Run) -> None:
     for algorithm in ("loop", "bc"):
         listed = run("train", algorithm, "--settings").out
-        for setting in ("env (needed)", "optimizer.lr", "checkpoint_every"):
+        for setting in ("env (required)", "optimizer.lr", "checkpoint_every"):
             assert setting in listed
 
 

@@ -44,8 +44,8 @@ def test_a_word_lists_its_own_settings_and_nobody_elses(run: Run, word: str) -> 
 
 def test_a_word_alone_is_the_environment(run: Run) -> None:
     run("train", "bc", "turnwise/Mase-v0").refused("there is no environment 'turnwise/Mase-v0'", "turnwise/Maze-v0")
-    run("train", "bc", "a.py", "steps=1", "b.py").refused("one environment at a time; got a.py and b.py")
-    run("train", "bc", "", "a.py").refused("is empty; is a variable of the shell not set?")
+    run("train", "bc", "a.py", "steps=1", "b.py").refused("give one environment at a time, not a.py and b.py")
+    run("train", "bc", "", "a.py").refused("an argument is empty; is a shell variable unset?")
     run("train", "bc", "envs/a=b.py").refused("there is no file envs/a=b.py")
     run("train", "hangman.py").refused("'hangman.py' is not an algorithm", "turnwise train loop hangman.py")
 
@@ -80,9 +80,9 @@ def test_the_file_of_a_run_gives_its_settings_back(word: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("lop",), "nothing is trained with 'lop'; did you mean 'loop' or 'rloo'?"),
+        (("lop",), "unknown algorithm 'lop'; did you mean 'loop' or 'rloo'?"),
         (("m_grpo",), "did you mean 'm-grpo'"),
-        (("xyzzy",), "there are: bc, loop, archer"),
+        (("xyzzy",), "choose from bc, loop, archer"),
         (("grpo", *LEAST, "k=1"), "k=1 attempts per task leave grpo without a baseline"),
         (("gigpo", *LEAST, "algorithm.omgea=1"), "there is no setting 'algorithm.omgea'; did you mean 'omega'?"),
         (
@@ -131,7 +131,7 @@ def test_the_module_runs_by_itself(monkeypatch: pytest.MonkeyPatch, capsys: pyte
         runpy.run_module("turnwise.trainers.on_policy", run_name="__main__", alter_sys=True)
     said = capsys.readouterr().err
     assert ended.value.code == 2
-    assert said.startswith("error: setting 'algorithm.name' cannot be 'nobody'; there are: reinforce, rloo")
+    assert said.startswith("error: setting 'algorithm.name' cannot be 'nobody'; choose from reinforce, rloo")
     assert said.count("\n") == 1
 
 

@@ -47,4 +47,4 @@ from turnwise.evals.evaluate import EvalConfig, evaluate
 evaluate(EvalConfig(env="turnwise/Maze-v0", n=1), NullAgent(), store="runs/x")
 """
     ran = play([cell], tmp_path)
-    assert "await evaluate_async() there" in ran.stderr
+    assert "use `await evaluate_async()`" in ran.stderr

@@ -177,7 +177,7 @@ def test_an_end_with_a_score_is_not_judged_again() -> None:
 
 @pytest.mark.parametrize("limit", [0, -3])
 def test_a_limit_without_turns_is_refused(limit: int) -> None:
-    with pytest.raises(ContractError, match="no turn to act in"):
+    with pytest.raises(ContractError, match="max_turns must be at least 1"):
         Counter(max_turns=limit)
 
 
@@ -237,7 +237,7 @@ def test_what_is_no_action_is_an_error_of_the_caller() -> None:
     env = Counter()
     env.reset(seed=0)
     bad: Any = 7
-    with pytest.raises(TypeError, match="an action is text"):
+    with pytest.raises(TypeError, match="an action must be text"):
         env.step(bad)
 
 

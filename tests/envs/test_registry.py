@@ -46,7 +46,7 @@ def test_what_is_registered_is_made_by_us_and_by_gymnasium() -> None:
 
 def test_a_class_may_be_named_as_text_and_is_imported_when_it_is_made() -> None:
     tw.register("demo/Late-v0", "turnwise_no_such_module:Env")
-    with pytest.raises(EnvironmentFailedError, match=r"demo/Late-v0 cannot be made: .*turnwise_no_such_module"):
+    with pytest.raises(EnvironmentFailedError, match=r"cannot create demo/Late-v0: .*turnwise_no_such_module"):
         tw.make("demo/Late-v0")
 
 
@@ -56,7 +56,7 @@ def test_a_constructor_that_raises_is_named_with_its_id() -> None:
             raise KeyError("no world")
 
     tw.register("demo/Broken-v0", Broken)
-    with pytest.raises(EnvironmentFailedError, match="demo/Broken-v0 cannot be made: KeyError") as raised:
+    with pytest.raises(EnvironmentFailedError, match="cannot create demo/Broken-v0: KeyError") as raised:
         tw.make("demo/Broken-v0")
     assert isinstance(raised.value.__cause__, KeyError), "the author's traceback is kept below"
 
@@ -109,7 +109,7 @@ def test_an_id_has_a_version(id: str) -> None:
 
 @pytest.mark.parametrize("thing", [5, None, "Password"])
 def test_only_what_can_be_called_is_registered(thing: Any) -> None:
-    with pytest.raises(UsageError, match="register a class, a factory, or 'module:Class'"):
+    with pytest.raises(UsageError, match="use a class, a factory, or 'module:Class'"):
         tw.register("demo/Nothing-v0", thing)
 
 

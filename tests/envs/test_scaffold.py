@@ -77,6 +77,6 @@ def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "my_env").mkdir()
     (tmp_path / "my_env" / "precious").write_text("mine")
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         scaffold("my_env", "turn", tmp_path)
     assert [path.name for path in (tmp_path / "my_env").iterdir()] == ["precious"]

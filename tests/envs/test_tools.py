@@ -219,7 +219,7 @@ class threading_lock_like:
         (untyped, "'x' needs a type"),
         (starred, "'x' must be a plain named parameter"),
         (unresolved, "cannot be resolved"),
-        (without_json, "has no JSON form"),
+        (without_json, "has no JSON Schema"),
     ],
 )
 def test_a_tool_that_an_agent_could_not_use_is_refused(function: Callable[..., Any], words: str) -> None:
@@ -307,7 +307,9 @@ def test_results_become_text(result: Any, text: str) -> None:
 
 @pytest.mark.parametrize("result", [np.arange(3), object(), b"\xff"])
 def test_a_result_without_a_json_form_names_the_tools_line(result: Any) -> None:
-    message = rf"'lookup' returned a {type(result).__name__}, which has no JSON form .*test_tools.py:\d+ in lookup"
+    message = (
+        rf"'lookup' returned a {type(result).__name__}, which cannot be converted to JSON .*test_tools.py:\d+ in lookup"
+    )
     with pytest.raises(ContractError, match=message):
         shown(result, describe(lookup, "lookup"))
 

@@ -71,7 +71,7 @@ def test_chosen_parts_are_the_only_ones() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n": 0}, "no task at all"),
+        ({"n": 0}, "must be at least 1"),
         ({"n": 3, "splits": [Split.TEST_ENTITY]}, "no split test_entity; choose from train, dev"),
         ({"n": 3, "levels": [9]}, "no level 9; choose from 1, 2, 3"),
     ],

@@ -73,6 +73,6 @@ def test_wrong_wishes_are_told(tmp_path: Path) -> None:
         make_demonstrations(MAZE, 0, tmp_path / "s")
     with pytest.raises(UsageError, match="no preset 'brilliant'; choose one of random, weak, mixed"):
         mixture_of("brilliant", MAZE)
-    with pytest.raises(UsageError, match="preset 'lmrl' exists for turnwise/MazeFO-v0"):
+    with pytest.raises(UsageError, match="preset 'lmrl' exists only for turnwise/MazeFO-v0"):
         mixture_of("lmrl", "turnwise/Maze-v0")
     assert not (tmp_path / "s").exists(), "nothing is made before the wish is understood"

@@ -614,7 +614,7 @@ async def test_a_wrong_task_is_a_usage_error_wherever_the_environment_lives(isol
 
 
 async def test_wrong_input_is_told_before_anything_is_played() -> None:
-    with pytest.raises(UsageError, match="tasks must yield TaskSpec; number 1 is int"):
+    with pytest.raises(UsageError, match="tasks must yield TaskSpec; item 1 is int"):
         await played(Count, answering(), [tw.TaskSpec("Count"), 3])
     with pytest.raises(UnknownEnvironmentError, match="Maze"):
         await played("turnwise/Mase-v0", answering(), tasks(1))

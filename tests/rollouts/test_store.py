@@ -259,7 +259,7 @@ def test_interruption_writes_what_is_pending(tmp_path: Path) -> None:
 def test_an_episode_is_stored_once(tmp_path: Path) -> None:
     episodes = sample(2)
     write(tmp_path / "s", episodes)
-    with EpisodeStore(tmp_path / "s") as store, pytest.raises(StoreError, match="already; pass skip="):
+    with EpisodeStore(tmp_path / "s") as store, pytest.raises(StoreError, match=r"is already in .*; pass skip="):
         store.append(episodes[0])
 
 
@@ -320,7 +320,7 @@ def test_a_store_belongs_to_one_run(tmp_path: Path) -> None:
         assert store.run == {"env": "Count", "seed": 0}
     with EpisodeStore(tmp_path / "s") as store:
         assert store.run["seed"] == 0, "whoever names no run takes the one that is there"
-    with pytest.raises(StoreError, match="belongs to another run: seed is 0 there and 1 here"):
+    with pytest.raises(StoreError, match="belongs to another run: seed is 0 in the store and 1 now"):
         EpisodeStore(tmp_path / "s", run={"env": "Count", "seed": 1})
 
 
@@ -351,9 +351,9 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("{", "is damaged: cannot read _manifest.json"),
-        ("[]", "of another kind"),
-        ('{"kind": "pictures", "version": 1, "run": {}}', "of another kind"),
-        ('{"kind": "turnwise.episodes", "version": 99, "run": {}}', "has version 99; this Turnwise reads 2"),
+        ("[]", "has another format"),
+        ('{"kind": "pictures", "version": 1, "run": {}}', "has another format"),
+        ('{"kind": "turnwise.episodes", "version": 99, "run": {}}', "has version 99; this version of Turnwise reads 2"),
     ],
 )
 def test_a_wrong_manifest_is_told(tmp_path: Path, text: str, told: str) -> None:
@@ -405,7 +405,7 @@ def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path: Path) -> None:
     with EpisodeStore(tmp_path / "s") as store:
         store.append(sample(1)[0])
         store.flush()
-        with pytest.raises(StoreError, match=f"is being written by process {os.getpid()}") as caught:
+        with pytest.raises(StoreError, match=f"process {os.getpid()} is writing to") as caught:
             EpisodeStore(tmp_path / "s")
         one_line(caught)
         assert len(load_episodes(tmp_path / "s")) == 1
@@ -425,7 +425,7 @@ time.sleep(60)
     writer = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert writer.stdout is not None
     assert writer.stdout.readline() == "writing\n"
-    with pytest.raises(StoreError, match=f"is being written by process {writer.pid}"):
+    with pytest.raises(StoreError, match=f"process {writer.pid} is writing to"):
         EpisodeStore(path)
     (path / "_writing.parquet").write_bytes(b"half a part")
     writer.send_signal(signal.SIGKILL)

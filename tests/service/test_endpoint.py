@@ -241,14 +241,14 @@ async def test_neutral_values_and_harmless_parameters_pass(desk: Desk) -> None:
 
 async def test_pictures_are_refused(desk: Desk) -> None:
     content = [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": "data:…"}}]
-    with pytest.raises(openai.BadRequestError, match="reads text only"):
+    with pytest.raises(openai.BadRequestError, match="reads only text"):
         await desk.client.chat.completions.create(model="any", messages=[{"role": "user", "content": content}])  # type: ignore[misc, list-item]
 
 
 async def test_nobody_elses_key_opens_anything(desk: Desk) -> None:
     stranger = openai.AsyncOpenAI(base_url=f"{desk.url}/v1", api_key="tw-guess", max_retries=0)
     async with stranger:
-        with pytest.raises(openai.AuthenticationError, match="belongs to no episode"):
+        with pytest.raises(openai.AuthenticationError, match="does not belong to a running episode"):
             await stranger.models.list()
     del desk.http.headers["Authorization"]
     assert (await desk.http.get("/v1/models")).status_code == 401
@@ -282,7 +282,7 @@ async def test_bodies_are_limited_and_must_be_json(desk: Desk) -> None:
 
 
 async def test_a_prompt_that_is_too_long_is_the_clients_to_shorten(desk: Desk) -> None:
-    desk.policy.error = PromptTooLongError("the prompt has 9 tokens and the context holds 8")
+    desk.policy.error = PromptTooLongError("the prompt has 9 tokens and the context of 8")
     with pytest.raises(openai.BadRequestError) as refused:
         await desk.ask()
     assert refused.value.code == "context_length_exceeded"

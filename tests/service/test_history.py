@@ -139,7 +139,7 @@ def test_a_conversation_that_the_template_refuses_spoils_nothing() -> None:
         history, messages = History(CHAT["moving"]), [message("user", "one")]
         speak(history, messages, [7])
         if refused:
-            with pytest.raises(ModelError, match="holds an image"):
+            with pytest.raises(ModelError, match="has an image"):
                 history.prompt([*messages, Message("user", (ImagePart(b"png"),))])
         prompts.append(history.prompt([*messages, message("user", "two")]).ids)
     assert prompts[0] == prompts[1]

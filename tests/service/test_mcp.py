@@ -158,9 +158,9 @@ async def test_the_first_observation_is_told_in_three_ways() -> None:
         assert (await connected.get_prompt(prompt.name)).messages[0].content.text == text
         import mcp
 
-        with pytest.raises(mcp.MCPError, match="no resource but"):
+        with pytest.raises(mcp.MCPError, match="the only resource is"):
             await connected.read_resource("turnwise://answer")
-        with pytest.raises(mcp.MCPError, match="no prompt but"):
+        with pytest.raises(mcp.MCPError, match="the only prompt is"):
             await connected.get_prompt("answer")
 
 

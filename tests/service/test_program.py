@@ -195,7 +195,7 @@ while True:
             "exit code 1 in turn 0; .* KeyError: 'no such thing'",
         ),
         ('env({"text": "x"}); os.kill(os.getpid(), 9)', "ended by signal 9 in turn 1"),
-        ("pass", "without having asked for an answer"),
+        ("pass", "without requesting an answer"),
         ('print("x" * 3000)', "more than 2000 bytes"),
         ("import time; time.sleep(60)", "not done after 1.5 s"),
         ('ask("nonsense")', "exit code 1 .* 400"),
@@ -337,7 +337,7 @@ def test_commands_are_read_as_a_shell_would() -> None:
         "my agent.py",
         "{task}",
     )
-    with pytest.raises(ValueError, match="there is no program 'no-such-program'"):
+    with pytest.raises(ValueError, match="there is no executable program 'no-such-program'"):
         ProgramConfig.model_validate("no-such-program --now")
     with pytest.raises(ValueError, match="names no program"):
         ProgramConfig(command=())

@@ -58,7 +58,7 @@ async def test_a_response_goes_on_from_an_earlier_one() -> None:
         bare = await desk.client.responses.create(model="any", input="on", previous_response_id=second.id)
         assert bare.output_text == "three"
         assert desk.policy.asked[2][0][:1] == spelt("<user>"), "instructions are not carried over"
-        with pytest.raises(openai.NotFoundError, match="not of this episode"):
+        with pytest.raises(openai.NotFoundError, match="does not belong to this episode"):
             await desk.client.responses.create(model="any", input="on", previous_response_id="resp_99")
 
 

@@ -87,7 +87,7 @@ async def test_only_the_operator_opens_and_only_open_episodes_end(house: House) 
         assert (await house.post(f"/episodes/{key}/end", {})).status_code == 404
     judged = {"reward": 1.0, "success": True}
     end = f"/episodes/{opened['api_key']}/end"
-    assert (await house.post(end, judged)).status_code == 409, "nothing to judge"
+    assert (await house.post(end, judged)).status_code == 409, "cannot be scored"
     await house.ask(opened["api_key"], "hello")
     wrong: Any
     for wrong in ({"reward": 1.0}, {"reward": "1", "success": True}, {"reward": True, "success": True}, [], {"x": 1}):

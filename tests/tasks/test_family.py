@@ -91,7 +91,7 @@ def test_a_fixed_list_of_instances_counts_modulo_its_length() -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        (TaskSpec("sumz", "words"), "family 'sums', but the task spec names 'sumz'"),
+        (TaskSpec("sumz", "words"), "names family 'sumz', but this is family 'sums'"),
         (TaskSpec("sums", "words", 3), r"no level 3; choose one of \[1, 2, 4\]"),
         (TaskSpec("sums", "words", split=Split.DEV), "no split 'dev'; choose one of train, test_template"),
         (TaskSpec("sums", "roman"), "no template 'roman' in split 'train'; choose words, digits"),

@@ -44,7 +44,7 @@ def test_naming_the_algorithm_names_its_strategy() -> None:
         ("arpo", {"branching": {"strategy": "vine"}}, "plays, not 'vine'"),
         ("vine-ppo", {"branching": {"strategy": "entropy"}}, "vine-ppo gives credit to what .* plays, not 'entropy'"),
         ("grpo", {"branching": {"strategy": "vine"}}, "9 rollouts from each state .* grpo makes no use of values"),
-        ("arpo", {"k": 4, "branching": {"initial": 5}}, r"branching.initial = 5 whole episodes per task, of k = 4"),
+        ("arpo", {"k": 4, "branching": {"initial": 5}}, r"branching.initial = 5 exceeds k = 4"),
         ("arpo", {"overlap": {"enabled": True}}, "overlap.enabled plays whole attempts only"),
         ("arpo", {"k": 1}, "without a baseline"),
         ("vine-ppo", {"agent": {"program": "true"}}, "a program has no second self: leave one out"),

@@ -228,4 +228,4 @@ def test_help_lists_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
     assert caught.value.code == 0
     printed = capsys.readouterr().out
     assert "optimizer.lr [0.001]" in printed
-    assert "env (needed)" in printed
+    assert "env (required)" in printed

@@ -88,5 +88,5 @@ def flat(settings: dict[str, Any], prefix: str = "server.") -> dict[str, Any]:
 def test_without_vllm_it_is_said_in_a_line(tmp_path: Path, cloned: Path) -> None:
     if importlib.util.find_spec("vllm") is not None:
         pytest.skip("vLLM is installed here")
-    with pytest.raises(UsageError, match=r"vLLM is not installed here.*scripts/install-vllm"):
+    with pytest.raises(UsageError, match=r"vLLM is not installed in this environment.*scripts/install-vllm"):
         small.run(small.looping(tmp_path / "run", cloned / "model", steps=1, server=ENGINE))

@@ -56,13 +56,13 @@ class VllmEngine:
             LookupError: there is no such adapter.
         """
         if adapter is not None and adapter not in self._adapters:
-            raise LookupError(f"it has no adapter {adapter!r}")
+            raise LookupError(f"there is no adapter {adapter!r}")
         lora = None if adapter is None else self._adapters[adapter]
         from vllm.exceptions import VLLMClientError
 
         size = self._engine.model_config.get_vocab_size()
         if any(not 0 <= token < size for token in prompt):  # without a tokenizer vLLM does not look, and would crash
-            raise ValueError(f"ids are from 0 to {size - 1}")
+            raise ValueError(f"ids must be from 0 to {size - 1}")
         ids = {"prompt_token_ids": list(prompt)}
         try:
             self._engine.add_request(name, ids, _parameters(sampling), lora_request=lora)
@@ -103,7 +103,7 @@ class VllmEngine:
             LookupError: there is none of that name.
         """
         if name not in self._adapters:
-            raise LookupError(f"it has no adapter {name!r}; it has {', '.join(self._adapters) or 'none'}")
+            raise LookupError(f"there is no adapter {name!r}, only {', '.join(self._adapters) or 'none'}")
         self._engine.remove_lora(self._adapters.pop(name).lora_int_id)
 
     def checked(self, info: Mapping[str, Any]) -> Mapping[str, Any]:

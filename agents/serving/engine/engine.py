@@ -50,10 +50,12 @@ class EngineServer:
     def __init__(self, model: Path | str, options: ServerOptions | None = None) -> None:
         self.model = Path(model).expanduser().resolve()
         if not (self.model / "config.json").is_file():
-            raise UsageError(f"cannot serve {model}: there is no config.json in it; name the folder of a model")
+            raise UsageError(f"cannot serve {model}: it has no config.json; name the folder of a model")
         self.options = options or ServerOptions()
         if self.options.extra:
-            raise UsageError(f"arguments {' '.join(self.options.extra)} are for a server; an engine here takes none")
+            raise UsageError(
+                f"arguments {' '.join(self.options.extra)} are for a server; the engine in this process takes none"
+            )
         self._thread = EngineThread(lambda: VllmEngine(self.model, self.options))
         self._began = 0.0
         self._count = 0
@@ -80,10 +82,10 @@ class EngineServer:
             self._thread.start()
         except ModuleNotFoundError as error:
             raise UsageError(
-                f"vLLM is not installed here ({error}); scripts/install-vllm makes an environment with it"
+                f"vLLM is not installed in this environment ({error}); scripts/install-vllm creates one with it"
             ) from error
         except Exception as error:
-            raise InfrastructureError(f"the engine for {self.model} cannot be made: {error}") from error
+            raise InfrastructureError(f"cannot create the engine for {self.model}: {error}") from error
         self._began = time.time()
         return self
 
@@ -154,7 +156,7 @@ class EngineServer:
         """
         thread = self._thread
         if not await thread.do(lambda: thread.engine.reset_prefix_cache()):
-            raise InfrastructureError("the engine in this process did not forget its prefix cache")
+            raise InfrastructureError("the engine in this process did not clear its prefix cache")
 
     # -- adapters ---------------------------------------------------------------------------------------------------
 
@@ -169,7 +171,7 @@ class EngineServer:
         try:
             await self._thread.do(lambda: self._thread.engine.load_adapter(name, folder))
         except InfrastructureError as error:
-            raise UsageError(f"adapter {name!r} in {folder} is refused: {error}") from error
+            raise UsageError(f"vLLM refuses adapter {name!r} in {folder}: {error}") from error
 
     async def unload_adapter(self, name: str) -> None:
         """Forget an adapter.
@@ -180,7 +182,7 @@ class EngineServer:
         try:
             await self._thread.do(lambda: self._thread.engine.unload_adapter(name))
         except InfrastructureError as error:
-            raise UsageError(f"adapter {name!r} cannot be unloaded: {error}") from error
+            raise UsageError(f"cannot unload adapter {name!r}: {error}") from error
 
     # -- weights ----------------------------------------------------------------------------------------------------
 
@@ -209,7 +211,7 @@ class EngineServer:
 
         def take() -> None:
             if not self._updating:
-                raise RuntimeError("weights came before the update was started")
+                raise RuntimeError("weights arrived before the update started")
             self._open(False)
             self._staged = self._checked(info)
             self._updating = True
@@ -225,7 +227,7 @@ class EngineServer:
 
         def finish() -> None:
             if self._staged is None:
-                raise RuntimeError("no weights came between start and finish of the update")
+                raise RuntimeError("no weights arrived between start and finish of the update")
             staged = self._staged
             self._open(False)
             self._apply(staged)

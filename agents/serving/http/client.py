@@ -89,7 +89,7 @@ class ServerClient:
         could["native"] = self._native and not found.native
         if lost := [name for name, gone in could.items() if gone]:
             raise InfrastructureError(
-                f"server {self.address} no longer answers as it did ({', '.join(lost)}), and may be the same process"
+                f"server {self.address} no longer has {', '.join(lost)}, although it may be the same process"
             )
 
     async def generate(
@@ -108,7 +108,9 @@ class ServerClient:
         if room < 1:
             raise too_long(len(prompt_ids), known.context_length)
         if not prompt_ids or min(prompt_ids) < 0:
-            raise ContractError(f"a prompt is one or more ids from 0 on; got {shortened(tuple(prompt_ids))}")
+            raise ContractError(
+                f"a prompt must have at least one id, none negative; got {shortened(tuple(prompt_ids))}"
+            )
         within = replace(sampling, max_tokens=min(sampling.max_tokens, room))
         call = routes.generate(prompt_ids, within, model=adapter or known.model, native=self._native, session=session)
         try:
@@ -193,7 +195,7 @@ class ServerClient:
             if not isinstance(answer, Mapping) or answer.get("success", True):
                 return
             await asyncio.sleep(min(0.01 * 2**tried, 1.0))
-        raise InfrastructureError(f"server {self.address} did not forget its prefix cache, asked {RESETS} times")
+        raise InfrastructureError(f"server {self.address} did not clear its prefix cache after {RESETS} requests")
 
     async def load_adapter(self, name: str, folder: Path) -> None:
         """Load an adapter; see ``Server``.
@@ -222,8 +224,8 @@ class ServerClient:
             await self._control(routes.reload(folder))
         except InfrastructureError as error:
             raise InfrastructureError(
-                f"{error}. It could not read {folder}, and has no weights now: let it read a good folder before it is "
-                "asked anything, or start it again"
+                f"{error}. It could not read {folder}, and has no weights now: load a good folder before the next "
+                "request, or restart it"
             ) from error
 
     async def init_transfer(self, info: Mapping[str, Any]) -> None:
@@ -272,7 +274,7 @@ class ServerClient:
         if answer.status in (404, 405):
             path = call.path.partition("?")[0]
             raise UsageError(
-                f"server {self.address} has no {path}: it was started without VLLM_SERVER_DEV_MODE=1, which changing "
-                f"weights needs. Start it with {routes.START}"
+                f"server {self.address} has no {path}: it was started without VLLM_SERVER_DEV_MODE=1, which weight "
+                f"updates need. Start it with {routes.START}"
             )
         return self._wire.checked(answer)

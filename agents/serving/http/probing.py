@@ -94,7 +94,7 @@ class Probing:
         answer = await self._send(routes.Call(routes.VERSION))
         if answer.status in (404, 405):
             raise UsageError(
-                f"{self._wire.address} answers, but is no vLLM server: it has no {routes.VERSION}. Start one with "
+                f"{self._wire.address} answers, but is not a vLLM server: it has no {routes.VERSION}. Start one with "
                 f"{routes.START}{self._other_way}"
             )
         try:
@@ -138,9 +138,9 @@ class Probing:
                 return True
             await asyncio.sleep(PAUSED_SECONDS / PAUSED_LOOKS)
         raise UsageError(
-            f"server {self._wire.address} is paused and answers nothing: an update of its weights broke off, or takes "
-            "long. Resume the run that trains over it, which sends it whole weights, or start it again; "
-            f"POST {routes.RESUME} wakes it with whatever weights it has"
+            f"server {self._wire.address} is paused and sends no answers: a weight update broke off, or takes long. "
+            "Resume the run that trains with it, which sends all weights, or restart the server; POST "
+            f"{routes.RESUME} wakes it with its current weights"
         )
 
     async def _speaks_ids(self, model: str) -> tuple[bool, bool]:
@@ -183,8 +183,8 @@ class Probing:
                 break
         if raw:
             raise UsageError(
-                f"server {self._wire.address} gives log-probabilities that ignore the temperature"
-                f"{f' ({mode})' if mode else ''}, which are not those of the distribution it samples from; start it "
+                f"server {self._wire.address} returns log-probabilities that ignore the "
+                f"temperature{f' ({mode})' if mode else ''}, so they differ from its sampling distribution; start it "
                 "with --logprobs-mode processed_logprobs"
             )
 

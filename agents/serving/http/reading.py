@@ -58,7 +58,9 @@ def read_served(
         told, values = _told(logprobs, native=native)
         spans = read_spans(choice.get("weight_versions"), len(ids), owner)
         if read is None:
-            raise PolicyServerError("it does not say which ids it read; Turnwise needs an answer to return_token_ids")
+            raise PolicyServerError(
+                "it does not return the prompt ids; Turnwise needs a server that supports return_token_ids"
+            )
         read = token_ids(read)
     check_prompt(read, prompt_ids)
     completion = Completion(ids, check_sampled(ids, told, values), (0,) * len(ids), finish_of(reason, ids, sampling))
@@ -129,11 +131,11 @@ def read_spans(spans: Any, length: int, owner: str = "") -> tuple[tuple[int, int
         if not name:
             return ()  # "default": these weights have no name yet
         if len(name[2]) > 15:
-            raise PolicyServerError(f"it calls its weights {shortened(name[0])}, which is no version")
+            raise PolicyServerError(f"it names its weights {shortened(name[0])}, which is not a version")
         if owner and name[1] != owner:
             raise PolicyServerError(
-                f"its weights are called {name[0]!r} by another run, and this one calls them {owner}:…: two trainers "
-                "send it weights, and each samples from the other's; give every run servers of its own"
+                f"another run named its weights {name[0]!r}, while this one names them {owner}:…: two trainers send it "
+                "weights, and each samples from the other's; give every run its own servers"
             )
         found.append((int(name[2]), int(span["start"]), int(span["end"])))
     edges = [0, *(end for _, _, end in found)]
@@ -187,7 +189,7 @@ def read_cards(content: Any) -> list[Card]:
     except UsageError:
         raise
     except NOT_AS_PROMISED:
-        raise UsageError(f"answers {MODELS} with {shortened(content)}, which is no list of models") from None
+        raise UsageError(f"answers {MODELS} with {shortened(content)}, which is not a list of models") from None
 
 
 def _card(given: Mapping[str, Any]) -> Card:
@@ -196,7 +198,7 @@ def _card(given: Mapping[str, Any]) -> Card:
         return Card(name, root, 0, adapter=True)
     if type(length) is not int or not 1 < length <= LARGEST_ID:
         raise UsageError(
-            f"answers {MODELS} with a context of {shortened(length)} tokens for {shortened(name)}, which makes no sense"
+            f"answers {MODELS} with an invalid context of {shortened(length)} tokens for {shortened(name)}"
         )
     return Card(name, root, length, adapter=False)
 
@@ -210,11 +212,11 @@ def read_version(content: Any) -> str:
     version = str(content.get("version", "")) if isinstance(content, Mapping) else ""
     found = re.match(r"(\d+)\.(\d+)", version)
     if not found:
-        raise UsageError(f"says that its version is {shortened(content)}, which is no version of vLLM")
+        raise UsageError(f"reports the version {shortened(content)}, which is not a version of vLLM")
     if not OLDEST <= (int(found[1]), int(found[2])) <= NEWEST:
         older = (int(found[1]), int(found[2])) < OLDEST
         raise UsageError(
-            f"runs vLLM {version}, and supported is {_span()} (tested: {', '.join(TESTED)}); "
+            f"runs vLLM {version}, but Turnwise supports {_span()} (tested: {', '.join(TESTED)}); "
             f"{'upgrade it' if older else 'use an older one, or a newer Turnwise'}"
         )
     return version

@@ -35,8 +35,8 @@ async def check_tokenizer(server: ServerClient, tokenizer: Any, *, source: str) 
         here = tuple(tokenizer.encode(text, add_special_tokens=False))
         if here != there:
             raise ModelError(
-                f"the tokenizer of {source} is not that of server {server.address}: {text!r} is {shortened(here)} "
-                f"here and {shortened(there)} there; use the tokenizer of the model that it serves"
+                f"the tokenizer of {source} differs from that of server {server.address}: {text!r} is "
+                f"{shortened(here)} here and {shortened(there)} there; use the tokenizer of the model that it serves"
             )
 
 
@@ -51,6 +51,6 @@ async def _largest_id(server: ServerClient, tokenizer: Any, source: str) -> None
     largest = len(tokenizer) - 1
     if not await server.knows(largest):
         raise ModelError(
-            f"the tokenizer of {source} has ids up to {largest}, which the model of server {server.address} does not "
-            "know; use the tokenizer of the model that it serves"
+            f"the tokenizer of {source} has ids up to {largest}, but the model of server {server.address} has fewer; "
+            "use the tokenizer of the model that it serves"
         )

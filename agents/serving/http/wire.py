@@ -88,8 +88,8 @@ class Wire:
         if response.has_redirect_location:  # followed, it would be another server, that weights are not sent to
             there = shortened(response.headers["location"])
             raise InfrastructureError(
-                f"server {self.address} sends on to {there} ({response.status_code}): a proxy or a page to log in "
-                "stands before it; name the address of the server itself"
+                f"server {self.address} redirects to {there} ({response.status_code}): there is a proxy or login page "
+                "in front of it; use the URL of the server itself"
             )
         try:
             return Answer(response.status_code, loads(body, largest=math.inf))

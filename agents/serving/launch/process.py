@@ -168,7 +168,7 @@ class VllmProcess:
     ) -> None:
         self.model = Path(model).expanduser().resolve()
         if not (self.model / "config.json").is_file():
-            raise UsageError(f"cannot serve {model}: there is no config.json in it; name the folder of a model")
+            raise UsageError(f"cannot serve {model}: it has no config.json; name the folder of a model")
         self.options = options or ServerOptions()
         self.python = str(python or sys.executable)
         self.patience = patience
@@ -199,7 +199,7 @@ class VllmProcess:
             return self
         if self.options.port and _taken(self.options.port, self.options.host):
             raise UsageError(
-                f"port {self.options.port} is taken already, perhaps by another server; name another, or 0 for any"
+                f"port {self.options.port} is already in use, perhaps by another server; choose another, or 0 for any"
             )
         for attempt in range(PORT_ATTEMPTS):
             self.port = self.options.port or (self.port if attempt == 0 else 0) or _free_port()

@@ -119,7 +119,7 @@ class FilesEngine(WeightTransferEngine[FilesInit, FilesUpdate]):
             WeightsError: they are not a whole model of the kind that is served.
         """
         if self._staged is not None:
-            raise WeightsError("a second path in one update; put all files of a version into one folder")
+            raise WeightsError("the update has a second path; put all files of a version into one folder")
         began = time.perf_counter()
         paths = files_at(update_info.path)
         if self._wanted is None:
@@ -138,7 +138,7 @@ class FilesEngine(WeightTransferEngine[FilesInit, FilesUpdate]):
             WeightsError: nothing was.
         """
         if self._staged is None:
-            raise WeightsError("no weights came between start and finish of the update")
+            raise WeightsError("no weights arrived between start and finish of the update")
         began = time.perf_counter()
         staged, self._staged = self._staged, None
         initialize_layerwise_reload(self.model)
@@ -174,7 +174,7 @@ def files_at(path: str) -> list[Path]:
     place = Path(path)
     found = sorted(place.glob("*.safetensors")) if place.is_dir() else [place]
     if not found or not all(file.is_file() for file in found):
-        raise WeightsError(f"{path} is no safetensors file and no folder with one, as the server sees it")
+        raise WeightsError(f"on the server, {path} is neither a safetensors file nor a folder with one")
     return found
 
 
@@ -222,18 +222,22 @@ def completed(
     """
     optional = {HEAD} if tied else set()
     if missing := sorted(set(wanted) - set(tensors) - optional):
-        raise WeightsError(f"{where} lacks {_listed(missing)}; the old values would have stayed")
+        raise WeightsError(f"{where} lacks {_listed(missing)}; their old values would remain")
     if unknown := sorted(set(tensors) - set(wanted) - optional):
-        raise WeightsError(f"{where} holds {_listed(unknown)}, of another model or of adapters that were not merged")
+        raise WeightsError(
+            f"{where} has {_listed(unknown)}, which belong to another model or to adapters that were not merged"
+        )
     for name, tensor in tensors.items():
         if name in wanted and tuple(tensor.shape) != wanted[name]:
-            raise WeightsError(f"{where}: {name} has shape {tuple(tensor.shape)}, served is {wanted[name]}")
+            raise WeightsError(
+                f"{where}: {name} has shape {tuple(tensor.shape)}, but the served model has {wanted[name]}"
+            )
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
-            raise WeightsError(f"{where}: {name} holds numbers that are not finite; did training diverge?")
+            raise WeightsError(f"{where}: {name} has values that are not finite; did training diverge?")
     if tied and HEAD in tensors:
         embedding = next((tensors[name] for name in tensors if name.endswith(EMBEDDING)), None)
         if embedding is None or not torch.equal(embedding, tensors[HEAD]):
-            raise WeightsError(f"{where}: {HEAD} is not the input embedding, and the model served ties them")
+            raise WeightsError(f"{where}: {HEAD} differs from the input embedding, but the served model ties them")
     head = {HEAD: next(tensors[name] for name in tensors if name.endswith(EMBEDDING))} if tied else {}
     return head | dict(tensors)
 
@@ -242,7 +246,9 @@ def _opened(path: Path) -> Any:
     try:
         return safe_open(path, framework="pt")
     except (OSError, SafetensorError) as error:
-        raise WeightsError(f"cannot read {path} ({error}); was it written whole, and renamed into place?") from None
+        raise WeightsError(
+            f"cannot read {path} ({error}); was it written completely, then renamed into place?"
+        ) from None
 
 
 def _listed(names: Sequence[str]) -> str:

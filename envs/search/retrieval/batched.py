@@ -59,7 +59,9 @@ class Batched:
     ) -> None:
         if min(batch, concurrent) < 1 or min(remembered, characters) < 0:
             got = f"{batch}, {concurrent}, {remembered} and {characters}"
-            raise UsageError(f"batch and concurrent are at least 1, remembered and characters at least 0; got {got}")
+            raise UsageError(
+                f"batch and concurrent must be at least 1, remembered and characters at least 0; got {got}"
+            )
         self._engine, self._most, self._batch, self._concurrent = engine, remembered, batch, concurrent
         self._threads = ThreadPoolExecutor(concurrent, thread_name_prefix="turnwise-search")
         self._found: OrderedDict[Key, tuple[Hit, ...]] = OrderedDict()
@@ -78,7 +80,7 @@ class Batched:
             UsageError: this was closed.
         """
         if self._closed:
-            raise UsageError("this was closed; make another to search on")
+            raise UsageError("this retriever was closed; create another one to search")
         asked = [self._ask((query, k)) for query in queries]
         # Who is cancelled leaves alone what others wait for.
         return [list(one if isinstance(one, tuple) else await asyncio.shield(one)) for one in asked]

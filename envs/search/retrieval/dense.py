@@ -57,13 +57,13 @@ class Dense:
             if self._index is None:
                 self._index = faiss.IndexFlatIP(found.shape[1])
             elif self._index.d != found.shape[1]:
-                raise ContractError(f"encode gave vectors of {self._index.d} numbers, and then of {found.shape[1]}")
+                raise ContractError(f"encode returned vectors of {self._index.d} numbers, and then of {found.shape[1]}")
             self._index.add(found)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The best ``k`` pages for each query, best first; none for a blank one. See ``Retriever.search``."""
         if self._closed:
-            raise InfrastructureError(f"the index of {self._corpus.name!r} was closed; make another to search on")
+            raise InfrastructureError(f"the index of {self._corpus.name!r} was closed; create another one to search")
         asked = [place for place, query in enumerate(queries) if query.strip()]
         found: list[list[Hit]] = [[] for _ in queries]
         most = min(k, len(self._corpus))
@@ -100,7 +100,7 @@ class Dense:
     def _vectors(self, texts: Sequence[str]) -> Vectors:
         made = np.array(self._encode(list(texts)), dtype=np.float32)
         if made.ndim != 2 or len(made) != len(texts) or not np.isfinite(made).all():
-            raise ContractError(f"encode must give a finite vector for each of {len(texts)} texts; got {made.shape}")
+            raise ContractError(f"encode must return a finite vector for each of {len(texts)} texts; got {made.shape}")
         lengths = np.linalg.norm(made, axis=1, keepdims=True)
         unit: Vectors = np.divide(made, lengths, out=np.zeros_like(made), where=lengths > 0)
         return unit

@@ -85,7 +85,7 @@ class Fts5:
     def _connection(self) -> Iterator[sqlite3.Connection]:
         """One that this thread may use: its own where there is a file, and in memory the only one, for itself."""
         if self._closed:
-            raise InfrastructureError(f"the index of {self._corpus.name!r} was closed; make another to search on")
+            raise InfrastructureError(f"the index of {self._corpus.name!r} was closed; create another one to search")
         try:
             if isinstance(self._corpus, StoredCorpus):
                 yield self._corpus.connection
@@ -94,7 +94,7 @@ class Fts5:
                 with self._lock:
                     yield self._own
         except sqlite3.Error as error:
-            raise InfrastructureError(f"the index of {self._corpus.name!r} cannot be read: {error}") from error
+            raise InfrastructureError(f"cannot read the index of {self._corpus.name!r}: {error}") from error
 
     def _search(self, connection: sqlite3.Connection, query: str, k: int) -> list[Hit]:
         rare, common = self._parted(connection, words(query))

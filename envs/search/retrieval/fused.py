@@ -27,7 +27,9 @@ class Fused:
 
     def __init__(self, *engines: Retriever, depth: int = 4, smoothed: int = SMOOTHED) -> None:
         if len(engines) < 2 or depth < 1 or smoothed < 0:
-            raise UsageError(f"at least two engines are fused, at a depth of at least 1; got {len(engines)} at {depth}")
+            raise UsageError(
+                f"fusion needs at least two engines and a depth of at least 1; got {len(engines)} at {depth}"
+            )
         self._engines, self._depth, self._smoothed = engines, depth, smoothed
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:

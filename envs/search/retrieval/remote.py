@@ -53,7 +53,7 @@ class Remote:
     def __init__(self, url: str, *, timeout: float = 30.0, retries: int = 3, batch: int = BATCH) -> None:
         self.url = url.rstrip("/").removesuffix("/retrieve")
         if not self.url.startswith(("http://", "https://")):
-            raise UsageError(f"a retriever's address begins with http:// or https://; got {url!r}")
+            raise UsageError(f"a retriever's URL must start with http:// or https://; got {url!r}")
         self._retries, self._batch, self._timeout = retries, batch, timeout
         self._deadline = Deadline()
         # Without the surroundings' proxy.
@@ -96,9 +96,9 @@ class Remote:
                 return None
             # From one that has opened pages, the 404 of whatever stands between us says nothing about a page.
             if told.get("code") != "opens_nothing" and (self._opens or status not in SEARCHES_ONLY):
-                raise InfrastructureError(f"{self.url}/document answered {status} and no page: {_short(said)}")
+                raise InfrastructureError(f"{self.url}/document answered {status} without a page: {_short(said)}")
             self._opens = False
-        raise UsageError(f"{self.url} only searches, and has not found {id[:80]!r} before: it cannot be opened")
+        raise UsageError(f"{self.url} only searches, and {id[:80]!r} was not among its results, so it cannot be opened")
 
     def close(self) -> None:
         """Give the connections back."""
@@ -117,7 +117,7 @@ class Remote:
             raise InfrastructureError(f"{self.url}/retrieve answered {status}: {_short(said)}")
         lists = said.get("result") if isinstance(said, dict) else None
         if not isinstance(lists, list) or len(lists) != len(queries) or not all(isinstance(one, list) for one in lists):
-            raise InfrastructureError(f"{self.url}/retrieve has no list of pages for each query: {_short(said)}")
+            raise InfrastructureError(f"{self.url}/retrieve returned no list of pages for each query: {_short(said)}")
         found = [[self._hit(one, place) for place, one in enumerate(some[:k])] for some in lists]
         with self._lock:
             for hit in (hit for hits in found for hit in hits):
@@ -138,7 +138,7 @@ class Remote:
         """A hit of ``{"document": …, "score": …}``, or of the page alone."""
         page = said.get("document", said) if isinstance(said, dict) else None
         if not isinstance(page, dict) or not isinstance(page.get("contents"), str):
-            raise InfrastructureError(f"{self.url}/retrieve has a page without 'contents': {_short(said)}")
+            raise InfrastructureError(f"{self.url}/retrieve returned a page without 'contents': {_short(said)}")
         title, text = from_contents(page["contents"])
         id = page.get("id")
         if isinstance(id, bool) or not isinstance(id, str | int):  # their BM25 server does not tell ids
@@ -159,19 +159,19 @@ class Remote:
             if status not in AGAIN:
                 return status, said
             told = f"answered {status}: {_short(said)}"
-        raise InfrastructureError(f"{self.url}{path}, asked {self._retries + 1} times: {told}")
+        raise InfrastructureError(f"{self.url}{path} failed {self._retries + 1} times: {told}")
 
     def _once(self, method: str, path: str, **words: Any) -> tuple[int, Any]:
         headers = {"Content-Type": "application/json"} if method == "POST" else {}
         if self._client.is_closed:
-            raise InfrastructureError(f"the connection to {self.url} was closed; make another to search on")
+            raise InfrastructureError(f"the connection to {self.url} was closed; create another one to search")
         sent = self._client.stream(method, f"{self.url}{path}", headers=headers, **words)
         with self._deadline.within(self._timeout), sent as answer:
             body = bytearray()
             for chunk in answer.iter_bytes():
                 body += chunk
                 if len(body) > ANSWER:
-                    raise InfrastructureError(f"{self.url}{path} answers with more than {ANSWER} bytes")
+                    raise InfrastructureError(f"the answer of {self.url}{path} is longer than {ANSWER} bytes")
             try:
                 return answer.status_code, json.loads(bytes(body))
             except (ValueError, RecursionError):

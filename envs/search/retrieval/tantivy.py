@@ -39,7 +39,7 @@ class Tantivy:
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The best ``k`` pages for each query, best first; see ``Retriever.search``."""
         if self._closed:
-            raise InfrastructureError(f"the index of {self._corpus.name!r} was closed; make another to search on")
+            raise InfrastructureError(f"the index of {self._corpus.name!r} was closed; create another one to search")
         return [self._search(query, min(k, len(self._corpus))) for query in queries]
 
     def get(self, id: str) -> Document | None:

@@ -173,7 +173,7 @@ async def a_cancelled_command_is_killed(lab: Lab) -> str:
             task.cancel()
             try:
                 await asyncio.wait_for(task, 10.0)
-                raise Failed("a cancelled command came back")
+                raise Failed("a cancelled command returned")
             except asyncio.CancelledError:
                 pass
             except TimeoutError:

@@ -57,8 +57,8 @@ async def is_sandbox_error(work: object, what: str) -> None:
     except Failed:
         raise
     except Exception as error:
-        raise Failed(f"{what} is {type(error).__name__}, not SandboxError: {error}") from error
-    raise Failed(f"{what} gave {str(result)[:100]}, and should be SandboxError")
+        raise Failed(f"{what} raised {type(error).__name__}, not SandboxError: {error}") from error
+    raise Failed(f"{what} returned {str(result)[:100]} and should raise SandboxError")
 
 
 async def sandboxes_are_used_from_any_loop(lab: Lab) -> str:

@@ -123,7 +123,7 @@ async def _cancelled(task: asyncio.Task[Any]) -> bool:
     except SandboxError:
         return True
     except TimeoutError:
-        raise Failed("what is cancelled goes on for more than 30 s") from None
+        raise Failed("a cancelled call continues for more than 30 s") from None
 
 
 async def limits_that_do_not_hold(lab: Lab) -> str:
@@ -137,7 +137,9 @@ async def limits_that_do_not_hold(lab: Lab) -> str:
         except SandboxUnavailableError as error:
             expect(limit in str(error), f"it refuses without naming {limit}: {error}")
             continue
-        raise Failed(f"{limit} is declared absent ({lab.absent[limit]}), but a sandbox with it was made: {sandbox.id}")
+        raise Failed(
+            f"{limit} is declared absent ({lab.absent[limit]}), but a sandbox with it was created: {sandbox.id}"
+        )
     told = ", ".join(f"{limit} {held_as(lab.found, limit)}" for limit in Limit)
     return f"{told}; {len(lab.absent)} refusals"
 

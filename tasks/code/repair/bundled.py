@@ -92,7 +92,7 @@ def module_named(name: str) -> Module:
         TaskError: there is none of this name.
     """
     if name not in module_names():
-        raise TaskError(f"there is no bundled module {name!r}; there are {', '.join(module_names())}")
+        raise TaskError(f"there is no bundled module {name!r}; choose from {', '.join(module_names())}")
     paths = sorted(path for path in (FOLDER / name).glob("*.py") if path.stem != SCENARIOS)
     scenarios = (FOLDER / name / f"{SCENARIOS}.py").read_text(encoding="utf-8")
     files = {path.name: path.read_text(encoding="utf-8") for path in paths}
@@ -130,7 +130,7 @@ def combinations(name: str, faults: int) -> tuple[Combination, ...]:
     """
     entry = _index().get(name, {})
     if entry.get("digest") != digest_of(name):
-        raise TaskError(f"the index of {name} is not of the module as it is: run scripts/build-repair-index")
+        raise TaskError(f"the index of {name} does not match the module: run scripts/build-repair-index")
     return tuple(
         Combination(tuple(map(int, key.split())), _numbers(int(mask, 16)))
         for key, mask in entry["faults"][str(faults)].items()

@@ -51,7 +51,7 @@ def mutations(source: str) -> tuple[Mutation, ...]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError) as error:
-        raise TaskError(f"what does not compile cannot be mutated: {error}") from None
+        raise TaskError(f"cannot mutate a source that does not compile: {error}") from None
     data = source.encode()
     starts = line_starts(data)
     found: dict[tuple[int, int, str], Mutation] = {}
@@ -80,7 +80,7 @@ def mutate(source: str, chosen: Sequence[Mutation]) -> str:
             raise TaskError(f"the mutations in lines {one.line} and {other.line} overlap; choose others")
     for mutation in ordered:
         if data[mutation.start : mutation.end] != mutation.before.encode():
-            raise TaskError(f"the mutation in line {mutation.line} was made of another source")
+            raise TaskError(f"the mutation in line {mutation.line} belongs to another source")
     return _replaced(data, ordered)
 
 

@@ -116,11 +116,11 @@ class TaskSet:
             self.header = Header(**data, suites=suites)
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise TaskError(
-                f"{folder} is no task set ({type(error).__name__}: {error}); write one with: "
-                f"turnwise tasks build-repair PACKAGE --out {folder}"
+                f"{folder} is not a task set ({type(error).__name__}: {error}); write one with: turnwise "
+                f"tasks build-repair PACKAGE --out {folder}"
             ) from None
         if digest_of(self.sources) != self.header.digest:
-            raise TaskError(f"the sources in {self.folder / SOURCES} are not those that the tasks were built of")
+            raise TaskError(f"the sources in {self.folder / SOURCES} are not those from which the tasks were built")
 
     @cached_property
     def sources(self) -> dict[str, bytes]:
@@ -152,9 +152,7 @@ class TaskSet:
         known = _mutations(source)
         broken = mutate(source, [known[fault.number]]) if fault.number < len(known) else ""
         if source_digest(broken) != fault.digest:
-            raise TaskError(
-                f"fault {fault.number} of {fault.module} is another one in this version: build the set anew"
-            )
+            raise TaskError(f"fault {fault.number} of {fault.module} differs in this version: build the set again")
         return broken
 
 
@@ -172,7 +170,7 @@ class PackageRepairFamily(TaskFamily[CodeTask]):
         found = {str(split): bool(self.templates(split)) for split in Split}
         self.splits = tuple(split for split in Split if found[split])
         if not self.splits:
-            raise TaskError(f"the task set {folder} has no verified task yet; go on building it")
+            raise TaskError(f"the task set {folder} has no verified task yet; continue building it")
 
     def templates(self, split: Split) -> tuple[str, ...]:
         owner = Split.TEST_TEMPLATE if split is Split.CHALLENGE else split

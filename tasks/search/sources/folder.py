@@ -59,11 +59,11 @@ def _text(path: Path) -> str:
         content = path.read_bytes()
         text = content.decode("utf-8-sig")
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise TaskError(f"{path} is no text in UTF-8: byte {error.start} is {content[error.start]:#04x}") from None
+        raise TaskError(f"{path} is not UTF-8 text: byte {error.start} is {content[error.start]:#04x}") from None
     if "\x00" in text:
-        raise TaskError(f"{path} is no text: it has NUL bytes")
+        raise TaskError(f"{path} is not a text file: it has NUL bytes")
     return text
 
 

@@ -43,7 +43,7 @@ def read_lines(path: Path, bad: Callable[[str], None] | None = None) -> Iterator
                 else:
                     yield page
     except (OSError, EOFError, zlib.error) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+        raise UsageError(f"cannot read {path}: {error}") from error
 
 
 def read_page(columns: Any) -> Document:
@@ -53,10 +53,10 @@ def read_page(columns: Any) -> Document:
         TaskError: one is missing, or is no text.
     """
     if not isinstance(columns, dict):
-        raise TaskError(f"a page is an object, not {type(columns).__name__}")
+        raise TaskError(f"a page must be an object, not {type(columns).__name__}")
     id = columns.get("id")
     if isinstance(id, bool) or not isinstance(id, str | int) or id == "":
-        raise TaskError(f"a page needs an 'id', a text or a whole number; this has {id!r:.60}")
+        raise TaskError(f"a page needs an 'id', a string or an integer; this has {id!r:.60}")
     if "contents" in columns:
         title, text = from_contents(_text(columns, "contents"))
         return Document(str(id), columns["title"] if isinstance(columns.get("title"), str) else title, text)
@@ -84,7 +84,7 @@ def to_contents(page: Document) -> str:
 def _text(columns: dict[str, Any], name: str, otherwise: str | None = None) -> str:
     found = columns.get(name, otherwise)
     if not isinstance(found, str):
-        raise TaskError(f"{name!r} must be a text, not {found!r:.60}")
+        raise TaskError(f"{name!r} must be a string, not {found!r:.60}")
     return found
 
 
@@ -94,7 +94,7 @@ def _json(line: bytes) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        raise TaskError(f"this is no JSON: {error}") from None
+        raise TaskError(f"this is not valid JSON: {error}") from None
 
 
 def _bounded(file: IO[bytes]) -> Iterator[bytes]:

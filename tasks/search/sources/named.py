@@ -35,7 +35,7 @@ def pages_of(
     if source in SYSTEM:
         return source, SYSTEM[source](where)
     if where is not None:
-        raise UsageError(f"--from is for {' and '.join(SYSTEM)}; {source} is a path already")
+        raise UsageError(f"--from is for {' and '.join(SYSTEM)}, but {source} is already a path")
     path = Path(source)
     if path.is_dir():
         return path.resolve().name, read_folder(path, bad)
@@ -43,4 +43,4 @@ def pages_of(
         return path.name.split(".")[0], read_lines(path, bad)
     if path.is_file():
         raise UsageError(f"{source} is neither a folder nor JSONL: name a file that ends in .jsonl or .jsonl.gz")
-    raise UsageError(f"there is no source {source}: give a folder, a file of JSONL, {' or '.join(SYSTEM)}")
+    raise UsageError(f"there is no source {source}: name a folder, a JSONL file, {' or '.join(SYSTEM)}")

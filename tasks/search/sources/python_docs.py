@@ -30,7 +30,7 @@ def read_python_docs(folder: Path | None = None) -> Iterator[Document]:
         try:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError as error:
-            raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+            raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
         page = ""
         for number, (title, text) in enumerate(_sections(lines), 1):
             page = page or title

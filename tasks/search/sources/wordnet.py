@@ -81,10 +81,10 @@ def _synsets(path: Path) -> Iterator[tuple[str, str, str]]:
                     count = int(fields[3], 16)
                     names = [fields[4 + 2 * at].split("(")[0].replace("_", " ") for at in range(count)]
                 except (IndexError, ValueError):
-                    raise TaskError(f"{path}:{number} is no line of WordNet 3.0: {line[:60]!r}") from None
+                    raise TaskError(f"{path}:{number} is not a line of WordNet 3.0: {line[:60]!r}") from None
                 yield fields[0], ", ".join(names), line
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _found(folder: Path | None) -> Path:

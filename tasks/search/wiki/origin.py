@@ -100,7 +100,7 @@ def pages(number: int, size: int, split: Split = Split.TRAIN) -> Iterator[Docume
 
 def _made(split: Split, number: int, size: int, block: int) -> Wiki:
     if size < LEAST:
-        raise TaskError(f"a fictional wiki has at least {LEAST} pages; got {size}")
+        raise TaskError(f"a fictional wiki must have at least {LEAST} pages; got {size}")
     rng = Rng("wiki pages", str(split), number, size, block)
     count = size - FIXED - round(size * share_of_trouble(size))
     world = made(split, number, count, block)

@@ -103,5 +103,5 @@ def test_what_is_spent_survives_the_process(tmp_path: Path) -> None:
     again.settle(Decimal(0), Decimal("0.3"))
     assert Spending(file, None).spent == Decimal("0.4"), "the half line is gone"
     file.write_text("no JSON\n")
-    with pytest.raises(UsageError, match="remove it to begin at 0"):
+    with pytest.raises(UsageError, match="remove it to start at 0"):
         Spending(file, None)

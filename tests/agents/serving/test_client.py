@@ -89,12 +89,12 @@ def test_the_tokenizer_of_these_tests_is_one_that_drifts(tokenizer: Any) -> None
     ("sabotage", "error", "message"),
     [
         ("retokenizes the prompt", PolicyServerError, "did not read the prompt as it was sent|truncated the prompt"),
-        ("retokenizes the answer", PolicyServerError, "rewritten on its way"),
+        ("retokenizes the answer", PolicyServerError, "changed on its way"),
         ("truncates", PolicyServerError, r"truncated the prompt: sent were 6 ids .* read were 3 ids"),
-        ("hides the prompt", PolicyServerError, "does not say which ids it read"),
+        ("hides the prompt", PolicyServerError, "does not return the prompt ids"),
         ("not a number", PolicyServerError, "not finite"),
         ("stops by itself", ServerSettingsError, "none of the stop ids"),
-        ("a limit of its own", ServerSettingsError, "2 tokens by a limit of its own, and 6 were asked for"),
+        ("a limit of its own", ServerSettingsError, "2 tokens by a limit of its own, but the request allows 6"),
         ("fails", PolicyServerError, r"failed \(500\): EngineCore"),
         ("hangs up", PolicyServerError, "cannot be reached"),
     ],
@@ -150,11 +150,11 @@ async def test_the_native_route_of_older_versions_is_not_exact_enough(serve: Ser
 @pytest.mark.parametrize(
     ("settings", "sabotage", "message"),
     [
-        ({"version": "0.20.1"}, "", r"runs vLLM 0\.20\.1, and supported is 0\.26 to 0\.33"),
+        ({"version": "0.20.1"}, "", r"runs vLLM 0\.20\.1, but Turnwise supports 0\.26 to 0\.33"),
         ({}, "raw log-probabilities", r"ignore the temperature \(raw_logprobs\).*--logprobs-mode processed_logprobs"),
         ({"development": False}, "raw log-probabilities", "ignore the temperature, which"),
-        ({}, "not found", r"answers, but is no vLLM server: it has no /version.*write chat:http://.*/v1#MODEL"),
-        ({}, "hides the prompt", "does not say which ids it read"),
+        ({}, "not found", r"answers, but is not a vLLM server: it has no /version.*write chat:http://.*/v1#MODEL"),
+        ({}, "hides the prompt", "does not return the prompt ids"),
         ({}, "truncates", "truncated the prompt"),
         ({"api_key": "secret"}, "", r"401.*VLLM_API_KEY"),
     ],
@@ -176,7 +176,7 @@ async def test_a_server_that_stays_paused_is_refused_and_one_that_goes_on_is_wai
     client = ServerClient(fake.url)
     await client.pause(Pause.KEEP)
     monkeypatch.setattr(probing, "PAUSED_SECONDS", 0.1)
-    with pytest.raises(UsageError, match=r"127\.0\.0\.1:\d+ is paused and answers nothing.*POST /resume") as told:
+    with pytest.raises(UsageError, match=r"127\.0\.0\.1:\d+ is paused and sends no answers.*POST /resume") as told:
         await client.probe()
     assert "\n" not in str(told.value)
     monkeypatch.setattr(probing, "PAUSED_SECONDS", 10.0)
@@ -288,7 +288,7 @@ async def test_new_weights_are_those_of_the_folder(fake: FakeServer, folders: li
     await client.reload(folders[2])
     served = (await client.generate(PROMPT, SAMPLING)).completion
     assert served.logprobs == pytest.approx(scores(models[2])(PROMPT, served.token_ids, 1.0), abs=1e-4)
-    with pytest.raises(InfrastructureError, match="no safetensors"):
+    with pytest.raises(InfrastructureError, match="neither a safetensors"):
         await client.reload(Path("/there/is/no/such"))
 
 
@@ -335,7 +335,9 @@ async def test_another_tokenizer_is_named_with_a_text_that_tells_them_apart(fake
     from turnwise.agents.nano import build_tokenizer
 
     other = build_tokenizer("byte")
-    with pytest.raises(ModelError, match=r"the tokenizer of my/model is not that of server .*: .* here and .* there"):
+    with pytest.raises(
+        ModelError, match=r"the tokenizer of my/model differs from that of server .*: .* here and .* there"
+    ):
         await check_tokenizer(ServerClient(fake.url), other, source="my/model")
 
 
@@ -343,7 +345,7 @@ async def test_control_tokens_are_compared_too(fake: FakeServer) -> None:
     """The same vocabulary with one token more: most texts are alike."""
     other = merging_tokenizer(pad_token="<|endoftext|>")
     other.add_special_tokens({"additional_special_tokens": ["<|new|>"]})
-    with pytest.raises(ModelError, match="is not that of server"):
+    with pytest.raises(ModelError, match="differs from that of server"):
         await check_tokenizer(ServerClient(fake.url), other, source="here")
 
 
@@ -355,7 +357,7 @@ async def test_without_a_tokenizer_on_the_server_the_range_of_ids_is_compared(
         await check_tokenizer(client, tokenizer, source="here")
         larger = merging_tokenizer()
         larger.add_special_tokens({"additional_special_tokens": ["<|new|>"]})
-        with pytest.raises(ModelError, match=rf"ids up to {len(tokenizer)}, which the model .* does not know"):
+        with pytest.raises(ModelError, match=rf"ids up to {len(tokenizer)}, but the model .* has fewer"):
             await check_tokenizer(client, larger, source="here")
 
 

@@ -127,7 +127,7 @@ async def test_an_update_that_is_not_whole_changes_nothing(engine: EngineServer,
     await engine.start_update()
     with pytest.raises(InfrastructureError, match=r"lacks lm_head\.weight"):
         await engine.update({"weights": weights})
-    with pytest.raises(InfrastructureError, match="no weights came"):
+    with pytest.raises(InfrastructureError, match="no weights arrived"):
         await engine.finish_update(1)
     save_file({name: tensor.clone() for name, tensor in weights.items()}, tmp_path / "model.safetensors")
     with pytest.raises(InfrastructureError, match=r"lacks lm_head\.weight"):

@@ -150,7 +150,7 @@ def test_an_address_becomes_an_agent_as_the_model_was_trained(
             "",
             {},
             ModelError,
-            r"loaded its model from 'Qwen/nano', which is no folder of this machine.*--tokenizer FOLDER",
+            r"loaded its model from 'Qwen/nano', which is not a folder on this machine.*--tokenizer FOLDER",
         ),
         ("#other", {}, UsageError, "does not serve 'other'; it serves 'policy'"),
         ("", {"tokenizer": "/no/such/folder"}, ModelError, "there is no model at /no/such/folder"),
@@ -171,7 +171,7 @@ def test_the_tokenizer_of_another_model_is_refused(serve: Serve, tmp_path: Path)
 
     (tmp_path / "config.json").write_text("{}")
     build_tokenizer("bpe", ["the look of things"]).save_pretrained(tmp_path)
-    with pytest.raises(ModelError, match="is not that of server"):
+    with pytest.raises(ModelError, match="differs from that of server"):
         agent_from(serve().url, tokenizer=str(tmp_path))
 
 

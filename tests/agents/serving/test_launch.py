@@ -176,11 +176,11 @@ def test_a_port_lost_to_somebody_else_is_replaced(bench: Bench) -> None:
 
 def test_whoever_is_at_a_port_already_is_not_taken_for_the_server(bench: Bench) -> None:
     with bench.process("well") as other:
-        with pytest.raises(UsageError, match=f"port {other.port} is taken already"):
+        with pytest.raises(UsageError, match=f"port {other.port} is already in use"):
             bench.process("well", port=other.port).start()
         assert len(bench.started()) == 1
         assert healthy(other.port)
-    with socket.create_server((HOST, 0)) as silent, pytest.raises(UsageError, match="is taken already"):
+    with socket.create_server((HOST, 0)) as silent, pytest.raises(UsageError, match="is already in use"):
         bench.process("well", port=silent.getsockname()[1]).start()
 
 

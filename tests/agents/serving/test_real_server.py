@@ -92,7 +92,7 @@ async def test_a_paused_server_says_so(vllm_server: VllmProcess, monkeypatch: py
     client = ServerClient(vllm_server.url)
     await client.pause(Pause.KEEP)
     monkeypatch.setattr(probing, "PAUSED_SECONDS", 0.1)
-    with pytest.raises(UsageError, match="is paused and answers nothing"):
+    with pytest.raises(UsageError, match="is paused and sends no answers"):
         await client.probe()
     await client.resume()
     assert (await client.probe()).control
@@ -165,7 +165,7 @@ async def test_the_tokenizer_is_compared(vllm_server: VllmProcess, plain: tuple[
 
     client = ServerClient(vllm_server.url)
     await check_tokenizer(client, plain[1], source="here")
-    with pytest.raises(ModelError, match="is not that of server"):
+    with pytest.raises(ModelError, match="differs from that of server"):
         await check_tokenizer(client, build_tokenizer("bpe", ["the look of the thing"] * 9), source="here")
 
 

@@ -88,7 +88,7 @@ def test_an_answer_as_it_should_be(native: bool) -> None:
         ({"prompt": [1]}, r"truncated the prompt: sent were 2 ids \[1, 2\], read were 1 ids \[1\]"),
         ({"prompt": [1, 3]}, "did not read the prompt as it was sent.*differ from place 1"),
         ({"prompt": [0, 1, 2]}, "did not read the prompt as it was sent"),
-        ({"prompt": None}, "does not say which ids it read"),
+        ({"prompt": None}, "does not return the prompt ids"),
         ({"prompt": ["1", "2"]}, "not an array of integers"),
         ({"ids": [4, 5, -9]}, "gives the id -9"),
         ({"ids": [4, 2**31, 9]}, "gives the id 2147483648"),
@@ -97,7 +97,7 @@ def test_an_answer_as_it_should_be(native: bool) -> None:
         ({"logprobs": [-0.1, -500, -0.3]}, "gives the log-probability -500"),
         ({"logprobs": [-0.1, "-0.2", -0.3]}, "as a log-probability, which is not a number"),
         ({"logprobs": [-0.1, True, -0.3]}, "as a log-probability, which is not a number"),
-        ({"told": [4, 6, 9]}, "rewritten on its way"),
+        ({"told": [4, 6, 9]}, "changed on its way"),
         ({"ids": [4, 5], "logprobs": [-0.1, -0.2], "told": [4, 5]}, "none of the stop ids"),
         ({"ids": [], "logprobs": [], "told": []}, "none of the stop ids"),
         ({"ids": [4, 5], "logprobs": [0, 0], "told": [4, 5], "finish_reason": "length"}, "limit of its own"),
@@ -153,7 +153,7 @@ def test_versions_that_somebody_else_named_are_not_ours() -> None:
     assert reading.read_spans(None, 3) == reading.read_spans([], 0) == ()
     others = [{"version": "other:7", "start": 0, "end": 3}]
     assert reading.read_spans(others, 3) == ((7, 0, 3),), "who names nothing takes the server's word"
-    with pytest.raises(PolicyServerError, match=r"called 'other:7' by another run.*servers of its own"):
+    with pytest.raises(PolicyServerError, match=r"another run named its weights 'other:7'.*its own servers"):
         reading.read_spans(others, 3, "me")
 
 
@@ -165,12 +165,12 @@ def test_supported_versions(version: str) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"version": "0.25.1"}, r"runs vLLM 0\.25\.1, and supported is 0\.26 to 0\.33 .*0\.32\.0.*upgrade"),
+        ({"version": "0.25.1"}, r"runs vLLM 0\.25\.1, but Turnwise supports 0\.26 to 0\.33 .*0\.32\.0.*upgrade"),
         ({"version": "0.34.0"}, "use an older one"),
         ({"version": "1.0.0"}, "use an older one"),
-        ({"version": "dev"}, "no version of vLLM"),
-        ({}, "no version of vLLM"),
-        ("hello", "no version of vLLM"),
+        ({"version": "dev"}, "not a version of vLLM"),
+        ({}, "not a version of vLLM"),
+        ("hello", "not a version of vLLM"),
     ],
 )
 def test_other_versions_are_refused_in_words(content: Any, message: str) -> None:
@@ -208,7 +208,7 @@ def test_what_a_server_says_of_itself_may_be_missing() -> None:
 
 @pytest.mark.parametrize("content", [{"data": [None]}, {"data": "x"}, {}, "not JSON", [1], {"data": [{"root": "x"}]}])
 def test_what_is_no_list_of_models_is_refused(content: object) -> None:
-    with pytest.raises(UsageError, match="which is no list of models"):
+    with pytest.raises(UsageError, match="which is not a list of models"):
         reading.read_cards(content)
 
 

@@ -261,7 +261,7 @@ async def test_two_trainers_on_one_server_are_told_so(fake: FakeServer) -> None:
     await one.open(control=True)
     assert (await one.generate(PROMPT, Sampling(max_tokens=2))).versions == (0, 0)
     await other.open(control=True)
-    with pytest.raises(InfrastructureError, match=r"127\.0\.0\.1.* by another run.*two trainers"):
+    with pytest.raises(InfrastructureError, match=r"another run named its weights .*127\.0\.0\.1.*two trainers"):
         await one.generate(PROMPT, Sampling(max_tokens=2))
     assert (await other.generate(PROMPT, Sampling(max_tokens=2))).versions == (0, 0)
 
@@ -426,7 +426,7 @@ async def test_keep_is_refused_where_nobody_could_tell_the_versions(serve: Serve
     server = serve(**settings)
     policy = policy_of(server)
     await policy.open(control=True)
-    with pytest.raises(UsageError, match=r"'keep' freezes .* does not tell which weights"):
+    with pytest.raises(UsageError, match=r"'keep' freezes .* does not report which weights"):
         await policy.pause(Pause.KEEP)
     assert not server.calls("/pause")
     assert (await policy.generate(PROMPT, Sampling(max_tokens=1))).versions == (0,)
@@ -543,5 +543,5 @@ async def test_a_transfer_to_nobody_says_so(fake: FakeServer) -> None:
     await asyncio.to_thread(fake.kill)
     with pytest.raises(InfrastructureError, match=r"answers for 0\.1 s"):
         await policy.generate(PROMPT, Sampling())
-    with pytest.raises(InfrastructureError, match="no server of the policy is there"):
+    with pytest.raises(InfrastructureError, match="no server of the policy is available"):
         await policy.pause(Pause.ABORT)

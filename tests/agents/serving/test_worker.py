@@ -126,7 +126,7 @@ def diverged(weights: Weights) -> None:
         (lacking, "lacks model.layers.1.self_attn.k_proj.weight"),
         (headless, "lacks lm_head.weight"),
         (foreign, "holds model.layers.1.self_attn.k_proj.lora_A.weight"),
-        (narrow, "model.norm.weight has shape (63,), served is (64,)"),
+        (narrow, "model.norm.weight has shape (63,), but the served model has (64,)"),
         (diverged, "model.norm.weight holds numbers that are not finite"),
     ],
 )
@@ -143,18 +143,18 @@ def test_what_is_not_the_whole_model_changes_nothing(
 
 
 def test_files_that_are_not_there_or_not_whole_are_refused(server: VllmProcess, tmp_path: Path) -> None:
-    assert "no safetensors file" in update(server, tmp_path)
-    assert "no safetensors file" in update(server, tmp_path / "absent.safetensors")
+    assert "neither a safetensors file" in update(server, tmp_path)
+    assert "neither a safetensors file" in update(server, tmp_path / "absent.safetensors")
     whole = (server.model / "model.safetensors").read_bytes()
     (tmp_path / "torn.safetensors").write_bytes(whole[: len(whole) // 2])
-    assert "was it written whole" in update(server, tmp_path / "torn.safetensors")
+    assert "was it written completely" in update(server, tmp_path / "torn.safetensors")
 
 
 def test_finishing_with_nothing_sent_is_an_error_and_not_a_success(server: VllmProcess) -> None:
     assert call(server, "/start_weight_update")[0] == 200
     status, text = call(server, "/finish_weight_update", weight_version="1")
     assert status == 500
-    assert "no weights came" in text
+    assert "no weights arrived" in text
     # The server still waits for them: what comes now is taken.
     assert call(server, "/update_weights", update_info={"path": str(server.model)})[0] == 200
     assert call(server, "/finish_weight_update", weight_version="1")[0] == 200

@@ -131,7 +131,7 @@ class UnpicklableFamily(SeededFamily):
         return Hidden(plain.family, plain.template, plain.level, plain.seed, plain.split)
 
 
-@fault("specs_travel", "cannot travel")
+@fault("specs_travel", "cannot pickle or serialize")
 class UnpicklableSpec(Password):
     family = UnpicklableFamily("UnpicklableSpec")
 
@@ -291,7 +291,7 @@ class LeakedAnswer(Password):
         return f"{super().start(task, rng)} (debug: {self.word.upper()})"
 
 
-@fault("answers_keep_still", "changed while the episode went on")
+@fault("answers_keep_still", "changed later in the episode")
 class LivingInfo(Password):
     def act(self, action: tw.Action) -> Any:
         step = super().act(action)

@@ -116,7 +116,7 @@ class GivesUpOnErrors(Shelf):
         return tw.failure("Error: enough of this.") if "tool_errors" in answer.info else answer
 
 
-@fault("bad_calls_change_nothing", "not with an error")
+@fault("bad_calls_change_nothing", "not an error")
 class SwallowsErrors(Shelf):
     def act(self, action: tw.Action) -> Any:
         answer: Any = super().act(action)

@@ -111,7 +111,7 @@ MISTAKES = [
     text("act returns nothing", "episodes_play", RETURNED.format("nothing"), "def act", {f"        return {NO}\n": ""}),
     text("start returns a dict", "begins", r"E.start\(\) returned a dict.*; return the first observation: text",
          "def start", {'"Say the word."': '{"text": "Say"}'}),
-    text("oracle returns a number", "episodes_play", "an action is text, a ToolCall or an Action; got int",
+    text("oracle returns a number", "episodes_play", "an action must be text, a ToolCall or an Action; got int",
          "def oracle", {"return self.word": "return 3"}),
     tool("judge returns nothing", "episodes_play", r"E.judge\(\) returned nothing; return tw.Score", "def judge",
          {JUDGE: "        return None\n"}),

@@ -160,7 +160,7 @@ def test_a_package_becomes_tasks_that_can_be_played(package: Path, folder: Path,
     assert (folder / TASKS).read_text() == before
 
     (folder / SOURCES / "tiny/sums.py").write_text("")
-    with pytest.raises(TaskError, match="not those that the tasks were built of"):
+    with pytest.raises(TaskError, match="not those from which the tasks were built"):
         PackageRepairFamily(folder)
 
 
@@ -178,10 +178,10 @@ def test_what_is_no_package_with_tests_is_refused(tmp_path: Path) -> None:
             opened(str(what))
     (tmp_path / "thing").mkdir()
     (tmp_path / "thing" / "__init__.py").write_text("")
-    with pytest.raises(UsageError, match="brings no tests"):
+    with pytest.raises(UsageError, match="has no tests"):
         opened(str(tmp_path))
     (tmp_path / "thing.tar.gz").write_bytes(b"no archive")
-    with pytest.raises(UsageError, match="no sdist that can be read"):
+    with pytest.raises(UsageError, match="not a readable sdist"):
         opened(str(tmp_path / "thing.tar.gz"))
 
 

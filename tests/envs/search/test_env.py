@@ -267,7 +267,7 @@ def test_brief_is_the_question_alone(opened: Opens) -> None:
         ({"questions": "no.jsonl", "corpus": "no.sqlite"}, "no.jsonl"),
         ({"questions": "no.jsonl"}, "either corpus=PATH"),
         ({"questions": "no.jsonl", "corpus": "c", "retriever": "http://127.0.0.1:1"}, "not both"),
-        ({"questions": "no.jsonl", "corpus": "c", "templates": ["a"]}, "leave one away"),
+        ({"questions": "no.jsonl", "corpus": "c", "templates": ["a"]}, "omit one of them"),
     ],
 )
 def test_odd_arguments_are_refused_in_words(arguments: dict[str, Any], told: str) -> None:

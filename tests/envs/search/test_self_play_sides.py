@@ -70,9 +70,9 @@ def test_the_pages_hold_the_answer_among_others() -> None:
     assert contained(env.work.answers[0], text)
     assert len(env.progress.pages) == len({fact[0] for fact in env.work.evidence}) + 3
     assert [one.name for one in env.tools] == ["answer"]
-    with pytest.raises(UsageError, match="others is a number of pages"):
+    with pytest.raises(UsageError, match="others must be a number of pages"):
         tw.make(DOCUMENTS, others=-1)
-    with pytest.raises(UsageError, match="others is"):
+    with pytest.raises(UsageError, match="others must be"):
         tw.make(DOCUMENTS, others=2.5)
 
 
@@ -84,7 +84,7 @@ def test_questions_can_be_given() -> None:
     observation, _ = env.reset(options={"task": given.spec(0, level=2)})
     assert env.work.question in observation.text
     assert finished(env)[0] == 1
-    with pytest.raises(UsageError, match="one question at least"):
+    with pytest.raises(UsageError, match="at least one question"):
         GivenQuestions([])
 
 

@@ -50,7 +50,7 @@ def test_an_end_of_the_task_at_the_limit_stays_a_termination() -> None:
 
 @pytest.mark.parametrize("turns", [0, -1])
 def test_a_limit_without_a_turn_is_refused(turns: int) -> None:
-    with pytest.raises(UsageError, match="no turn to act in"):
+    with pytest.raises(UsageError, match="must be at least 1"):
         TurnLimit(Password(), turns)
 
 
@@ -125,7 +125,7 @@ def test_first_and_later_observations_are_cut() -> None:
     assert env.step("hint")[0].text.startswith("So far")
 
 
-@pytest.mark.parametrize(("limit", "head", "words"), [(5, 0.5, "no room"), (100, 1.5, "not a share")])
+@pytest.mark.parametrize(("limit", "head", "words"), [(5, 0.5, "no room"), (100, 1.5, "must be a share")])
 def test_an_impossible_budget_is_refused(limit: int, head: float, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         ObservationBudget(Password(), limit, head=head)

@@ -353,7 +353,7 @@ FAULTS: tuple[Planted, ...] = (
     (UsedBefore, 161, "a new sandbox holds"),
     (faulty(DestroyedIsToolError), 162, "ToolError, not SandboxError"),
     (faulty(BelongsToOneLoop), 163, "different event loop"),
-    (LivesForEver, 164, "should be SandboxError"),
+    (LivesForEver, 164, "should raise SandboxError"),
     (faulty(CountsNothing), 165, "after more use"),
     (faulty(KeepsFilesOpen), 166, "open files before"),
     (ReapsTheLiving, 168, "no longer works"),

@@ -36,7 +36,7 @@ def test_streams_are_whole_however_they_were_cut(frames: list[tuple[int, bytes]]
 def test_what_is_no_frame_is_refused(before: list[tuple[int, bytes]], header: bytes) -> None:
     taken = Demultiplexer()
     list(taken.feed(b"".join(framed(stream, content) for stream, content in before)))
-    with pytest.raises(SandboxError, match="no frame"):
+    with pytest.raises(SandboxError, match="an invalid frame"):
         list(taken.feed(header))
 
 

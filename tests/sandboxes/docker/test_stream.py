@@ -108,5 +108,5 @@ async def test_what_is_no_frame_ends_the_stream(tmp_path: Path) -> None:
 
 
 async def test_an_engine_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SandboxError, match="cannot be reached"):
+    with pytest.raises(SandboxError, match="cannot reach the docker engine"):
         await attach(f"unix://{tmp_path}/none.sock", "1.41", "abc")

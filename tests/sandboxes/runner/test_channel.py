@@ -86,9 +86,9 @@ async def test_a_refusal_is_for_the_one_who_asked(played: Played) -> None:
 @pytest.mark.parametrize(
     ("forged", "why"),
     [
-        (message(99, [b"done"]), "nobody had asked"),
-        (b"\xff" * 40, "no message of the runner"),
-        (b"\0\0\0\0\0\0\0\1\7", "no message of the runner"),
+        (message(99, [b"done"]), "an answer without a request"),
+        (b"\xff" * 40, "not a message of the runner"),
+        (b"\0\0\0\0\0\0\0\1\7", "not a message of the runner"),
         (message(1, [b"x" * 100]), "larger than 10 bytes"),
     ],
     ids=["an answer to nothing", "noise", "a kind that there is not", "more than was asked for"],

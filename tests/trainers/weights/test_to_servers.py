@@ -383,7 +383,7 @@ async def test_when_the_last_server_is_gone_the_error_names_it_and_the_way_on(tm
         ("adapter", {"adapters": False}, "loads no adapters while it runs"),
         ("adapter", {"max_rank": 1}, r"takes adapters up to rank 1, and lora\.rank = 2"),
         ("native", {"control": False}, "without its development mode"),
-        ("native", {"version_spans": False}, "does not tell which weights sampled which token"),
+        ("native", {"version_spans": False}, "does not report which weights sampled which token"),
     ],
 )
 async def test_a_server_that_cannot_do_it_is_refused_in_words(

@@ -1,4 +1,4 @@
-"""Lights out on a line: a press switches a light and its neighbours."""
+"""Lights out on a line: a press switches a light and its neighbors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from itertools import combinations
 
 import turnwise as tw
 
-LIGHTS = 7  # with 7 lights every position can be solved, each by one set of presses only
+LIGHTS = 7  # with 7 lights every position has exactly one solution, as a set of presses
 
 
 class LightsOut(tw.TurnEnv):
-    """Switch all lights on; pressing one switches its neighbours too."""
+    """Switch all lights on; pressing one switches its neighbors too."""
 
     max_turns = LIGHTS
 
@@ -31,11 +31,11 @@ class LightsOut(tw.TurnEnv):
         return tw.success(f"All lights are on. {self._shown()}") if all(self.lit) else tw.running(self._shown())
 
     def oracle(self) -> str:
-        """The first press of the shortest solution."""
+        """Return the first press of the shortest solution."""
         return str(next(presses for presses in _subsets() if self._solves(presses))[0] + 1)
 
     def random_action(self, rng: tw.Rng) -> str:
-        """Any light."""
+        """Press any light."""
         return str(rng.randint(1, LIGHTS))
 
     def best_return(self) -> float:

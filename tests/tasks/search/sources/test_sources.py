@@ -103,7 +103,7 @@ def test_lines_are_ours_or_search_r1s(tmp_path: Path) -> None:
         ('{"text": "x"}', "needs an 'id'"),
         ('{"id": true, "text": "x"}', "needs an 'id'"),
         ('{"id": "x"}', "needs 'text'"),
-        ('{"id": "x", "text": 3}', "'text' must be a text, not 3"),
+        ('{"id": "x", "text": 3}', "'text' must be a string, not 3"),
         ('{"id": "x", "contents": null}', "'contents' must be a text"),
     ],
     ids=range(8),
@@ -180,7 +180,7 @@ def test_no_source_says_what_there_is(tmp_path: Path) -> None:
         pages_of("nowhere")
     with pytest.raises(UsageError, match=r"ends in \.jsonl"):
         pages_of(str(written(tmp_path / "a.csv", "id,text")))
-    with pytest.raises(UsageError, match="is a path already"):
+    with pytest.raises(UsageError, match="is already a path"):
         pages_of(str(tmp_path), tmp_path)
 
 
@@ -213,7 +213,7 @@ def test_links_out_of_a_folder_are_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(b"a\x00b", "no text: it has NUL bytes"), (b"caf\xe9 au lait", "no text in UTF-8: byte 3 is 0xe9")],
+    [(b"a\x00b", "not a text file: it has NUL bytes"), (b"caf\xe9 au lait", "no text in UTF-8: byte 3 is 0xe9")],
     ids=["NUL", "Latin-1"],
 )
 def test_a_file_that_is_no_text_is_named(tmp_path: Path, content: bytes, told: str) -> None:

@@ -1,0 +1,277 @@
+"""Report English that a reader stumbles over: the rules of CONTRIBUTING.md, held by a ratchet.
+
+    python scripts/prose.py               # fail if there are more or fewer faults than scripts/prose_counts.json has
+    python scripts/prose.py docs agents   # list the faults of files and folders
+    python scripts/prose.py --lower       # write smaller counts where faults are gone; counts never rise
+    python scripts/prose.py --write       # write the counts as they are, for instance after a folder has moved
+
+It reads Markdown without code, docstrings, comments, the messages of errors and ``help=`` texts. Standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+COUNTS = Path(__file__).with_name("prose_counts.json")
+SKIPPED = ("src/", "docs/log.md", "scripts/prose.py", "tests/test_prose.py")
+"""Links to the package, history that is not rewritten, and files that quote the faults."""
+LONGEST = 35
+"""The most words of a sentence."""
+
+
+class Rule(NamedTuple):
+    name: str
+    pattern: re.Pattern[str]
+    cure: str
+    kinds: str = "markdown docstring comment error help"
+
+
+class Text(NamedTuple):
+    kind: str
+    line: int
+    text: str
+
+
+class Fault(NamedTuple):
+    path: str
+    line: int
+    kind: str
+    rule: str
+    words: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.rule}: {self.words!r}; {self.cure}"
+
+
+def _rule(name: str, pattern: str, cure: str, **options: str) -> Rule:
+    return Rule(name, re.compile(pattern.replace(" ", r"\s"), re.IGNORECASE), cure, **options)
+
+
+_FALSE_FRIENDS = {
+    r"(?<!capital )(?<!-case )(?<!Greek )letters(?! and digits)": "'characters'",
+    "machinery": "'infrastructure'",
+    "mend|mends|mended|mending": "'fix'",
+    "anew": "'again'",
+    "begun": "'started'",
+    "shall": "'must' or 'will'",
+    "(?:a|the|that|this|one) persons?": "'a user' or 'people'",
+    "as one reads": "'human-readable'",
+    "(?:is|are|go|goes|going|went) on (?:from|with|to)": "'continue' or 'resume'",
+    "pictures?": "'image' or 'screenshot'",
+    "half-way": "'midway'",
+    "of ours": "'our', or name the owner",
+    "from there on|ever since|so to say": "plainer words, or leave it out",
+}
+_BRITISH = (
+    r"\b(?:\w*(?:behaviour|colour|favour|honour|neighbour|labour|flavour)\w*"
+    r"|\w*(?:author|canonical|categor|character|custom|discret|emphas|factor|final|formal|general|initial|local|maxim"
+    r"|memor|minim|normal|optim|organ|parallel|parametr|penal|prior|quant|random|real|recogn|regular|sanit|serial"
+    r"|special|stabil|standard|summar|symbol|synchron|token|util|vector|visual)is(?:e|ed|es|ing|ation|ations|er|ers)"
+    r"|(?:pa)?ralyse\w*|analys(?:e|ed|ing)|artefacts?|catalogues?|centres?|centred|defence|fulfil|grey|judgement"
+    r"|licence|metres?|(?:un)?labell\w+|modell\w+|programmes?|signall\w+|travell\w+|whilst|amongst|learnt|burnt)\b"
+)
+RULES = (
+    _rule(
+        "relative summary",
+        r"\A\W*(?:What|Who|Whom|Whose|Whoever|Whatever|Which|Where|That which|Those|All that|One that|That)\b[^.\n]*",
+        "begin with a noun phrase or an imperative",
+        kinds="docstring help",
+    ),
+    _rule(
+        "entry begins mid-clause",
+        r"(?<=\n)\*{0,2}\w+: (?:of|by|as|that|which|what|who|whom|whose|where|with|to|from|in|on|at|under|is|are|was"
+        r"|has|may|must|can|nobody|nothing)\b[^.\n]*",
+        "describe the argument with a complete phrase: type, shape, unit",
+        kinds="docstring",
+    ),
+    _rule(
+        "overused word",
+        r"\b(?:nobody|somebody|anybody|everybody|whoever|whomever|told|tells of|said)\b",
+        "name who does what: a user, the caller, another process; or write 'given', 'set', 'no one', 'reported'",
+    ),
+    _rule(
+        "stative passive",
+        r"\b(?:is|are|was|were|been|be) (?:(?:not|never|also|only|then|still) )?"
+        r"(?:asked|begun|gone|had|heard|held(?! out)|lent|over(?=[.,;:)]| and\b| when\b|$)|owed|spared|spoken)\b",
+        "use an active verb with a subject",
+    ),
+    _rule(
+        "is no",
+        r"(?<!there )\b(?:is|are|was|were) no (?!longer|more|less|fewer|better|worse|one\b|such|need|way)\w+",
+        "write 'is not a'",
+    ),
+    *(_rule("false friend", rf"\b(?:{words})\b", f"write {cure}") for words, cure in _FALSE_FRIENDS.items()),
+    _rule("British spelling", _BRITISH, "use American spelling"),
+)
+SENTENCE = re.compile(r"(?<=[.!?])[\"')*]*\s+|\n[ \t]*\n|\n[ \t]*(?:[-*#>|]|\d+\.|Args:|Returns:|Raises:|Yields:) ?|\|")
+
+
+def faults_in(path: str, source: str) -> Iterator[Fault]:
+    """Yield the faults of one Markdown or Python file."""
+    for kind, start, text in _markdown(source) if path.endswith(".md") else _python(source):
+        text = re.sub(r"\n[ \t]+(?=\S)", "\n", text)
+        found = [(rule.name, m, rule.cure) for rule in RULES if kind in rule.kinds for m in rule.pattern.finditer(text)]
+        for name, match, cure in found:
+            line = start + text.count("\n", 0, match.start())
+            yield Fault(path, line, kind, name, " ".join(match[0].split())[:60], cure)
+        if kind in ("markdown", "docstring", "error", "help"):
+            for line, words in _long_sentences(text):
+                yield Fault(
+                    path, start + line, kind, "long sentence", f"{' '.join(words[:8])} …", f"split: {len(words)} words"
+                )
+
+
+def _long_sentences(text: str) -> Iterator[tuple[int, list[str]]]:
+    begin = 0
+    for border in [*SENTENCE.finditer(text), None]:
+        end = border.start() if border else len(text)
+        words = [word for word in text[begin:end].split() if any(map(str.isalnum, word))]
+        if len(words) > LONGEST:
+            yield text.count("\n", 0, begin), words
+        begin = border.end() if border else end
+
+
+def _blank(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+def _code(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", "x", match[0])
+
+
+def _markdown(source: str) -> Iterator[Text]:
+    text = re.sub(r"^ *```.*?^ *```|<!--.*?-->", _blank, source, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"\]\([^)\s]*\)|https?://\S+", _blank, text)
+    yield Text("markdown", 1, re.sub(r"`[^`]+`", _code, text))
+
+
+def _python(source: str) -> Iterator[Text]:
+    tree, inside = ast.parse(source), set[int]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno != node.lineno:
+            inside |= set(range(node.lineno, (node.end_lineno or 0) + 1))
+        for child in getattr(node, "body", ()) if not isinstance(node, ast.Lambda | ast.IfExp) else ():
+            if (
+                isinstance(child, ast.Expr)
+                and isinstance(child.value, ast.Constant)
+                and isinstance(child.value.value, str)
+            ):
+                text = re.sub(r"^ *>>>.*(?:\n(?! *\n| *>>>).*)*", _blank, child.value.value, flags=re.MULTILINE)
+                yield Text("docstring", child.lineno, re.sub(r"`[^`]+`", _code, text))
+        if isinstance(node, ast.Call):
+            yield from _messages(node)
+    yield from _comments(source, inside)
+
+
+def _messages(call: ast.Call) -> Iterator[Text]:
+    name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+    values = [(k.value, "help") for k in call.keywords if k.arg in ("help", "epilog")]
+    if name.endswith(("Error", "Failure")) or name == "complain":
+        values += [(value, "error") for value in call.args]
+    for value, kind in values:
+        parts = list(ast.walk(value))
+        joined = [part for part in parts if isinstance(part, ast.JoinedStr)]
+        for whole in joined:
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "xx" for part in whole.values)
+            yield Text(kind, whole.lineno, text)
+        for part in parts:
+            alone = not any(part in whole.values for whole in joined)
+            if alone and isinstance(part, ast.Constant) and isinstance(part.value, str):
+                yield Text(kind, part.lineno, part.value)
+
+
+def _comments(source: str, inside: set[int]) -> Iterator[Text]:
+    block: list[str] = []
+    for number, line in enumerate([*source.splitlines(), ""], 1):
+        found = None if number in inside else re.search(r"^\s*#(?![!:]) ?(.*)|\s\s# (?!noqa|type:|pragma)(.*)", line)
+        if found is None or found[1] is None:
+            if block:
+                yield Text("comment", number - len(block), "\n".join(block))
+            block = []
+        if found is not None and found[1] is not None:
+            block.append(found[1])
+        elif found is not None:
+            yield Text("comment", number, found[2])
+
+
+def files(wanted: Sequence[str]) -> Iterator[str]:
+    """Yield the Markdown and Python files that git knows or could add, under the given paths."""
+    command = ["git", "ls-files", "-co", "--exclude-standard", "--", *(wanted or ["*.md", "*.py"])]
+    for path in subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines():
+        if path.endswith((".md", ".py")) and not path.startswith(SKIPPED) and (ROOT / path).is_file():
+            yield path
+
+
+def counted(faults: Sequence[Fault]) -> dict[str, dict[str, int]]:
+    """Count faults by place, which is a file at the root or a folder in it, with the kind of text, and by rule."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for fault in faults:
+        counts[f"{fault.path.partition('/')[0]} {fault.kind}"][fault.rule] += 1
+    return {place: dict(sorted(counts[place].items())) for place in sorted(counts)}
+
+
+def compare(
+    before: dict[str, dict[str, int]], now: dict[str, dict[str, int]]
+) -> tuple[set[tuple[str, str]], dict[str, dict[str, int]]]:
+    """Return the places and rules with more faults than before, and the smaller of both counts."""
+    risen = {(place, rule) for place in now for rule, n in now[place].items() if n > before.get(place, {}).get(rule, 0)}
+    lowered = {
+        place: kept
+        for place, rules in before.items()
+        if (kept := {rule: least for rule, n in rules.items() if (least := min(n, now.get(place, {}).get(rule, 0)))})
+    }
+    return risen, lowered
+
+
+def _save(counts: dict[str, dict[str, int]]) -> None:
+    rows = ",\n".join(f"  {json.dumps(place)}: {json.dumps(rules)}" for place, rules in counts.items())
+    COUNTS.write_text(f"{{\n{rows}\n}}\n", encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paths", nargs="*", help="List the faults of these files and folders.")
+    parser.add_argument("--lower", action="store_true", help="Lower the counts where faults are gone.")
+    parser.add_argument("--write", action="store_true", help="Write the counts as they are.")
+    parser.add_argument("--totals", action="store_true", help="Print the number of faults by rule.")
+    options = parser.parse_args()
+    found = [fault for path in files(options.paths) for fault in faults_in(path, (ROOT / path).read_text("utf-8"))]
+    if options.totals:
+        print("\n".join(f"{n:6} {rule}" for rule, n in Counter(fault.rule for fault in found).most_common()))
+    elif options.paths:
+        print("\n".join(map(str, found)))
+    elif options.write:
+        _save(counted(found))
+    else:
+        return _ratchet(found, options.lower)
+    return 0
+
+
+def _ratchet(found: list[Fault], lower: bool) -> int:
+    before, now = json.loads(COUNTS.read_text(encoding="utf-8")), counted(found)
+    risen, lowered = compare(before, now)
+    for place, rule in sorted(risen):
+        path, kind = place.rsplit(" ", 1)
+        print("\n".join(str(f) for f in found if (f.path.partition("/")[0], f.kind, f.rule) == (path, kind, rule)))
+        allowed = before.get(place, {}).get(rule, 0)
+        print(f"{place}: {now[place][rule]} of {rule!r}, {allowed} allowed: reword the new ones\n")
+    if lower:
+        _save(lowered)
+    elif lowered != before and not risen:
+        print("there are fewer faults than scripts/prose_counts.json has: lower it with scripts/lint --fix")
+    return 1 if risen or (lowered != before and not lower) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
