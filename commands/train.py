@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..agents.train_extra import train_extra
 from ..config import describe, load_config
 from ..envs.named import environment
 from ..errors import ConfigError, UsageError
+from ..inference.train_extra import train_extra
 from .completion import environment_ids
 from .terminal import remark, resumable
 

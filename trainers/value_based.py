@@ -14,7 +14,7 @@ from typing import Annotated, Any, Self
 
 import pydantic
 
-from ..agents.value_guided import ActionValues, ValueGuidedModel
+from ..inference.value_guided import ActionValues, ValueGuidedModel
 from .algorithms.ilql import ILQL
 from .algorithms.monte_carlo import MonteCarlo
 from .critics.token_learning import TokenLearner

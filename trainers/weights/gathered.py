@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ...agents.policy import Completion
+from ...inference.policy import Completion
 from ..learning.led import led
 from ..learning.parallel import World, unsharded
 from .canary import Canary, Probe, logprobs_of
