@@ -116,7 +116,7 @@ def make_demonstrations(
         StoreError: the store belongs to another dataset.
     """
     if n < 1:
-        raise UsageError(f"n = {n} must be at least 1")
+        raise UsageError(f"n must be at least 1; got {n}")
     chosen = mixture_of(mixture, env_id)
     base = options or RunOptions()
     settings = base.model_copy(update={"seed": seed, "group_size": 1})
