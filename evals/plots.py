@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from .curves import Curve
 from .statistics import Estimate
 
-# Colors that matplotlib writes and the page replaces by its own, so that one plots serves light and dark.
+# Colors that matplotlib writes and the page replaces by its own, so that one plot serves light and dark mode.
 INK, QUIET, LINE = "#010101", "#020202", "#030303"
 STRONG, WEAK = "#040404", "#050505"
 VARIABLES = {INK: "--ink", QUIET: "--quiet", LINE: "--line", STRONG: "--accent", WEAK: "--second"}

@@ -275,7 +275,7 @@ async def test_whoever_only_evaluates_changes_nothing_at_the_server(fake: FakeSe
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"max_in_flight": 0}, "max_in_flight must be at least 1; got 0"), ({"servers": []}, "at least one")],
+    [({"max_in_flight": 0}, "must be at least 1; got 0"), ({"servers": []}, "at least one")],
 )
 def test_limits_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
