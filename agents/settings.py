@@ -1,4 +1,4 @@
-"""How a language model acts: the ``[agent]`` table, which is saved beside a trained model as ``agent.json``."""
+"""Settings of a language-model agent: the ``[agent]`` table, saved beside a trained model as ``agent.json``."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .context import context_strategy
 from .parsers import AUTO, action_parser
 
 SETTINGS = "agent.json"
-"""The file beside a model's weights that holds the settings it was trained with."""
+"""File beside a model's weights with the settings of its training."""
 
 
 class AgentSettings(Config):
-    """How a language model acts: one ``[agent]`` table for training and evaluation.
+    """Settings of a language-model agent: one ``[agent]`` table for training and evaluation.
 
-    It is saved beside a trained model, and what a later run does not set is taken from there.
+    They are saved beside a trained model, and a later run takes omitted settings from there.
     """
 
     context: str = "full"
-    """What the model reads: ``full``, ``last:K``, ``last:K:bare`` (without system messages), ``short:K:N`` (N letters
-    of every observation but the last K), ``summary`` or ``summary:N`` (at most N letters of it)."""
+    """Context strategy: ``full``, ``last:K``, ``last:K:bare`` (without system messages), ``short:K:N`` (N characters of
+    every observation but the last K), ``summary`` or ``summary:N`` (a summary of at most N characters)."""
     parser: str = AUTO
     """How text becomes an action: ``auto`` (the tool calls of the model's chat template if the environment offers
     tools, otherwise text), ``text``, ``tagged``, ``search``, or one kind of tool call: ``tools`` (Qwen, Hermes),
@@ -32,16 +32,16 @@ class AgentSettings(Config):
     system: str | None = None
     """Text added to the system message."""
     show_tools: bool = True
-    """Describe the environment's tools in the prompt: by the chat template, or in the system message where the
-    template has no place for tools."""
+    """Describe the environment's tools in the prompt: by the chat template, or in the system message if the template
+    has no place for tools."""
     temperature: float = pydantic.Field(default=1.0, ge=0)
     """Sampling temperature; 0 is greedy."""
     top_p: float = pydantic.Field(default=1.0, gt=0, le=1)
     """Sample from the most likely tokens that together have this probability. Evaluation only: training needs 1."""
     max_tokens: int = pydantic.Field(default=256, ge=1)
-    """The longest action in tokens, thoughts included."""
+    """Maximum tokens of an action, including reasoning."""
     enable_thinking: bool | None = None
-    """Switch the thoughts of a hybrid reasoning model on or off, in chat templates that have such a switch."""
+    """Switch the reasoning of a hybrid model on or off, if its chat template has such a switch."""
     chat_template_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
     """Further variables for the chat template, e.g. ``{date_string = "26 Jul 2024"}`` for Llama."""
 
@@ -60,7 +60,7 @@ class AgentSettings(Config):
 
     @property
     def template_kwargs(self) -> dict[str, Any]:
-        """The variables that the chat template gets; families name the switch for thoughts differently."""
+        """The variables for the chat template; model families name the switch for reasoning differently."""
         switch = {} if self.enable_thinking is None else dict.fromkeys(SWITCHES, self.enable_thinking)
         return switch | self.chat_template_kwargs
 
@@ -70,13 +70,13 @@ class AgentSettings(Config):
 
     @classmethod
     def beside(cls, folder: Path | str) -> AgentSettings:
-        """Read the settings saved beside a model; only what the file holds counts as set.
+        """Read the settings saved beside a model; only those in the file count as set.
 
         Returns:
-            the defaults where there is no file.
+            The saved settings, or the defaults if there is no file.
 
         Raises:
-            ModelError: the file is there and cannot be read.
+            ModelError: the file exists but cannot be read.
         """
         path = Path(folder, SETTINGS)
         if not path.exists():
@@ -88,16 +88,16 @@ class AgentSettings(Config):
             raise ModelError(f"cannot read {path}: {reason}; fix it, or remove it to use the defaults") from None
 
     def overridden(self, given: AgentSettings) -> Self:
-        """Return these settings with whatever is set in ``given`` instead."""
+        """Return these settings, overridden by those that are set in ``given``."""
         own = given.model_dump(include=given.model_fields_set & set(AgentSettings.model_fields))
         return self.model_copy(update=own)
 
     def departures(self, trained: AgentSettings) -> str:
-        """Say in one line which settings differ from those a model was trained with; "" if none does."""
+        """Return one line on settings that differ from a model's training, or "" if none does."""
         pairs = [(name, getattr(self, name), getattr(trained, name)) for name in sorted(trained.model_fields_set)]
         changed = [f"agent.{name} = {now!r} (trained with {before!r})" for name, now, before in pairs if now != before]
         return f"the model acts differently from how it was trained: {', '.join(changed)}" if changed else ""
 
 
 SWITCHES = ("enable_thinking", "thinking")
-"""What chat templates call the variable that switches thoughts on: Qwen's and GLM's, DeepSeek's and Granite's."""
+"""Names of the chat-template variable that switches reasoning on: Qwen's and GLM's, DeepSeek's and Granite's."""

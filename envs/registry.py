@@ -140,7 +140,7 @@ def make(id: str, *, wrappers: Sequence[Callable[[TurnEnv], Any]] = (), **kwargs
 
 def _failed(id: str, error: Exception) -> EnvironmentFailedError:
     where = at(author_line(error))
-    return EnvironmentFailedError(f"{id} cannot be made: {type(error).__name__}: {error}{where}")
+    return EnvironmentFailedError(f"cannot create {id}: {type(error).__name__}: {error}{where}")
 
 
 def find(id: str) -> Entry:

@@ -15,15 +15,15 @@ class ApiUsage:
     """Tokens, cost and latency of an API's answers, over all episodes, scored or not.
 
     Args:
-        answers: how many there are.
-        kept: answers of an earlier run, taken from its files and not asked for again.
-        prompt_tokens: read, as the provider counted them.
-        cached_tokens: of those, served by the provider's prompt cache.
-        completion_tokens: written.
-        reasoning_tokens: of those, reasoning.
-        cost: in dollars; ``None`` where no price is known.
-        median_seconds: of a request.
-        p95_seconds: 95 % of the requests were answered within so many seconds.
+        answers: number of answers.
+        kept: number of answers that came from an earlier run's files, without a new request.
+        prompt_tokens: tokens read, as the provider counted them.
+        cached_tokens: prompt tokens that the provider's cache served.
+        completion_tokens: tokens written.
+        reasoning_tokens: completion tokens that were reasoning.
+        cost: cost in dollars; ``None`` if a price is unknown.
+        median_seconds: median latency of a request.
+        p95_seconds: 95th percentile of the latency of a request.
     """
 
     answers: int
@@ -38,7 +38,7 @@ class ApiUsage:
 
 
 def api_usage(episodes: Iterable[Episode]) -> ApiUsage | None:
-    """The usage of these episodes; ``None`` if no API played any."""
+    """Return the usage of these episodes, or ``None`` if no API played any."""
     records = [turn.info[CHAT_API] for episode in episodes for turn in episode.own_turns if turn.by_chat_api]
     if not records:
         return None
@@ -59,10 +59,10 @@ _TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning_tok
 
 
 def tokens_read(turn: Turn) -> int:
-    """Prompt tokens of a turn: its ids, or as an API counted them."""
+    """Return the number of prompt tokens of a turn: of its ids, or as an API counted them."""
     return len(turn.prompt_ids) or int(turn.info.get(CHAT_API, {}).get("prompt_tokens", 0))
 
 
 def tokens_written(turn: Turn) -> int:
-    """Sampled tokens of a turn: its ids, or as an API counted them."""
+    """Return the number of sampled tokens of a turn: of its ids, or as an API counted them."""
     return len(turn.action_ids) or int(turn.info.get(CHAT_API, {}).get("completion_tokens", 0))

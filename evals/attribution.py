@@ -1,4 +1,4 @@
-"""Who fails may not choose not to be counted: when so much of a run is unscored that its success says nothing."""
+"""Detect infrastructure failures that make success inconclusive, so that an agent gains nothing by failing."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Sequence
 from ..rollouts.episode import Episode, Outcome
 
 FAILURE_RATE = 0.05
-"""Share of the episodes in which the infrastructure may fail, unless a setting says otherwise."""
+"""Default share of the episodes in which the infrastructure may fail."""
 FEWEST = 3
-"""Episodes in which the infrastructure must have failed before their share says anything."""
+"""Number of episodes with an infrastructure failure below which their share is ignored."""
 LATE = "(episode_timeout)"
-"""What the error of an episode says that was not over in time."""
+"""Text in the error of an episode that did not end in time."""
 
 
 def after_action(episodes: Sequence[Episode]) -> int:
-    """In how many episodes the infrastructure failed after an action of the agent, which may be what made it fail."""
+    """Count episodes in which the infrastructure failed after an action of the agent, the possible cause."""
     return sum(episode.after_action > 0 for episode in episodes)
 
 
 def inconclusive(episodes: Sequence[Episode], limit: float = FAILURE_RATE) -> str:
-    """Why success says nothing, with the range in which it lies; empty if the infrastructure failed seldom enough.
+    """Say why success is inconclusive, with the range in which it lies; return ``""`` if failures are rare enough.
 
-    An episode counts if it was not scored because the infrastructure failed, or if the agent then sampled again.
-    Where the recorded actions were repeated exactly nothing was drawn, and it does not count.
+    An episode counts if it was not scored because the infrastructure failed, or if the agent then sampled again. It
+    does not count if the recorded actions were repeated exactly, since nothing was sampled.
 
     Args:
-        episodes: all of a policy, unscored ones included.
+        episodes: all episodes of a policy, including unscored ones.
         limit: the largest share of them in which the infrastructure may fail.
     """
     lost, repeated = sum(map(excluded, episodes)), sum(e.scored and e.redrawn > 0 for e in episodes)
@@ -43,12 +43,12 @@ def inconclusive(episodes: Sequence[Episode], limit: float = FAILURE_RATE) -> st
 
 
 def possible(episodes: Sequence[Episode], limit: float = FAILURE_RATE) -> tuple[float, float] | None:
-    """The range in which success lies, where it is inconclusive."""
+    """Return the range in which success lies if it is inconclusive, or ``None``."""
     return _range(episodes) if inconclusive(episodes, limit) else None
 
 
 def _range(episodes: Sequence[Episode]) -> tuple[float, float]:
-    """The range in which success lies, whatever would have come of the episodes in which the infrastructure failed."""
+    """Return the range of success over all possible results of the episodes in which the infrastructure failed."""
     sure = [episode for episode in episodes if episode.scored and not episode.redrawn]
     open_ = sum(excluded(e) or (e.scored and e.redrawn > 0) for e in episodes)
     solved, whole = sum(episode.success for episode in sure), max(1, len(sure) + open_)
@@ -56,6 +56,6 @@ def _range(episodes: Sequence[Episode]) -> tuple[float, float]:
 
 
 def excluded(episode: Episode) -> bool:
-    """Whether an episode is not scored because the infrastructure failed or kept it waiting."""
+    """Whether an episode is unscored because the infrastructure failed or kept it waiting."""
     late = episode.outcome is Outcome.CANCELLED and LATE in (episode.error or "")
     return late or episode.outcome is Outcome.INFRA_FAILED

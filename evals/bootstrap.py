@@ -24,21 +24,21 @@ def bootstrap(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
-    """A statistic with a bootstrap interval that is a pure function of its arguments.
+    """Compute a statistic with a bootstrap interval; a pure function of its arguments.
 
     Percentile: the quantiles of the statistic over resamples. BCa corrects them for bias and skew: Efron (1987),
     JASA 82:171-185, with the acceleration from the jackknife (several strata: Davison and Hinkley 1997, §5.3.2).
 
     Args:
         values: one number per attempt.
-        statistic: from the values to a number, whatever their order.
+        statistic: function from the values, in any order, to a number.
         clusters: the task of each value; whole clusters are resampled.
         strata: the stratum of each value; resampling keeps the number of clusters in each. A cluster that has
             members in two strata counts as two.
         method: ``"percentile"`` or ``"bca"``.
-        resamples: how many resamples are drawn.
+        resamples: number of resamples.
         confidence: nominal coverage.
-        seed: of the resampling.
+        seed: seed of the resampling.
 
     Raises:
         UsageError: there are no values, or lengths differ.
@@ -71,7 +71,7 @@ def _draws(
     resamples: int,
     rng: np.random.Generator,
 ) -> Floats:
-    """``statistic`` of each resample, shape ``(resamples,)``. Means need no copies of the data."""
+    """Return ``statistic`` of each resample, shape ``(resamples,)``. Means need no copies of the data."""
     picks = np.concatenate(
         [np.array(layer)[rng.integers(len(layer), size=(resamples, len(layer)))] for layer in layers], 1
     )
@@ -90,7 +90,7 @@ def _bca_tails(
     draws: Floats,
     tails: Floats,
 ) -> Floats:
-    """The quantiles that BCa reads instead of ``tails``."""
+    """Return the quantiles that BCa uses instead of ``tails``."""
     from scipy import special
 
     below = (np.sum(draws < value) + np.sum(draws <= value)) / (2 * len(draws))
@@ -110,7 +110,7 @@ def _bca_tails(
 
 
 def _layers(members: list[Ints], strata: Sequence[Hashable] | None) -> list[list[int]]:
-    """For each stratum, the numbers of its clusters."""
+    """Return the indices of each stratum's clusters."""
     if strata is None:
         return [list(range(len(members)))]
     layers: dict[Hashable, list[int]] = {}

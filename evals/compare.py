@@ -1,4 +1,4 @@
-"""Two runs against one another: the difference, how sure it is, and a verdict in words."""
+"""Compare two runs: the difference, its uncertainty, and a verdict in words."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Difference:
         a: the first run.
         b: the second run.
         difference: ``b − a``.
-        paired: both runs played these tasks, and the interval makes use of it.
+        paired: whether both runs played these tasks and the interval uses that.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Difference:
     paired: bool
 
     def verdict(self, a: str = "A", b: str = "B", *, points: bool = False) -> str:
-        """What the difference says, in words.
+        """Describe the difference in words.
 
         Args:
             a: the first run's name.
@@ -58,7 +58,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs against one another.
+    """Comparison of two runs.
 
     Args:
         a: name of the first run, the baseline.
@@ -68,7 +68,7 @@ class Comparison:
         levels: difference in success, level by level; empty where there is one level only.
         shared_tasks: tasks that both runs played.
         notes: remarks that a reader needs.
-        inconclusive: the runs whose success says nothing, since the infrastructure failed too often.
+        inconclusive: names of the runs whose success is inconclusive because of infrastructure failures.
     """
 
     a: str
@@ -82,17 +82,17 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """The headline: what the difference in success says."""
+        """The headline: a verdict on the difference in success."""
         return self.verdict_on(self.success, points=True)
 
     def verdict_on(self, difference: Difference, *, points: bool = False) -> str:
-        """What one of its differences says: nothing, where a run is inconclusive."""
+        """Return the verdict on one of its differences; empty if a run is inconclusive."""
         if self.inconclusive:
             return f"no verdict: {' and '.join(self.inconclusive)} inconclusive"
         return difference.verdict(self.a, self.b, points=points)
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict."""
+        """Return a plain dict."""
         data: dict[str, Any] = pydantic.TypeAdapter(Comparison).dump_python(self, mode="json")
         return {**data, "verdict": self.verdict}
 
@@ -107,15 +107,15 @@ def compare(
 ) -> Comparison:
     """Compare two runs of the same environments.
 
-    Where at least half of the smaller run's tasks were played by both, only these are compared, task against task:
-    what makes a task hard then cancels. Otherwise the runs are taken as independent samples.
+    If both runs played at least half of the smaller run's tasks, only these are compared, task against task, which
+    removes differences in difficulty. Otherwise the runs count as independent samples.
 
     Args:
         a: the baseline's episodes.
         b: the other run's episodes.
-        names: what to call them.
-        confidence: nominal coverage of each interval (they are not adjusted for there being several).
-        failure_rates: of each run, the share of the episodes in which the infrastructure may fail.
+        names: names of the runs, for display.
+        confidence: nominal coverage of each interval (not adjusted for their number).
+        failure_rates: for each run, the share of the episodes in which the infrastructure may fail.
 
     Raises:
         UsageError: a run has no scored episode, or the runs have no environment in common.
@@ -159,7 +159,7 @@ def compare(
 
 
 def _success(name: str, a: Sequence[Episode], b: Sequence[Episode], *, paired: bool, confidence: float) -> Difference:
-    """The difference of two rates; where paired, with the correlation of their rates per task."""
+    """Return the difference of two rates; if paired, with the correlation of their rates per task."""
     one, other = (
         proportion([e.success for e in run], [task_of(e) for e in run], confidence=confidence) for run in (a, b)
     )
@@ -168,7 +168,7 @@ def _success(name: str, a: Sequence[Episode], b: Sequence[Episode], *, paired: b
 
 
 def _return(name: str, a: Sequence[Episode], b: Sequence[Episode], *, paired: bool, confidence: float) -> Difference:
-    """The difference of two mean returns; where paired, a bootstrap of the differences per task."""
+    """Return the difference of two mean returns; if paired, by a bootstrap of the differences per task."""
     one, other = (
         bootstrap([e.total_reward for e in run], clusters=[task_of(e) for e in run], confidence=confidence)
         for run in (a, b)
@@ -181,7 +181,7 @@ def _return(name: str, a: Sequence[Episode], b: Sequence[Episode], *, paired: bo
 
 
 def _correlation(a: Sequence[Episode], b: Sequence[Episode]) -> float:
-    """Pearson's correlation of the two runs' success rates over tasks; 0 where either is constant."""
+    """Return Pearson's correlation of the two runs' success rates over tasks, or 0 if either is constant."""
     of_a, of_b = (_per_task(run, lambda e: e.success) for run in (a, b))
     pairs = np.array([(of_a[task], of_b[task]) for task in of_a])
     if len(pairs) < 2 or not np.all(pairs.std(axis=0) > 1e-12):

@@ -16,10 +16,10 @@ from .statistics import Estimate, student, wilson
 
 METRICS = "metrics.jsonl"
 RATES = frozenset({"success", "eval/success"})
-"""Metrics that are proportions: they stay in [0, 1], and one seed of them has an interval of its own."""
+"""Metrics that are proportions: they stay in [0, 1], and a single seed has its own interval."""
 
 PER_SEED = frozenset({"seed", "out", "model", "store", "resume", "progress", "tensorboard", "threads", "device"})
-"""Settings in which seeds of one training may differ: where things are, and what is shown."""
+"""Settings in which seeds of one training may differ: locations, and output options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class Run:
 
     Args:
         name: the run folder's name.
-        records: one per step, in order; what was logged for a step in several lines is one record.
-        eval_episodes: how many episodes each evaluation had, where the run's settings say so.
-        algorithm: what trained, where the run's settings say so.
-        kind: equal for runs that differ in their seed only.
-        made: date, command, versions and commit, where the run's settings say so.
-        eval_split: the split of the evaluations, where the run's settings say so.
+        records: one per step, in order; several lines logged for a step form one record.
+        eval_episodes: number of episodes of each evaluation, if the run's settings have it.
+        algorithm: name of the algorithm, if the run's settings have it.
+        kind: key that is equal for runs that differ only in their seed.
+        made: date, command, versions and commit, if the run's settings have them.
+        eval_split: split of the evaluations, if the run's settings have it.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Run:
     eval_split: str = ""
 
     def series(self, metric: str) -> dict[int, tuple[float, float, int | None]]:
-        """By step: episodes trained on so far, the metric, and how many episodes it is a mean of."""
+        """Return, by step, the episodes trained on so far, the metric, and the number of episodes that it averages."""
         seen = accumulate(float(record.get("episodes") or 0) for record in self.records)
         found = {}
         for record, episodes in zip(self.records, seen, strict=True):
@@ -79,10 +79,10 @@ class Curve:
     """One metric against training.
 
     Args:
-        metric: its name in the file, e.g. ``"eval/success"``.
-        points: in order of steps; only steps that every seed has.
-        seeds: how many runs are averaged.
-        eval_split: the split of the evaluations, where it is known and the same in all runs.
+        metric: name in the file, e.g. ``"eval/success"``.
+        points: points in order of steps; only steps that every seed has.
+        seeds: number of runs that are averaged.
+        eval_split: split of the evaluations, if it is known and the same in all runs.
     """
 
     metric: str
@@ -92,27 +92,27 @@ class Curve:
 
     @property
     def by_episodes(self) -> bool:
-        """Whether the run counted the episodes that it trained on; cloning a fixed set counts steps only."""
+        """Whether the run counted the episodes that it trained on; cloning a fixed set counts only steps."""
         return any(point.episodes for point in self.points)
 
     @property
     def held_out(self) -> bool:
-        """Whether evaluations measured it, and not the episodes that were trained on."""
+        """Whether evaluations measured it, as opposed to training episodes."""
         return self.metric.startswith("eval/")
 
     @property
     def where(self) -> str:
-        """What it was measured on, in words."""
+        """Describe the episodes on which it was measured."""
         if not self.held_out:
             return "training tasks"
         return "training tasks, in evaluations" if self.eval_split == Split.TRAIN else "held-out tasks"
 
 
 def read_run(path: Path | str) -> Run:
-    """The metrics in a run's folder, or of a ``metrics.jsonl`` itself; a last line cut short by a kill is dropped.
+    """Read the metrics in a run's folder, or a ``metrics.jsonl``; a last line that a kill cut short is dropped.
 
     Raises:
-        UsageError: there are none, or a line is not a JSON object with a step.
+        UsageError: there are no metrics, or a line is not a JSON object with a step.
     """
     file = Path(path) / METRICS if Path(path).is_dir() else Path(path)
     try:
@@ -133,7 +133,7 @@ def read_run(path: Path | str) -> Run:
 
 
 def curve(runs: Sequence[Run], metric: str, *, confidence: float = 0.95) -> Curve | None:
-    """One metric over one or several seeds; ``None`` where no step has it in every run.
+    """Return one metric over one or several seeds, or ``None`` if no step has it in every run.
 
     Several seeds: mean and Student's t interval over seeds (the seed is the unit; attempts within it share one
     training). One seed: for a rate, Wilson's interval over its episodes, which says nothing about other seeds.
@@ -157,7 +157,7 @@ def curve(runs: Sequence[Run], metric: str, *, confidence: float = 0.95) -> Curv
 
 
 def _bounded(estimate: Estimate, metric: str) -> Estimate:
-    """A rate's interval without the part outside [0, 1], which t intervals know nothing of."""
+    """Clip a rate's interval to [0, 1], which t intervals may exceed."""
     if metric not in RATES or estimate.low is None or estimate.high is None:
         return estimate
     low, high = max(0.0, estimate.low), min(1.0, estimate.high)
@@ -165,7 +165,7 @@ def _bounded(estimate: Estimate, metric: str) -> Estimate:
 
 
 def _settings(config: Path) -> dict[str, Any]:
-    """What a run's saved settings say about it; nothing where there are none."""
+    """Return the parts of a run's saved settings that matter for curves; empty without settings."""
     try:
         saved = json.loads(config.read_text(encoding="utf-8"))
         settings, algorithm = dict(saved["config"]), str(saved.get("algorithm", ""))

@@ -1,4 +1,4 @@
-"""``evaluate``: play a family's tasks with an agent into a store, and say what came of it."""
+"""``evaluate``: play a family's tasks with an agent into a store, and summarize the results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ OnEpisode = Callable[[Episode], None]
 
 
 def _several(value: Any) -> Any:
-    """One item, or text with commas, as a list: what a person types on a command line."""
+    """Return one item, or comma-separated text from a command line, as a list."""
     if isinstance(value, str):
         items = [item.strip() for item in value.split(",") if item.strip()]
         if not items:
@@ -51,33 +51,33 @@ def _several(value: Any) -> Any:
 
 
 class EvalConfig(RunOptions):
-    """An evaluation: what is played, by whom, and how it is counted. The fields of ``RunOptions`` belong to it."""
+    """Settings of an evaluation: tasks, policy and statistics. It includes the fields of ``RunOptions``."""
 
     env: str
-    """The environment's id, e.g. ``turnwise/Maze-v0``."""
+    """Environment id, e.g. ``turnwise/Maze-v0``."""
     policy: str = ""
-    """Who acts: oracle, random, null, mixed:0.35, function:module:name, the folder of a model, http://host:port, or a
+    """Policy: oracle, random, null, mixed:0.35, function:module:name, the folder of a model, http://host:port, or a
     model behind a chat API: openai:MODEL, anthropic:MODEL, chat:URL#MODEL."""
     tokenizer: str | None = None
-    """A folder with the tokenizer of a server's model; omitted: where the server loaded it from, if that is here."""
+    """Folder with the tokenizer of a server's model (default: the folder that the server names, if it exists here)."""
     program: ProgramConfig | None = None
-    """A program that plays the episodes and asks the policy, a model, for answers; omitted: the policy acts itself."""
+    """Program that plays the episodes and calls the policy, a model (default: the policy acts itself)."""
     n: int = pydantic.Field(default=100, ge=1)
-    """How many tasks. Each is played ``group_size`` times. A family with fewer tasks gives all it has."""
+    """Number of tasks, each played ``group_size`` times. If a family has fewer, all of them are played."""
     splits: Annotated[tuple[Split, ...], pydantic.BeforeValidator(_several)] = ()
-    """Which splits tasks come from, evenly; omitted: the test splits, or all where a family has no test split."""
+    """Splits of the tasks, in equal parts (default: the test splits, or all if a family has no test split)."""
     levels: Annotated[tuple[int, ...], pydantic.BeforeValidator(_several)] = ()
-    """Which levels, evenly; omitted: all."""
+    """Levels of the tasks, in equal parts (default: all)."""
     agent: AgentSettings = AgentSettings()
-    """How a model acts; what is not set here is what the model was trained with (``agent.json`` beside it)."""
+    """How a model acts; omitted settings are those of its training (``agent.json`` beside it)."""
     temperature: float | None = pydantic.Field(default=None, ge=0)
-    """Short for ``agent.temperature``: 0 for greedy; for a chat API, omitted: the provider's default."""
+    """Short for ``agent.temperature``; 0 is greedy (default for a chat API: the provider's)."""
     max_tokens: int | None = pydantic.Field(default=None, ge=1)
-    """Short for ``agent.max_tokens``: the longest action in tokens; for a chat API, omitted: 8192."""
+    """Short for ``agent.max_tokens``: maximum tokens of an action (default for a chat API: 8192)."""
     device: str = "auto"
-    """Where a model runs: ``auto`` is the GPU if torch sees one, otherwise the CPU."""
+    """Device of a model: ``auto`` uses the GPU if torch sees one, otherwise the CPU."""
     api: ApiSettings = ApiSettings()
-    """How to talk to a model behind a chat API."""
+    """Settings for a model behind a chat API."""
     confidence: float = pydantic.Field(default=0.95, gt=0, lt=1)
     """Nominal coverage of every interval."""
     failure_rate: float = pydantic.Field(default=FAILURE_RATE, ge=0, le=1)
@@ -92,15 +92,15 @@ class EvalConfig(RunOptions):
         return self
 
     def sample(self, family: TaskFamily[Any]) -> Sample:
-        """The tasks that this evaluation plays."""
+        """Sample the tasks of this evaluation."""
         return sample_tasks(family, self.n, splits=self.splits, levels=self.levels, seed=self.seed)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a resumed evaluation must agree on. ``n`` may grow; concurrency, timeouts and retries may change.
+        """Return the settings that a resumed evaluation must share: not ``n``, concurrency, timeouts or retries.
 
-        For the folder of a model that is the model, too: half of the episodes played by another one would be no
-        evaluation of either.
+        For the folder of a model, this includes the model itself: a mixture of episodes of two models would evaluate
+        neither.
         """
         keep = {"env", "env_kwargs", "policy", "splits", "levels", "group_size", "seed", "temperature", "max_tokens"}
         model = fingerprint(self.policy) if self.policy else None
@@ -121,7 +121,7 @@ class _Plan:
     notes: tuple[str, ...]
     tools: Sequence[Tool]
     source: str | None
-    """The digest of the environment's source, where the id does not fix its behavior."""
+    """Digest of the environment's source, if the id does not fix its behavior."""
 
 
 def evaluate(
@@ -135,28 +135,28 @@ def evaluate(
     on_episode: OnEpisode | None = None,
     progress: bool = False,
 ) -> Summary:
-    """Run an evaluation to its end, or until Ctrl-C; what was played by then is kept and summarised.
+    """Run an evaluation to its end, or until Ctrl-C; finished episodes are kept and summarized.
 
     Args:
-        config: what to play and how.
-        agent: who acts; see ``turnwise.agents.named.agent_from``.
-        store: the folder of the episode store.
-        env: what to play, where it is not registered under ``config.env``.
-        resume: go on with what is in the store; episodes that the machinery failed are played again, unless it failed
-            after an action of the agent: they stay unscored, and are counted.
-        overwrite: remove what is in the store first, whatever evaluation it belongs to.
-        on_episode: called with each new episode, after it is stored.
+        config: settings of the evaluation.
+        agent: the agent to evaluate; see ``turnwise.agents.named.agent_from``.
+        store: folder of the episode store.
+        env: environment to play if it is not registered under ``config.env``.
+        resume: continue with an existing store. Episodes that an infrastructure failure ended are played again, unless
+            it happened after an action of the agent: these stay unscored, and are counted.
+        overwrite: remove an existing store first, whatever evaluation it belongs to.
+        on_episode: called with each new episode after it is stored.
         progress: show a progress bar on standard error.
 
     Returns:
-        The summary of all episodes in the store. After Ctrl-C, or where a spending cap is reached, it is partial:
+        The summary of all episodes in the store. After Ctrl-C, or when a spending cap is reached, it is partial:
         ``Summary.complete`` is false.
 
     Raises:
-        UsageError: the environment, a split or a level does not exist, no episode came to be scored, both ``resume``
-            and ``overwrite`` are set, or an event loop is running here already.
-        StoreError: the store holds episodes that count and neither ``resume`` nor ``overwrite`` is set, or it belongs
-            to another evaluation or another version of the environment's source.
+        UsageError: the environment, a split or a level does not exist, no episode was scored, both ``resume`` and
+            ``overwrite`` are set, or an event loop is already running.
+        StoreError: the store has episodes that count and neither ``resume`` nor ``overwrite`` is set, or it belongs to
+            another evaluation or another version of the environment's source.
         SpendingCapError: the cap was reached before any episode was scored.
         KeyboardInterrupt: Ctrl-C before any episode was scored.
     """
@@ -181,7 +181,7 @@ async def evaluate_async(
     on_episode: OnEpisode | None = None,
     progress: bool = False,
 ) -> Summary:
-    """``evaluate``, with the same arguments and results, inside an event loop; cancelled, it leaves a whole store."""
+    """Do the same as ``evaluate`` inside an event loop; if cancelled, it leaves a complete store."""
     plan = _plan(config, env)
     notes: list[str] = []
     try:
@@ -201,7 +201,7 @@ def _interrupted(stop: BaseException, plan: _Plan, store: Path | str) -> str:
 
 
 def _summary(config: EvalConfig, agent: Agent, plan: _Plan, store: Path | str, notes: Sequence[str] = ()) -> Summary:
-    """Of all that is in the store."""
+    """Summarize all episodes in the store."""
     remarks = agent.remarks(plan.tools) if isinstance(agent, Remarking) else ()
     settings = {**config.model_dump(mode="json"), **_acting(config, agent), "env_source": plan.source}
     return summarise(
@@ -216,7 +216,7 @@ def _summary(config: EvalConfig, agent: Agent, plan: _Plan, store: Path | str, n
 
 
 def _acting(config: EvalConfig, agent: Agent) -> dict[str, Any]:
-    """Describe how a model really acted: what was not set came from its folder, or from the provider."""
+    """Describe how a model really acted: omitted settings come from its folder, or from the provider."""
     source = getattr(agent, "sampling", agent)
     used = {name: getattr(source, name) for name in ("temperature", "max_tokens", "top_p") if hasattr(source, name)}
     told = {"context": "context_name", "parser": "parser", "system": "system"}
@@ -245,7 +245,7 @@ async def _play(
     on_episode: OnEpisode | None,
     progress: bool,
 ) -> None:
-    """Play what is not in the store yet; whatever ends this, the store is whole."""
+    """Play the episodes that the store lacks; the store stays intact, whatever ends this."""
     if resume and overwrite:
         raise UsageError("choose either --resume, which keeps existing episodes, or --overwrite, which replaces them")
     identity = config.identity | ({"env_source": plan.source} if plan.source else {})
@@ -269,7 +269,7 @@ async def _play(
 
 
 def _replaceable(path: Path, identity: Mapping[str, Any]) -> bool:
-    """Whether a store holds no episode that counts, so that nothing is lost by starting over.
+    """Whether a store has no episode that counts, so that starting over loses nothing.
 
     Raises:
         StoreError: its episodes were played with another version of the environment's source.
@@ -290,7 +290,7 @@ def _replaceable(path: Path, identity: Mapping[str, Any]) -> bool:
 
 
 def _plan(config: EvalConfig, env: EnvSource | None) -> _Plan:
-    """Which tasks, asked from one environment made for the purpose."""
+    """Return the tasks to play, using a temporary environment."""
     if env is None or isinstance(env, str):
         probe = make(env or config.env, **config.env_kwargs)
     else:
@@ -306,7 +306,7 @@ def _plan(config: EvalConfig, env: EnvSource | None) -> _Plan:
 
 
 def _remarks(env: TurnEnv, policy: str) -> Iterator[str]:
-    """Yield what the environment lacks and what a reader of the results must therefore know."""
+    """Yield remarks about the environment that a reader of the results must know."""
     name = type(env).__name__
     if isinstance(env.tasks(), SeededFamily):
         yield f"{name} has no task family: its test tasks differ from its training tasks by the seed alone"

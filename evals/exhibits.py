@@ -1,4 +1,4 @@
-"""Which whole episodes a report shows, and how a message reads."""
+"""Choose whole episodes for a report, and format their messages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..rollouts.episode import Episode, Outcome
 from .failures import failure_label
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""Picture types that a browser shows without running anything (SVG may carry scripts)."""
+"""Image types that a browser shows without running anything (SVG may carry scripts)."""
 LONGEST_TEXT = 20_000
-"""Characters of one text that a report shows; what is cut is said."""
+"""Maximum characters of one text in a report; longer texts are cut with a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Exhibit:
 
     Args:
         episode: the episode.
-        verdict: ``"solved"``, the kind of failure, or the outcome where it was not scored.
+        verdict: ``"solved"``, the kind of failure, or the outcome of an unscored episode.
     """
 
     episode: Episode
@@ -34,15 +34,15 @@ class Exhibit:
 
 
 def choose(episodes: Iterable[Episode], *, solved: int = 3, failed: int = 4, broken: int = 1) -> list[Exhibit]:
-    """A few episodes to read: a short, a middling and a long success; failures of every kind; one unscored.
+    """Choose a few episodes: a short, a medium and a long success, failures of every kind, and one unscored.
 
     The choice depends on the episodes alone, not on their order, and not on how good they look.
 
     Args:
-        episodes: the run.
-        solved: how many successes at most.
-        failed: how many failures at most; the most frequent kinds first, then again from the top.
-        broken: how many that the machinery failed.
+        episodes: all episodes of the run.
+        solved: maximum number of successes.
+        failed: maximum number of failures; the most frequent kinds first, then again from the top.
+        broken: maximum number of infrastructure failures.
     """
     ordered = sorted(episodes, key=lambda e: (len(e.turns), e.episode_id))
     successes = [e for e in ordered if e.scored and e.success]
@@ -61,7 +61,7 @@ def choose(episodes: Iterable[Episode], *, solved: int = 3, failed: int = 4, bro
 
 
 def _spread(ordered: Sequence[Episode], count: int) -> list[Episode]:
-    """Up to ``count`` of them at even distances: the first, the last, and between."""
+    """Return up to ``count`` of them at even distances, including the first and the last."""
     if len(ordered) <= count:
         return list(ordered)
     if count == 1:
@@ -70,19 +70,19 @@ def _spread(ordered: Sequence[Episode], count: int) -> list[Episode]:
 
 
 def shown(text: str) -> str:
-    """A text as a report shows it: whole, unless it is very long."""
+    """Return a text as a report shows it: complete, unless it is very long."""
     if len(text) <= LONGEST_TEXT:
         return text
     return f"{text[:LONGEST_TEXT]}\n… {len(text) - LONGEST_TEXT:,} more characters are in the store"
 
 
 def speaker(message: Message) -> str:
-    """Who speaks: the role, and a tool's name."""
+    """Return the speaker of a message: the role, and a tool's name."""
     return f"{message.role} {message.name}" if message.name else message.role
 
 
 def pieces(message: Message) -> list[tuple[str, str]]:
-    """The message's parts in order as ``(kind, content)``: ``text``, ``image`` (a data URI) or ``call``."""
+    """Return the message's parts in order as ``(kind, content)``: ``text``, ``image`` (a data URI) or ``call``."""
     found: list[tuple[str, str]] = []
     for part in message.parts:
         match part:

@@ -1,4 +1,4 @@
-"""Why episodes did not succeed, and why some say nothing about the policy."""
+"""Classify why episodes did not succeed, and why some are not scored."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..rollouts.episode import Episode, Outcome, Turn
 
 ENVIRONMENT_FAILED = EnvironmentFailedError.__name__
 MOST_ERRORS = 5
-"""How many different errors of an environment a summary lists."""
+"""Maximum number of different environment errors in a summary."""
 
 
 class FailureKind(StrEnum):
-    """What a scored episode without success died of."""
+    """Kind of failure of a scored episode."""
 
     WRONG_ANSWER = "wrong answer"
     """The environment ended the episode, unsolved."""
@@ -28,7 +28,7 @@ class FailureKind(StrEnum):
 
 
 def failure_kind(episode: Episode) -> FailureKind | None:
-    """Why a scored episode failed; ``None`` if it succeeded.
+    """Return why a scored episode failed, or ``None`` if it succeeded.
 
     Raises:
         UnscoredEpisodeError: the episode was not judged, so it neither succeeded nor failed.
@@ -44,7 +44,7 @@ def failure_kind(episode: Episode) -> FailureKind | None:
 
 
 def failure_label(episode: Episode) -> str | None:
-    """The kind, and for a failed policy the name of its error: ``"policy failed (PolicyTimeoutError)"``."""
+    """Return the kind, and for a failed policy the name of its error: ``"policy failed (PolicyTimeoutError)"``."""
     kind = failure_kind(episode)
     return f"{kind} ({error_name(episode)})" if kind is FailureKind.POLICY_FAILED else kind and str(kind)
 
@@ -55,23 +55,23 @@ def unparsed(turn: Turn) -> bool:
 
 
 def error_name(episode: Episode) -> str:
-    """The error's class as its one line names it (``"EnvironmentTimeoutError: no answer …"``), or ``"unknown"``."""
+    """Return the error's class from its line (``"EnvironmentTimeoutError: no answer …"``), or ``"unknown"``."""
     head = (episode.error or "").partition(":")[0].strip()
     return head if head.isidentifier() else "unknown"
 
 
 def environment_errors(episodes: Sequence[Episode]) -> dict[str, int]:
-    """What environments raised, with the author's line, in how many episodes: the most frequent."""
+    """Return the most frequent exceptions of environments, with the author's line and the number of episodes."""
     failed = [e for e in episodes if e.outcome is Outcome.INFRA_FAILED and error_name(e) == ENVIRONMENT_FAILED]
     counts = counted((e.error or "").removeprefix(f"{ENVIRONMENT_FAILED}: ") for e in failed)
     return dict(list(counts.items())[:MOST_ERRORS])
 
 
 def judged_of(every: Sequence[Episode]) -> list[Episode]:
-    """The scored episodes.
+    """Return the scored episodes.
 
     Raises:
-        UsageError: there are none, so nothing can be said about the policy.
+        UsageError: there are none, so nothing is known about the policy.
     """
     judged = [episode for episode in every if episode.scored]
     if not judged:
@@ -80,7 +80,7 @@ def judged_of(every: Sequence[Episode]) -> list[Episode]:
 
 
 def _nothing(every: Sequence[Episode]) -> str:
-    """Why there is nothing to summarise, and what to do."""
+    """Explain why there is nothing to summarize, and what to do."""
     if not every:
         return "there are no episodes to summarise; run some first (turnwise eval)"
     counts = ", ".join(f"{n} {outcome}" for outcome, n in counted(str(e.outcome) for e in every).items())
@@ -91,5 +91,5 @@ def _nothing(every: Sequence[Episode]) -> str:
 
 
 def counted(names: Iterable[str]) -> dict[str, int]:
-    """How often each name occurs, most frequent first, ties by name."""
+    """Count how often each name occurs, most frequent first, ties by name."""
     return dict(sorted(Counter(names).items(), key=lambda item: (-item[1], item[0])))

@@ -1,4 +1,4 @@
-"""What a report is made of, found in folders: episode stores, metrics of training runs, and how they compare."""
+"""Find the contents of a report in folders: episode stores, metrics of training runs, and comparisons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .ranking import Ranking, rank
 from .summary import SUMMARY, Summary, summarise
 
 CURVES = ("success", "return", "turns")
-"""Quantities whose curves a report shows, on training tasks and (with ``eval/`` before them) on held-out ones."""
+"""Quantities whose curves a report shows, on training tasks and (with the prefix ``eval/``) on held-out ones."""
 DIAGNOSTICS = {
     "loss": "loss",
     "entropy": "entropy, nats per token",
@@ -33,7 +33,7 @@ DIAGNOSTICS = {
 }
 """Metrics of a training script that say how the learning went, and what they are called."""
 NOT_SEARCHED = frozenset({"checkpoints", "demonstrations", "model", "tensorboard", "training_episodes"})
-"""Folders of a training run that hold no evaluation."""
+"""Folders of a training run that contain no evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class Evaluation:
     """One run of episodes.
 
     Args:
-        name: what to call it.
-        summary: what it says.
-        episodes: all of them.
+        name: name for display.
+        summary: summary of its episodes.
+        episodes: all episodes.
     """
 
     name: str
@@ -56,11 +56,11 @@ class Training:
     """Curves of one training run, or of several seeds of it.
 
     Args:
-        algorithm: what trained; empty if unknown.
+        algorithm: name of the algorithm; empty if unknown.
         names: the runs' folders.
-        curves: by quantity (``"success"``): held-out and training tasks.
-        diagnostics: by what they are called (``"gradient norm"``).
-        made: how each run was made, where that is known.
+        curves: curves on held-out and training tasks by quantity (``"success"``).
+        diagnostics: curves by label (``"gradient norm"``).
+        made: how each run was produced, if that is known.
     """
 
     algorithm: str
@@ -71,7 +71,7 @@ class Training:
 
     @property
     def title(self) -> str:
-        """What a heading calls it: ``"loop, 5 seeds"``."""
+        """Heading of the training: ``"loop, 5 seeds"``."""
         what = self.algorithm or self.names[0]
         return f"{what}, {len(self.names)} seeds" if len(self.names) > 1 else what
 
@@ -81,11 +81,11 @@ class Report:
     """Everything that a report shows.
 
     Args:
-        title: its heading.
+        title: heading of the report.
         evaluations: runs of episodes.
-        comparison: of the first evaluation with the last, where there are several of one environment.
-        ranking: of all evaluations, in place of a comparison, where there are three and more of one environment.
-        trainings: learning curves; runs that differ in their seed only are one training.
+        comparison: comparison of the first and the last evaluation, if there are two of one environment.
+        ranking: ranking of all evaluations in place of a comparison, if there are three or more of one environment.
+        trainings: learning curves; runs that differ only in their seed are one training.
     """
 
     title: str
@@ -95,7 +95,7 @@ class Report:
     trainings: tuple[Training, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict: all the numbers, none of the episodes."""
+        """Return a plain dict with all the numbers and none of the episodes."""
         return {
             "title": self.title,
             "evaluations": [{"name": each.name, "summary": each.summary.to_json()} for each in self.evaluations],
@@ -106,11 +106,11 @@ class Report:
 
 
 def gather(sources: Sequence[Path | str], *, title: str | None = None, confidence: float = 0.95) -> Report:
-    """Find what there is to report.
+    """Find everything to report.
 
     Args:
         sources: folders, each an episode store, a training run, or a folder of several such.
-        title: the heading; made from the environments and policies when omitted.
+        title: heading of the report (default: made from the environments and policies).
         confidence: nominal coverage of intervals.
 
     Raises:
@@ -143,7 +143,7 @@ def gather(sources: Sequence[Path | str], *, title: str | None = None, confidenc
 
 
 def _found(folder: Path, name: str) -> list[Path]:
-    """The folder itself, or those up to two levels below it, that hold a file ``name``; oldest first."""
+    """Return the folder itself, or those up to two levels below it, that contain a file ``name``; oldest first."""
     if (folder / name).is_file():
         return [folder, *(_below(folder, name, 1) if name != MANIFEST else [])]
     return sorted(_below(folder, name, 2), key=lambda path: ((path / name).stat().st_mtime, str(path)))
@@ -157,7 +157,7 @@ def _below(folder: Path, name: str, depth: int) -> list[Path]:
 
 
 def _names(stores: Sequence[Path]) -> list[str]:
-    """The folders' names, with their parents' where that is needed to tell them apart or says more."""
+    """Return the folders' names, with their parents' if that is needed to distinguish them or is more informative."""
     short = [path.parent.name if path.name == "episodes" and path.parent.name else path.name for path in stores]
     return [f"{p.parent.name}/{p.name}" if short.count(n) > 1 else n for n, p in zip(short, stores, strict=True)]
 
@@ -174,7 +174,7 @@ def _evaluation(path: Path, name: str, confidence: float) -> Evaluation:
 
 
 def _trainings(runs: Sequence[Run], confidence: float) -> tuple[Training, ...]:
-    """Seeds of one training together, different trainings apart."""
+    """Group the seeds of one training, and keep different trainings separate."""
     kinds: dict[str, list[Run]] = {}
     for run in runs:
         kinds.setdefault(run.kind, []).append(run)
@@ -197,7 +197,7 @@ def _training(runs: Sequence[Run], confidence: float) -> Training | None:
 
 
 def _ranking(evaluations: Sequence[Evaluation], confidence: float) -> Ranking | None:
-    """Three evaluations and more, if every two of them have an environment in common."""
+    """Rank three or more evaluations, if every two of them have an environment in common."""
     environments = [set(each.summary.env_ids) for each in evaluations]
     if len(evaluations) < 3 or not all(one & other for one, other in combinations(environments, 2)):
         return None
@@ -217,7 +217,7 @@ def _comparison(evaluations: Sequence[Evaluation], confidence: float) -> Compari
 
 
 def _failure_rate(each: Evaluation) -> float:
-    """With which it was evaluated."""
+    """Return the failure rate of the evaluation's settings."""
     settings = each.summary.made.settings if each.summary.made else {}
     return float(settings.get("failure_rate", FAILURE_RATE))
 

@@ -1,4 +1,4 @@
-"""The report as one HTML file that needs nothing else: no scripts, no fonts, no pictures from elsewhere."""
+"""Render the report as one self-contained HTML file: no scripts, fonts or external images."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .words import facts, interval, signed, whole_percent
 
 TEMPLATES = Path(__file__).parent / "templates"
 Share = tuple[str, float, str]
-"""A name, how large, and the number to show."""
+"""Name, share, and the number to show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Learning:
 
 
 def render_html(report: Report) -> str:
-    """The report as a self-contained page."""
+    """Render the report as a self-contained page."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
@@ -92,7 +92,7 @@ def _view(each: Evaluation) -> View:
 
 
 def _learning(training: Training, number: int) -> Learning:
-    """A training, drawn; ``number`` keeps its pictures apart from those of others."""
+    """Prepare a training with its plots; ``number`` keeps their ids distinct from those of other trainings."""
     of = f"{training.title} {number}"
     return Learning(
         title=training.title,

@@ -1,4 +1,4 @@
-"""Evaluations in a folder as standings: one table for each environment and choice of tasks, best first."""
+"""Rank the evaluations in a folder: one table for each environment and choice of tasks, best first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import StoreError
 from .summary import SUMMARY, Summary
 
 TASKS = ("splits", "levels", "seed", "group_size", "env_kwargs", "env_source")
-"""Settings that decide which tasks were played: only evaluations that agree in them stand in one table."""
+"""Settings that determine the tasks: only evaluations that agree in them share a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Entry:
     """One evaluation.
 
     Args:
-        folder: where it is.
+        folder: folder of the evaluation.
         summary: its numbers.
     """
 
@@ -28,7 +28,7 @@ class Entry:
 
     @property
     def policy(self) -> str:
-        """Who acted, with the sampling where that was recorded."""
+        """Name of the policy, with the sampling settings if they were recorded."""
         settings = self.summary.made.settings if self.summary.made else {}
         temperature = settings.get("temperature")
         return (
@@ -36,7 +36,7 @@ class Entry:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict of the summary and its folder."""
+        """Return a plain dict of the summary and its folder."""
         return {"folder": str(self.folder), "summary": self.summary.to_json()}
 
 
@@ -46,7 +46,7 @@ class Standing:
 
     Args:
         title: environment and choice of tasks.
-        entries: by success, best first; then by return; those that are inconclusive last.
+        entries: entries by success, then by return, best first; inconclusive ones last.
     """
 
     title: str
@@ -59,7 +59,7 @@ class Leaderboard:
 
     Args:
         tables: one for each environment and choice of tasks.
-        skipped: why files of that name are not evaluations, one sentence each.
+        skipped: why some files of that name are not evaluations, one sentence each.
     """
 
     tables: tuple[Standing, ...]

@@ -31,7 +31,7 @@ from .words import (
 
 
 def render_markdown(report: Report) -> str:
-    """The report as one Markdown text."""
+    """Render the report as one Markdown text."""
     blocks = [
         f"# {_inline(report.title)}",
         _inline(subtitle([each.summary for each in report.evaluations], report.title)),
@@ -117,7 +117,7 @@ def _ranking(r: Ranking) -> list[str]:
 
 
 def _training(training: Training) -> list[str]:
-    """Curves as tables of at most a dozen rows."""
+    """Render curves as tables of at most a dozen rows."""
     blocks = [f"## Learning: {_inline(training.title)}", training_note(len(training.names))]
     for name, curves in training.curves.items():
         curve = curves[0]
@@ -166,7 +166,7 @@ def _said(messages: Iterable[Message], *, agent: bool = False) -> list[str]:
 
 
 def _fenced(text: str) -> str:
-    """A code block whose fence is longer than any that the text has."""
+    """Return a code block whose fence is longer than any in the text."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{text}\n{fence}"
@@ -179,6 +179,6 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Text that Markdown leaves as it is: one line, nothing that starts a tag, a cell, a link or emphasis."""
+    """Escape text for Markdown: one line, without anything that starts a tag, a cell, a link or emphasis."""
     escaped = re.sub(r"([\\`*_<>|\[\]])", r"\\\1", " ".join(text.split()))
     return re.sub(r"^(\d+)\.(?=\s)", r"\1\.", re.sub(r"^([#+-])", r"\\\1", escaped))

@@ -1,4 +1,4 @@
-"""Pictures for the report: inline SVG that follows the page's colours and fonts."""
+"""Plots for the report: inline SVG that follows the page's colors and fonts."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from .curves import Curve
 from .statistics import Estimate
 
-# Colours that matplotlib writes and the page replaces by its own, so that one picture serves light and dark.
+# Colors that matplotlib writes and the page replaces by its own, so that one plot serves light and dark mode.
 INK, QUIET, LINE = "#010101", "#020202", "#030303"
 STRONG, WEAK = "#040404", "#050505"
 VARIABLES = {INK: "--ink", QUIET: "--quiet", LINE: "--line", STRONG: "--accent", WEAK: "--second"}
 
 
 def curve_plot(curves: Sequence[Curve], name: str, *, rate: bool = False, of: str = "", small: bool = False) -> Markup:
-    """Curves of one quantity against episodes trained on: held-out strong, training weak, with interval bands.
+    """Plot curves of one quantity against episodes trained on: held-out strong, training weak, with interval bands.
 
     Args:
-        curves: of the same quantity.
-        name: the quantity, for readers who do not see the picture.
-        rate: the quantity is a share of one: the axis is in percent, from 0 to 100.
-        of: of the run, where a page shows several.
-        small: one of many.
+        curves: curves of the same quantity.
+        name: the quantity, for readers who do not see the image.
+        rate: whether the quantity is a share of one, so that the axis is in percent from 0 to 100.
+        of: name of the run, if a page shows several.
+        small: whether the plot is one of many.
     """
     figure = Figure(figsize=(4.2, 2.0) if small else (6.4, 3.1), layout="constrained")
     by_episodes = all(curve.by_episodes for curve in curves)
@@ -59,13 +59,13 @@ def curve_plot(curves: Sequence[Curve], name: str, *, rate: bool = False, of: st
 
 
 def histogram(values: Sequence[float], solved: Sequence[bool], name: str, *, of: str = "") -> Markup:
-    """How a number is spread over episodes, those that succeeded apart from those that failed.
+    """Plot the distribution of a number over episodes, successes and failures apart.
 
     Args:
         values: one per episode.
         solved: whether each succeeded.
-        name: of the number.
-        of: of the run, where a page shows several.
+        name: name of the number.
+        of: name of the run, if a page shows several.
     """
     figure = Figure(figsize=(4.2, 2.1), layout="constrained")
     axes = _axes(figure)
@@ -83,7 +83,7 @@ def histogram(values: Sequence[float], solved: Sequence[bool], name: str, *, of:
 
 
 def whisker(estimate: Estimate, low: float = 0.0, high: float = 1.0) -> Markup:
-    """A dot with its interval on a scale from ``low`` to ``high``; nothing where there is no interval."""
+    """Draw a dot with its interval on a scale from ``low`` to ``high``; empty without an interval."""
     if estimate.low is None or estimate.high is None or not high > low:
         return Markup("")
 
@@ -114,7 +114,7 @@ def _axes(figure: Figure) -> Axes:
 
 
 def _svg(figure: Figure, label: str) -> Markup:
-    """The figure as an inline picture: no metadata, the page's colours and font, ids of its own."""
+    """Return the figure as inline SVG: no metadata, the page's colors and font, and unique ids."""
     out = io.StringIO()
     figure.patch.set_visible(False)
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": label}):

@@ -1,4 +1,4 @@
-"""Three runs or more against one another: a table, and every pair with intervals that hold together."""
+"""Rank three or more runs: a table, and every pair with jointly valid intervals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .summary import summarise
 from .words import plain, success, success_interval
 
 HEADINGS = ("run", "success", "interval", "return", "episodes", "tasks", "shown better than")
-"""Of a ranking's table."""
+"""Column headings of a ranking's table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class Ranked:
     """One run of a ranking.
 
     Args:
-        name: of the run.
+        name: name of the run.
         success: share of scored episodes solved, with its own interval.
         mean_return: undiscounted return, with its own interval.
         episodes: scored episodes.
         tasks: different tasks among them.
-        beats: names of the runs that it is shown to be better than in success.
-        shown: success in words, and its interval; not a number where the infrastructure failed too often.
+        beats: names of the runs over which its success is significantly better.
+        shown: success in words, and its interval; no number if the infrastructure failed too often.
     """
 
     name: str
@@ -49,9 +49,9 @@ class Ranking:
     """Several runs, by success.
 
     Args:
-        runs: best first, those that are inconclusive last.
+        runs: runs, best first, inconclusive ones last.
         pairs: every pair of runs in the order of ``runs``; the better one second, so that differences are gains.
-        confidence: the chance that the intervals of all pairs' success hold at once, at least.
+        confidence: minimum probability that the intervals of all pairs' success hold at once.
     """
 
     runs: tuple[Ranked, ...]
@@ -75,7 +75,7 @@ class Ranking:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks that a reader needs: those on single pairs, too."""
+        """Remarks that a reader needs, including those on single pairs."""
         return (self.note, *(f"{pair.b} against {pair.a}: {note}" for pair in self.pairs for note in pair.notes))
 
     @property
@@ -88,7 +88,7 @@ class Ranking:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict."""
+        """Return a plain dict."""
         runs = pydantic.TypeAdapter(tuple[Ranked, ...]).dump_python(self.runs, mode="json")
         return {"runs": runs, "pairs": [pair.to_json() for pair in self.pairs], "confidence": self.confidence}
 
@@ -105,9 +105,9 @@ def rank(
     inequality all intervals then hold at once with ``confidence``.
 
     Args:
-        runs: episodes by the name of the run; two at least.
-        confidence: of all pairs together.
-        failure_rates: by the name of the run, the share of the episodes in which the infrastructure may fail.
+        runs: episodes by the name of the run; at least two runs.
+        confidence: confidence of all pairs together.
+        failure_rates: for each name of a run, the share of the episodes in which the infrastructure may fail.
 
     Raises:
         UsageError: there are fewer than two runs, or ``compare`` refuses a pair.
@@ -147,5 +147,5 @@ def rank(
 
 
 def _each(confidence: float, pairs: int) -> float:
-    """The confidence of one interval with which all hold together with ``confidence``, by Bonferroni's inequality."""
+    """Return the confidence of one interval for joint ``confidence`` of all, by Bonferroni's inequality."""
     return 1 - (1 - confidence) / pairs

@@ -1,4 +1,4 @@
-"""``report``: a folder of episodes or of a training run becomes pages to read: HTML, Markdown and JSON."""
+"""``report``: turn folders of episodes or training runs into HTML, Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .markdown import render_markdown
 
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
-    """Where a report was written.
+    """Paths of a written report.
 
     Args:
         html: the page, which needs nothing else.
-        markdown: the same in Markdown.
+        markdown: the same content in Markdown.
         json: all the numbers.
     """
 
@@ -39,12 +39,10 @@ def report(
 
     Args:
         source: one or more folders, each an episode store, a training run, or a folder of several such (seeds of one
-            training are averaged). Of two stores of one environment, the last is compared with the first; three and
+            training are averaged). With two stores of one environment, the last is compared with the first; three or
             more are ranked.
-        out: the folder to write to; when omitted the first source, or the folder around it if its name is
-            ``episodes``.
-        title: the heading; made from environments and policies when omitted.
-        confidence: nominal coverage of intervals.
+        out: output folder (default: the first source, or its parent if it is named ``episodes``).
+        title: heading of the report (default: made from environments and policies).
 
     Raises:
         UsageError: there is nothing to report, or ``out`` cannot be written.
@@ -70,7 +68,7 @@ def report(
 
 
 def _replaced(path: Path, text: str) -> None:
-    """Write a file beside its place and rename it; if the disk refuses, nothing is left behind."""
+    """Write a file under a temporary name and rename it; if the disk refuses, nothing is left behind."""
     partial = path.with_name(f".{path.name}.part")
     try:
         partial.write_text(text, encoding="utf-8", errors="backslashreplace")  # lone surrogates
@@ -80,5 +78,5 @@ def _replaced(path: Path, text: str) -> None:
 
 
 def _beside(source: Path) -> Path:
-    """Not into the store itself: ``runs/x/episodes`` is reported in ``runs/x``."""
+    """Return a folder outside of the store itself: ``runs/x/episodes`` is reported in ``runs/x``."""
     return source.parent if source.name == "episodes" else source

@@ -1,4 +1,4 @@
-"""Which tasks an evaluation plays: a pure function of the family and the settings, spread evenly over its parts."""
+"""Choose the tasks of an evaluation: a pure function of the family and the settings, spread evenly over its parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..tasks.rng import stable_hash
 from ..tasks.spec import Split, TaskSpec
 
 DRY = 200
-"""So many seeds in a row without a new instance mean that a split has no more."""
+"""Number of consecutive seeds without a new instance after which a split counts as exhausted."""
 SEED_STRIDE = 1_000_000
 """Evaluations with different seeds use task seeds that differ by at least this much."""
 
@@ -22,8 +22,8 @@ class Sample:
     """The tasks of an evaluation.
 
     Args:
-        tasks: in the order in which they are played: parts take turns, so that any beginning is balanced too.
-        notes: remarks that a reader needs, e.g. that a family has fewer tasks than were asked for.
+        tasks: tasks in playing order; parts take turns, so that any prefix is balanced too.
+        notes: remarks that a reader needs, e.g. that a family has fewer tasks than requested.
     """
 
     tasks: tuple[TaskSpec, ...]
@@ -33,21 +33,20 @@ class Sample:
 def sample_tasks(
     family: TaskFamily[Any], n: int, *, splits: Sequence[Split] = (), levels: Sequence[int] = (), seed: int = 0
 ) -> Sample:
-    """``n`` different tasks, evenly over splits and levels; more tasks begin with the same ones.
+    """Sample ``n`` different tasks, evenly over splits and levels; a larger ``n`` starts with the same tasks.
 
     Args:
-        family: where tasks come from.
-        n: how many; a family with fewer gives all that it has, and a note.
-        splits: which parts; of several, those that the family lacks are skipped with a note. Omitted,
-            ``default_splits``.
-        levels: which levels; omitted, the family's usual ones: mostly all.
-        seed: another seed gives other tasks, as far as the family has them.
+        family: the family of the tasks.
+        n: number of tasks; a family with fewer returns all that it has, and a note.
+        splits: splits to use; those that the family lacks are skipped with a note (default: ``default_splits``).
+        levels: levels to use (default: the family's usual ones, mostly all).
+        seed: seed that selects the tasks, as far as the family has different ones.
 
     Raises:
         UsageError: ``n`` is not positive, or the family lacks a level or all of the splits.
     """
     if n < 1:
-        raise UsageError(f"n = {n} must be at least 1")
+        raise UsageError(f"n must be at least 1; got {n}")
     chosen = tuple(split for split in splits if split in family.splits) or tuple(splits) or default_splits(family)
     _known("split", chosen, family.splits, family.name)
     missing = [str(split) for split in splits if split not in chosen]
@@ -69,13 +68,13 @@ def sample_tasks(
 
 
 def default_splits(family: TaskFamily[Any]) -> tuple[Split, ...]:
-    """The test splits of a family; where there are none, all of its splits."""
+    """Return the test splits of a family, or all of its splits if it has no test split."""
     tests = tuple(s for s in family.splits if s in (Split.TEST_IID, Split.TEST_TEMPLATE, Split.TEST_ENTITY))
     return tests or tuple(family.splits)
 
 
 def _cell(family: TaskFamily[Any], split: Split, level: int, seed: int) -> Iterator[TaskSpec]:
-    """The tasks of one split and level, each once: where two seeds name the same instance, the first.
+    """Yield the tasks of one split and level, each once: if two seeds name the same instance, the first.
 
     A split with few instances (a short list of words, say) ends when ``DRY`` seeds in a row brought nothing new.
     Played again, they would be counted as if they were independent.

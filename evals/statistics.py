@@ -21,14 +21,14 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number and how sure we are of it.
+    """A number and its uncertainty.
 
     Args:
         value: the point estimate.
-        low: lower end of the interval; ``None`` where the data cannot say (a single task, for a mean).
+        low: lower end of the interval; ``None`` if the data cannot determine it (a single task, for a mean).
         high: upper end of the interval.
-        n: how many independent units (tasks, seeds) stand behind it.
-        method: how the interval was made, in a word or two.
+        n: number of independent units (tasks, seeds) behind it.
+        method: method of the interval, in a word or two.
         confidence: the nominal coverage.
     """
 
@@ -45,7 +45,7 @@ class Estimate:
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
     def scaled(self, factor: float) -> Estimate:
-        """The estimate in another unit, e.g. ``100`` for percent; ``factor`` is positive."""
+        """Return the estimate in another unit, e.g. ``100`` for percent; ``factor`` is positive."""
         low, high = (None if end is None else end * factor for end in (self.low, self.high))
         return Estimate(self.value * factor, low, high, self.n, self.method, self.confidence)
 
@@ -54,13 +54,13 @@ class Estimate:
 
 
 def wilson(successes: float, n: float, *, confidence: float = 0.95) -> Estimate:
-    """A proportion with Wilson's score interval, which stays inside [0, 1] and behaves at 0 and ``n``.
+    """Compute a proportion with Wilson's score interval, which stays inside [0, 1] and behaves at 0 and ``n``.
 
     ``(p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n)``; Wilson (1927), JASA 22:209-212.
 
     Args:
-        successes: how many succeeded; may be fractional (an effective count).
-        n: out of how many; may be fractional.
+        successes: number of successes; may be fractional (an effective count).
+        n: number of trials; may be fractional.
         confidence: nominal coverage, in (0, 1).
 
     Raises:
@@ -83,18 +83,18 @@ def wilson(successes: float, n: float, *, confidence: float = 0.95) -> Estimate:
 def proportion(
     values: Sequence[bool] | Sequence[float], clusters: Sequence[Hashable] | None = None, *, confidence: float = 0.95
 ) -> Estimate:
-    """A success rate with an interval that allows for several attempts at one task.
+    """Compute a success rate with an interval that allows for several attempts at one task.
 
     With one value per cluster this is ``wilson``. Otherwise Wilson's interval is computed with the effective sample
     size ``n / deff``: the design effect ``deff`` is the cluster-robust variance of the rate over its binomial one
     (Kish 1965, *Survey Sampling*, §5.4), and degrees of freedom are corrected by ``(z/t)²`` as in Korn and Graubard
     (1998), Survey Methodology 24:193-201. Dean and Pagano (2015), J. Surv. Stat. Methodol. 3:484-503, found Wilson
     with an effective sample size to cover well. Where all attempts agree, nothing shows how alike attempts at one
-    task are, and each task counts once.
-
+    with an effective sample size to cover well. If all attempts agree, nothing shows how similar attempts at one task
+    are, and each task counts once.
     Args:
         values: success of each attempt.
-        clusters: the task of each attempt; omitted, every attempt stands alone.
+        clusters: task of each attempt; if omitted, every attempt is independent.
         confidence: nominal coverage.
     """
     x, members = grouped(values, clusters)
@@ -118,7 +118,7 @@ def proportion(
 
 
 def square_and_add(one: Estimate, other: Estimate, *, correlation: float = 0.0) -> Estimate:
-    """``one − other`` with an interval recovered from the two intervals.
+    """Compute ``one − other`` with an interval recovered from the two intervals.
 
     ``lower = d − √(l₁² − 2ρ l₁u₂ + u₂²)``, ``upper = d + √(u₁² − 2ρ u₁l₂ + l₂²)``, where ``l`` and ``u`` are the
     distances from each estimate to its ends. For two Wilson intervals and ``ρ = 0`` this is method 10 of Newcombe
@@ -127,9 +127,9 @@ def square_and_add(one: Estimate, other: Estimate, *, correlation: float = 0.0) 
     Donner (2008), Stat. Med. 27:1693-1702.
 
     Args:
-        one: the estimate from which is subtracted.
-        other: the estimate that is subtracted; same confidence.
-        correlation: between the two estimates, in [-1, 1]; 0 for independent samples.
+        one: minuend.
+        other: subtrahend, with the same confidence.
+        correlation: correlation of the two estimates, in [-1, 1]; 0 for independent samples.
     """
     if not -1 <= correlation <= 1:
         raise UsageError(f"correlation {correlation} is not in [-1, 1]")
@@ -150,12 +150,12 @@ def square_and_add(one: Estimate, other: Estimate, *, correlation: float = 0.0) 
 
 
 def mean(values: Floats) -> float:
-    """The arithmetic mean."""
+    """Return the arithmetic mean."""
     return float(np.mean(values))
 
 
 def iqm(values: Floats) -> float:
-    """The inter-quartile mean: the mean of what is left when the lowest and highest quarter are cut.
+    """Return the inter-quartile mean: the mean without the lowest and the highest quarter.
 
     ``⌊n/4⌋`` values are cut at each end. Agarwal et al. (2021), *Deep Reinforcement Learning at the Edge of the
     Statistical Precipice*, §4.3: as robust as a median, and it uses half of the data.
@@ -166,7 +166,7 @@ def iqm(values: Floats) -> float:
 
 
 def student(values: Sequence[float], *, confidence: float = 0.95) -> Estimate:
-    """The mean of a few independent values (seeds, say) with Student's t interval."""
+    """Return the mean of a few independent values (e.g. seeds) with Student's t interval."""
     x, _ = grouped(values, None)
     if len(x) < 2:
         return Estimate(mean(some(x)), None, None, len(x), "unknown", confidence)
@@ -178,7 +178,7 @@ def student(values: Sequence[float], *, confidence: float = 0.95) -> Estimate:
 
 
 def pass_at_k(attempts: int, successes: int, k: int) -> float:
-    """The chance that at least one of ``k`` attempts succeeds, unbiased: ``1 − C(n−c, k) / C(n, k)``.
+    """Return the probability that at least one of ``k`` attempts succeeds: ``1 − C(n−c, k) / C(n, k)``, unbiased.
 
     Chen et al. (2021), *Evaluating Large Language Models Trained on Code*, eq. 1.
     """
@@ -187,7 +187,7 @@ def pass_at_k(attempts: int, successes: int, k: int) -> float:
 
 
 def pass_hat_k(attempts: int, successes: int, k: int) -> float:
-    """The chance that all of ``k`` attempts succeed, unbiased: ``C(c, k) / C(n, k)``, called pass^k.
+    """Return the probability that all of ``k`` attempts succeed, unbiased: ``C(c, k) / C(n, k)``, called pass^k.
 
     Yao et al. (2024), *τ-bench*, §3 (reliability over repeated trials).
     """
@@ -199,14 +199,14 @@ def pass_hat_k(attempts: int, successes: int, k: int) -> float:
 
 
 def normal_quantile(confidence: float) -> float:
-    """``z`` such that a standard normal lies in ``[-z, z]`` with this probability."""
+    """Return ``z`` such that a standard normal lies in ``[-z, z]`` with this probability."""
     from scipy import special  # imported here: it takes 0.3 s, and many commands compute no interval
 
     return float(special.ndtri((1 + checked(confidence)) / 2))
 
 
 def student_quantile(confidence: float, freedom: int) -> float:
-    """``t`` such that Student's t with ``freedom`` degrees lies in ``[-t, t]`` with this probability."""
+    """Return ``t`` such that Student's t with ``freedom`` degrees lies in ``[-t, t]`` with this probability."""
     from scipy import special
 
     return float(special.stdtrit(freedom, (1 + checked(confidence)) / 2))
@@ -216,7 +216,7 @@ def student_quantile(confidence: float, freedom: int) -> float:
 
 
 def checked(confidence: float) -> float:
-    """``confidence``, if it is a probability."""
+    """Return ``confidence`` if it is a probability, or raise ``UsageError``."""
     if not 0 < confidence < 1:
         raise UsageError(f"confidence {confidence} is not between 0 and 1")
     return confidence
@@ -236,7 +236,7 @@ def same_length(values: Sequence[float], labels: Sequence[Hashable]) -> None:
 
 
 def some(x: Floats) -> Floats:
-    """``x``, if it has values and all are finite."""
+    """Return ``x`` if it has values and all are finite, or raise ``UsageError``."""
     if not len(x):
         raise UsageError("there are no scored episodes to compute a statistic of")
     if not np.all(np.isfinite(x)):
@@ -245,7 +245,7 @@ def some(x: Floats) -> Floats:
 
 
 def grouped(values: Sequence[float], clusters: Sequence[Hashable] | None) -> tuple[Floats, list[Ints]]:
-    """The values as an array, and for each cluster (in order of appearance) the positions of its members."""
+    """Return the values as an array, and for each cluster (in order of appearance) the positions of its members."""
     x = np.asarray(values, dtype=np.float64)
     if clusters is None:
         return x, [np.array([i]) for i in range(len(x))]

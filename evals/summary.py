@@ -1,4 +1,4 @@
-"""What a run of episodes says about a policy, as one frozen, JSON-able record."""
+"""Summary of a run of episodes, as a frozen record that can be saved as JSON."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from .failures import counted, environment_errors, error_name, failure_label, ju
 from .statistics import Estimate, pass_at_k, pass_hat_k, proportion
 
 SUMMARY = "summary.json"
-"""The summary's file in the folder of an evaluation, beside its store."""
+"""File name of the summary in the folder of an evaluation, beside its store."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassK:
-    """What ``k`` attempts at one task are worth.
+    """Success rates of ``k`` attempts at one task.
 
     Args:
-        k: how many attempts.
-        at: pass@k, the chance that at least one succeeds.
-        hat: pass^k, the chance that all succeed.
+        k: number of attempts.
+        at: pass@k, the probability that at least one succeeds.
+        hat: pass^k, the probability that all succeed.
     """
 
     k: int
@@ -62,12 +62,12 @@ class Stratum:
 
 @dataclass(frozen=True, slots=True)
 class TimeSplit:
-    """Where the wall time of episodes went, in seconds summed over scored episodes.
+    """Wall time of episodes, in seconds summed over scored episodes.
 
     Args:
-        policy: sampling actions.
-        environment: resetting and stepping.
-        turnwise: everything else: ours.
+        policy: seconds spent sampling actions.
+        environment: seconds spent resetting and stepping.
+        turnwise: seconds spent on everything else.
     """
 
     policy: float
@@ -76,12 +76,12 @@ class TimeSplit:
 
     @property
     def total(self) -> float:
-        """All three."""
+        """Sum of all three."""
         return self.policy + self.environment + self.turnwise
 
     @property
     def shares(self) -> tuple[float, float, float]:
-        """Policy, environment and turnwise as fractions of the total; zeros where no time was recorded."""
+        """Return policy, environment and turnwise as fractions of the total; zeros if no time was recorded."""
         if self.total <= 0:
             return 0.0, 0.0, 0.0
         return self.policy / self.total, self.environment / self.total, self.turnwise / self.total
@@ -89,41 +89,42 @@ class TimeSplit:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run of episodes says about a policy.
+    """Summary of a run of episodes of one policy.
 
-    Infrastructure failures and cancelled episodes are counted apart and enter no average.
+    Infrastructure failures and cancelled episodes are counted separately and enter no average.
 
     Args:
-        env_ids: which environments.
-        policy: what acted, as the person named it; empty if unknown.
-        episodes: all of them.
-        scored: those that say something about the policy.
-        tasks: different tasks among the scored.
+        env_ids: ids of the environments.
+        policy: name of the policy, as the user gave it; empty if unknown.
+        episodes: number of all episodes.
+        scored: number of scored episodes.
+        tasks: number of different tasks among the scored episodes.
         success: share of scored episodes solved.
         mean_return: undiscounted return of scored episodes.
-        pass_k: pass@k and pass^k where tasks were tried several times.
+        pass_k: pass@k and pass^k, if tasks were tried several times.
         turns: turns per scored episode.
         action_tokens: sampled tokens per scored episode (0 for scripted agents).
         prompt_tokens: prompt tokens read per scored episode, summed over its turns.
-        time: where the seconds went.
-        outcomes: how all episodes ended, by outcome.
-        failures: why scored episodes failed, by kind.
-        infrastructure: errors of episodes that the infrastructure failed, by error.
-        environment_errors: what the environments of such episodes raised, with the author's line: the most frequent.
-        retried: episodes that needed more than one attempt.
-        cancelled: episodes that were stopped.
-        unparsed_actions: actions that could not be read.
-        cut_actions: actions that ended at the token limit.
-        actions: all actions of scored episodes.
-        checks: for each named check, how often it held.
-        levels, splits, templates: the same, part by part; empty where there is one part only.
-        planned: how many episodes were asked for, where that is known.
+        time: wall time by component.
+        outcomes: number of episodes by outcome.
+        failures: number of failed scored episodes by kind of failure.
+        infrastructure: number of episodes with an infrastructure failure by error.
+        environment_errors: most frequent exceptions of environments, with the author's line.
+        retried: number of episodes that needed more than one attempt.
+        cancelled: number of episodes that were stopped.
+        unparsed_actions: number of unreadable actions.
+        cut_actions: number of actions that ended at the token limit.
+        actions: number of all actions of scored episodes.
+        checks: for each named check, the share of episodes in which it passed.
+        levels, splits, templates: the same, part by part; empty if there is only one part.
+        planned: number of requested episodes, if that is known.
         notes: remarks that a reader needs.
         api: tokens, cost and latency of a model behind a chat API; ``None`` for other policies.
-        after_action: episodes in which the infrastructure failed after an action of the agent, retried ones included.
-        inconclusive: why success says nothing, in words: the infrastructure failed too often; empty if it did not.
-        possible: where it is inconclusive, the range in which success lies.
-        made: when and how it was made, where that is known; two summaries with the same numbers are equal.
+        after_action: number of episodes in which the infrastructure failed after an action of the agent, including
+            retried ones.
+        inconclusive: reason why success is inconclusive because of infrastructure failures; empty if it is conclusive.
+        possible: range in which success lies, if it is inconclusive.
+        made: when and how the run was made, if that is known; two summaries with the same numbers are equal.
     """
 
     env_ids: tuple[str, ...]
@@ -161,21 +162,21 @@ class Summary:
 
     @property
     def complete(self) -> bool:
-        """Whether every planned episode is there and none was cancelled."""
+        """Whether every planned episode is present and none was cancelled."""
         return not self.cancelled and (self.planned is None or self.episodes >= self.planned)
 
     @property
     def largest_k(self) -> PassK | None:
-        """pass@k and pass^k for the largest k that at least half of the tasks have attempts for; what to headline."""
+        """pass@k and pass^k for the largest k that at least half of the tasks have attempts for; for headlines."""
         return next((p for p in reversed(self.pass_k) if 2 * p.at.n >= self.tasks), None)
 
     @property
     def rank_key(self) -> tuple[bool, float, float]:
-        """Sorts the best first, by success and then by return; the inconclusive come last."""
+        """Sort key: best first, by success and then by return; inconclusive summaries last."""
         return bool(self.inconclusive), -self.success.value, -self.mean_return.value
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict that ``from_json`` reads back."""
+        """Return a plain dict that ``from_json`` reads back."""
         data: dict[str, Any] = _ADAPTER.dump_python(self, mode="json")
         return data
 
@@ -216,19 +217,19 @@ def summarise(
     made: Provenance | None = None,
     failure_rate: float = FAILURE_RATE,
 ) -> Summary:
-    """Count, average and put intervals on a run of episodes.
+    """Count and average a run of episodes, with intervals.
 
     Args:
-        episodes: the run, unscored episodes included.
-        policy: what acted, for display.
+        episodes: all episodes of the run, including unscored ones.
+        policy: name of the policy, for display.
         confidence: nominal coverage of all intervals.
-        planned: how many episodes were asked for.
-        notes: remarks to carry along.
+        planned: number of requested episodes.
+        notes: remarks to include.
         made: when and how the run was made.
         failure_rate: share of the episodes in which the infrastructure may fail: see ``inconclusive``.
 
     Raises:
-        UsageError: no episode is scored, so nothing can be said about the policy.
+        UsageError: no episode is scored, so nothing is known about the policy.
     """
     judged = judged_of(every := _in_order(episodes))
     turns = [turn for episode in judged for turn in episode.turns]
@@ -269,12 +270,12 @@ def summarise(
 
 
 def _in_order(episodes: Iterable[Episode]) -> list[Episode]:
-    """Sorted, because resampling must not depend on who finished first."""
+    """Sort the episodes, because resampling must not depend on which finished first."""
     return sorted(episodes, key=lambda e: (*task_of(e), e.episode_id))
 
 
 def task_of(episode: Episode) -> tuple[str, str]:
-    """What makes two episodes attempts at the same thing."""
+    """Return a key that is equal for attempts at the same task."""
     return episode.env_id, episode.task.digest
 
 
@@ -292,13 +293,13 @@ def _checks(episodes: Sequence[Episode], confidence: float) -> dict[str, Estimat
 
 
 def _check(episodes: Sequence[Episode], name: str, confidence: float) -> Estimate:
-    """How often a check held, among the episodes whose task has it."""
+    """Return how often a check passed, among the episodes whose task has it."""
     held = [(e.score.checks[name], task_of(e)) for e in episodes if e.score and name in e.score.checks]
     return proportion([h for h, _ in held], [task for _, task in held], confidence=confidence)
 
 
 def _pass_k(episodes: Sequence[Episode], confidence: float) -> tuple[PassK, ...]:
-    """pass@k and pass^k for k = 2, 4, 8, … and the largest group; each over the tasks that have ``k`` attempts."""
+    """Return pass@k and pass^k for k = 2, 4, 8, … and the largest group; each over the tasks with ``k`` attempts."""
     attempts = Counter(map(task_of, episodes))
     solved = Counter(task_of(e) for e in episodes if e.success)
     largest = max(attempts.values())

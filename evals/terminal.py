@@ -1,4 +1,4 @@
-"""The summary on a terminal: two lines that say it all, and a table where there are parts."""
+"""Print a summary on a terminal: two lines, and a table if there are several parts."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from .words import (
 
 
 def print_summary(summary: Summary, console: Console | None = None, *, report: Path | str | None = None) -> None:
-    """Show a summary; plain text where the output is piped.
+    """Print a summary; plain text if the output is piped.
 
     Args:
-        summary: what to show.
-        console: where; standard output when omitted.
-        report: the report's path, to be named at the end.
+        summary: summary to print.
+        console: console to print on (default: standard output).
+        report: path of the report, printed at the end.
     """
     console = console or Console(highlight=False)
     line = Text("  ").append("success ", "dim").append(success(summary), "bold")
@@ -54,7 +54,7 @@ def print_summary(summary: Summary, console: Console | None = None, *, report: P
 
 
 def print_comparison(comparison: Comparison, console: Console | None = None) -> None:
-    """Show a comparison; plain text where the output is piped."""
+    """Print a comparison; plain text if the output is piped."""
     console = console or Console(highlight=False)
     console.print(Text("  ").append("success: ", "dim").append(comparison.verdict, "bold"), soft_wrap=True)
     verdict = comparison.verdict_on(comparison.mean_return)
@@ -67,7 +67,7 @@ def print_comparison(comparison: Comparison, console: Console | None = None) -> 
 
 
 def print_ranking(ranking: Ranking, console: Console | None = None) -> None:
-    """Show a ranking: a table, then every pair in words."""
+    """Print a ranking: a table, then every pair in words."""
     console = console or Console(highlight=False)
     table = Table(box=None, padding=(0, 2), header_style="dim")
     for heading in HEADINGS:
@@ -82,7 +82,7 @@ def print_ranking(ranking: Ranking, console: Console | None = None) -> None:
 
 
 def print_standing(standing: Standing, console: Console | None = None) -> None:
-    """Show one table of a leaderboard."""
+    """Print one table of a leaderboard."""
     console = console or Console(highlight=False)
     console.print(Text(f"  {standing.title}", "bold"), soft_wrap=True)
     table = Table(box=None, padding=(0, 2), header_style="dim")

@@ -1,4 +1,4 @@
-"""Numbers as people read them: the same words on the terminal, in Markdown and in HTML."""
+"""Format numbers for people, with the same words on the terminal, in Markdown and in HTML."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from .summary import Summary
 OPERATIONAL = frozenset(
     {"concurrency", "turn_timeout", "env_timeout", "episode_timeout", "retries", "isolation", "confidence"}
 )
-"""Settings that change no result; a report leaves them out of how it was made."""
+"""Settings that change no result; a report omits them."""
 EMPTY: tuple[object, ...] = (None, "", [], {})
 
 
 def signed(number: float, digits: int, *, plus: bool = True) -> str:
-    """A number with a real minus sign, and a plus sign unless told otherwise: ``"+12.0"``, ``"−3.1"``."""
+    """Format a number with a real minus sign, and by default a plus sign: ``"+12.0"``, ``"−3.1"``."""
     text = f"{abs(number):.{digits}f}"
     negative = number < 0 and float(text) != 0
     return ("−" if negative else "+" if plus else "") + text
 
 
 def plain(number: float) -> str:
-    """A number with as many digits as it needs: ``"6.2"``, ``"−0.25"``, ``"1,234"``."""
+    """Format a number with as many digits as it needs: ``"6.2"``, ``"−0.25"``, ``"1,234"``."""
     size = abs(number)
     if size >= 1000:
         text = f"{size:,.0f}"
@@ -35,17 +35,17 @@ def plain(number: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of one: ``"61.5 %"``."""
+    """Format a share of one: ``"61.5 %"``."""
     return f"{100 * share:.1f} %"
 
 
 def whole_percent(share: float) -> str:
-    """A share of one without decimals: ``"71 %"``; ``"<1 %"`` where rounding would hide it."""
+    """Format a share of one without decimals: ``"71 %"``; ``"<1 %"`` if rounding would hide it."""
     return "<1 %" if 0 < share < 0.005 else f"{100 * share:.0f} %"
 
 
 def interval(estimate: Estimate, *, rate: bool = False) -> str:
-    """The ends of an interval, ``"54.6 – 68.0"``, in percent for a rate; why not where there is none."""
+    """Format the ends of an interval, ``"54.6 – 68.0"``, in percent for a rate; without one, the reason."""
     if estimate.low is None or estimate.high is None:
         return "no interval from one value" if estimate.n == 1 else "no interval"
     if rate:
@@ -54,35 +54,35 @@ def interval(estimate: Estimate, *, rate: bool = False) -> str:
 
 
 def method(estimate: Estimate) -> str:
-    """How an interval was made: ``"Wilson 95 %"``."""
+    """Describe the method of an interval: ``"Wilson 95 %"``."""
     return f"{estimate.method} {100 * estimate.confidence:g} %"
 
 
 def success(summary: Summary) -> str:
-    """The success rate: ``"61.5 %"``; ``"inconclusive"`` where the infrastructure failed too often."""
+    """Format the success rate: ``"61.5 %"``; ``"inconclusive"`` if the infrastructure failed too often."""
     return "inconclusive" if summary.inconclusive else percent(summary.success.value)
 
 
 def success_interval(summary: Summary) -> str:
-    """Where success lies: its interval, or the range that is possible where the infrastructure failed too often."""
+    """Format the interval of success, or its possible range if the infrastructure failed too often."""
     if not summary.inconclusive:
         return interval(summary.success, rate=True)
     return "{:.1f} – {:.1f}".format(*(100 * end for end in summary.possible)) if summary.possible else "unknown"
 
 
 def success_method(summary: Summary) -> str:
-    """How ``success_interval`` was made."""
+    """Describe the method of ``success_interval``."""
     return "possible" if summary.inconclusive else method(summary.success)
 
 
 def time_split(summary: Summary) -> str:
-    """Where the time went: ``"policy 71 % · environment 28 % · turnwise 1 %"``."""
+    """Format the time split: ``"policy 71 % · environment 28 % · turnwise 1 %"``."""
     names = ("policy", "environment", "turnwise")
     return " · ".join(f"{name} {whole_percent(share)}" for name, share in zip(names, summary.time.shares, strict=True))
 
 
 def failures(summary: Summary) -> str:
-    """What went wrong, by kind, and what was not scored: ``"41 wrong answer · 5 infrastructure (not scored)"``."""
+    """List failures by kind, and unscored episodes: ``"41 wrong answer · 5 infrastructure (not scored)"``."""
     parts = [f"{count} {kind}" for kind, count in summary.failures.items()]
     bugs = summary.infrastructure.get(ENVIRONMENT_FAILED, 0)
     if bugs:
@@ -96,7 +96,7 @@ def failures(summary: Summary) -> str:
 
 
 def environment_notes(summary: Summary) -> list[str]:
-    """Return what to know of failed infrastructure: each error of the environment's code has its author's line."""
+    """Return notes on failed infrastructure; each error of the environment's code has its author's line."""
     told = [summary.inconclusive] if summary.inconclusive else []
     if summary.after_action and not told:
         told = [f"in {summary.after_action} episodes the infrastructure failed after an action of the agent"]
@@ -107,7 +107,7 @@ def environment_notes(summary: Summary) -> list[str]:
 
 
 def seconds(amount: float) -> str:
-    """A duration: ``"0.8 ms"``, ``"12 s"``, ``"3 min 20 s"``, ``"2 h 5 min"``."""
+    """Format a duration: ``"0.8 ms"``, ``"12 s"``, ``"3 min 20 s"``, ``"2 h 5 min"``."""
     if amount < 1:
         return f"{1000 * amount:.1f} ms" if amount < 0.1 else f"{1000 * amount:.0f} ms"
     if amount < 60:
@@ -117,12 +117,12 @@ def seconds(amount: float) -> str:
 
 
 def dollars(amount: float) -> str:
-    """An amount of money: ``"$12.34"``, ``"$0.0012"``."""
+    """Format an amount of money: ``"$12.34"``, ``"$0.0012"``."""
     return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
 
 
 def facts(summary: Summary) -> list[tuple[str, str, str]]:
-    """What stands beside the success: name, value, and a remark (an interval, mostly)."""
+    """Return further numbers of a summary: name, value, and a remark (mostly an interval)."""
     rows = [("mean return", plain(summary.mean_return.value), interval(summary.mean_return))]
     if (last := summary.largest_k) is not None:
         rows.append((f"pass@{last.k}", percent(last.at.value), interval(last.at, rate=True)))
@@ -151,7 +151,7 @@ def facts(summary: Summary) -> list[tuple[str, str, str]]:
 
 
 def made(summary: Summary) -> list[tuple[str, str]]:
-    """How a summary was made, as names and values; empty where that is unknown."""
+    """Describe how a summary was made, as names and values; empty if that is unknown."""
     if (how := summary.made) is None:
         return []
     settings = {name: value for name, value in how.settings.items() if name not in OPERATIONAL and value not in EMPTY}
@@ -166,7 +166,7 @@ def made(summary: Summary) -> list[tuple[str, str]]:
 
 
 def not_scored(summary: Summary) -> str:
-    """The episodes that say nothing about the policy, in a sentence; empty where there are none."""
+    """Describe the unscored episodes in a sentence; empty if there are none."""
     parts = [f"{count} infrastructure ({name})" for name, count in summary.infrastructure.items()]
     if summary.cancelled:
         parts.append(f"{summary.cancelled} cancelled")
@@ -179,7 +179,7 @@ def not_scored(summary: Summary) -> str:
 
 
 def subtitle(summaries: Sequence[Summary], title: str = "") -> str:
-    """What was played, in one line, without repeating the title."""
+    """Describe the tasks in one line, without repeating the title."""
     episodes, scored = sum(s.episodes for s in summaries), sum(s.scored for s in summaries)
     environments = [id for id in dict.fromkeys(id for s in summaries for id in s.env_ids) if id not in title]
     splits = sorted({part.name for s in summaries for part in s.splits})
@@ -188,7 +188,7 @@ def subtitle(summaries: Sequence[Summary], title: str = "") -> str:
 
 
 def training_note(seeds: int) -> str:
-    """What the bands of the learning curves are."""
+    """Explain the bands of the learning curves."""
     if seeds > 1:
         return f"Mean over {seeds} seeds; bands are Student's t intervals over seeds, 95 %."
     return "One seed. Bands are Wilson intervals over its episodes; they say nothing about other seeds."

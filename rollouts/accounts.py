@@ -1,4 +1,4 @@
-"""What episodes cost: each turn and token counted where it was played, never again where it is only repeated."""
+"""Cost of episodes: each turn and token counts once, where it was played, even if other records repeat it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from .episode import Episode, Lookahead, Turn
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Counts over episodes and what was looked ahead from them.
+    """Cost of episodes and of their lookaheads.
 
-    A branch repeats the turns of the episode that it left: these are *shared*, and were paid for there. What was played
-    in an attempt that the machinery lost is in no record, and so in no account.
+    A branch repeats the turns of its parent: these are *shared*, and count for the parent. Turns of an attempt that an
+    infrastructure failure ended are in no record, and so in no account.
 
     Args:
-        steps: actions that an environment was told of.
-        tool_calls: tools called by them.
-        sampled: tokens sampled.
-        prompted: tokens of the prompts that were read, one prompt per turn.
-        reused: those of them with which something began that had been read before on the same way: by the turn before,
-            or by who was at the same place already. It is what a perfect prefix cache serves; the last token of a
-            prompt is always read, and the last one that was sampled never was.
-        shared_steps: actions that stand in a branch's record and were taken in the episode that it left.
-        shared_sampled: their tokens.
-        branches: episodes that left another one.
-        lookaheads: rollouts that were played to learn the value of a state; all of the above but the shared includes
-            them.
-        lookaheads_lost: those of them that were not played to an end.
+        steps: number of actions that environments received.
+        tool_calls: number of tool calls in these actions.
+        sampled: number of sampled tokens.
+        prompted: number of tokens in the prompts that were read, one prompt per turn.
+        reused: prompt tokens that an ideal prefix cache would serve: those that the same path, or another in the same
+            state, had read before. The last token of a prompt is always read, and a sampled token that ended an action
+            has not been read.
+        shared_steps: number of actions that a branch's record repeats from its parent.
+        shared_sampled: number of tokens sampled in these actions.
+        branches: number of episodes that branched off another one.
+        lookaheads: number of rollouts that estimated the value of a state; all of the above except the shared counts
+            include them.
+        lookaheads_lost: number of lookaheads that did not finish.
     """
 
     steps: int = 0
@@ -45,12 +45,12 @@ class Account:
 
     @property
     def prefilled(self) -> int:
-        """Prompt tokens that even a perfect prefix cache leaves to be read."""
+        """Prompt tokens that even an ideal prefix cache does not serve."""
         return self.prompted - self.reused
 
     @classmethod
     def of(cls, episodes: Iterable[Episode]) -> Self:
-        """What these episodes cost together."""
+        """Return the total cost of these episodes."""
         return sum((cls._of(episode) for episode in episodes), cls())
 
     @classmethod
@@ -75,21 +75,21 @@ class Account:
         return type(self)(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
 
     def metrics(self) -> dict[str, float]:
-        """Numbers worth a curve: what there is always, and of the others those that are not 0."""
+        """Return the numbers for a curve: the basic ones always, the others if they are not 0."""
         always = ("steps", "sampled", "prefilled")
         names = [*always, *(each.name for each in fields(self) if each.name not in always and getattr(self, each.name))]
         return {f"cost/{name}": float(getattr(self, name)) for name in names}
 
 
 def lookahead(episode: Episode, *, first: bool) -> Lookahead:
-    """What is kept of an episode that was played to learn the value of the state in which it left another.
+    """Return the record of a rollout that estimated the value of the state in which it left its episode.
 
     Args:
         episode: the rollout.
-        first: whether nobody had read the prompt of that state before.
+        first: whether no earlier rollout has read the prompt of that state.
 
     Raises:
-        ValueError: it left none.
+        ValueError: the episode starts with a reset.
     """
     if episode.fork is None:
         raise ValueError(f"episode {episode.episode_id} starts with a reset, so it is not a lookahead")
@@ -106,22 +106,22 @@ def lookahead(episode: Episode, *, first: bool) -> Lookahead:
 
 
 def sampled(turns: Iterable[Turn]) -> int:
-    """Tokens sampled in these turns."""
+    """Return the number of tokens sampled in these turns."""
     return sum(len(turn.action_ids) for turn in turns)
 
 
 def calls(turns: Iterable[Turn]) -> int:
-    """Tools called in these turns."""
+    """Return the number of tools called in these turns."""
     return sum(len(turn.action.tool_calls) for turn in turns if turn.sent)
 
 
 def reused(turns: Sequence[Turn], first: int, read: set[int]) -> int:
-    """How many prompt tokens of the turns from ``first`` on begin what was read before.
+    """Return how many prompt tokens of the turns from ``first`` on extend an earlier prompt of the same path.
 
     Args:
-        turns: of an episode.
-        first: its first own one.
-        read: turns whose whole prompt somebody else had read when this episode came to it.
+        turns: turns of an episode.
+        first: index of its first own turn.
+        read: turns whose whole prompt another episode had read before.
     """
     total = 0
     for index in range(first, len(turns)):
@@ -138,7 +138,7 @@ def reused(turns: Sequence[Turn], first: int, read: set[int]) -> int:
 
 
 def common(one: Sequence[int], other: Sequence[int]) -> int:
-    """With how many equal tokens two sequences begin."""
+    """Return the length of the common prefix of two sequences."""
     shorter = min(len(one), len(other))
     if one[:shorter] == other[:shorter]:  # nearly always, and it spares a loop over a whole context at each turn
         return shorter
@@ -149,5 +149,5 @@ def common(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 def _left_at(episode: Episode) -> set[int]:
-    """The turn at which an episode left another one, whose prompt that one had read."""
+    """Return the turn at which an episode left its parent, which had read that turn's prompt."""
     return {episode.fork.turn} if episode.fork is not None else set()

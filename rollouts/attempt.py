@@ -33,19 +33,19 @@ from .turns import TYPED, judgement, one_line, recorded, unread
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 PASSED_ON = (PolicyError, InfrastructureError, UsageError)
-"""What an agent may raise. Anything else is a bug, and a bug is not data: it stops the run."""
+"""Errors that an agent may raise. Anything else is a bug, not data, and stops the run."""
 
 
 class Attempt:
-    """One try at a job. ``play`` returns the episode, or raises what the runner must decide on.
+    """One attempt at a job. ``play`` returns the episode, or raises an error for the runner to handle.
 
     Args:
-        job: what is played.
-        number: which try it is, from 1.
-        agent: who acts.
-        options: how to play.
-        origin: the place that it goes on from; a reset when omitted.
-        watcher: is told of every place that it comes to.
+        job: job of the episode.
+        number: number of the attempt, from 1.
+        agent: agent that acts.
+        options: options of the run.
+        origin: state from which the attempt continues (default: a reset).
+        watcher: object that observes every state of the episode.
     """
 
     def __init__(
@@ -72,15 +72,15 @@ class Attempt:
         self._host: Host | None = None
         self._held: Session | None = None
         self._asked: tuple[Place, Decision | None] | None = None
-        """Where it failed so that it can go on there, and the action that the environment was told of, if it was."""
-        self._begun = self._spending = False  # the agent was asked; what passes now is the agent's own time
+        """State of a failure that a retry can continue from, and the action that the environment received, if any."""
+        self._begun = self._spending = False  # after the agent starts to decide, time counts for the agent
         self.after_action = self.redrawn = 0
 
     def retry(self) -> Attempt:
-        """The next attempt, after a failure of the infrastructure, at an episode that began by a reset.
+        """Return the next attempt after an infrastructure failure, for an episode that started with a reset.
 
-        Where an action was not answered, or the policy's server failed and the agent can be asked again, the recorded
-        actions are repeated on another environment, and the agent goes on from there: nothing is drawn again.
+        If an action got no answer, or the policy's server failed and the agent can continue, the next attempt repeats
+        the recorded actions on another environment. The agent continues from there, and nothing is sampled again.
         """
         if self._asked is None:
             return Attempt(self._job, self._number + 1, self._agent, self._options).following(self)
@@ -88,19 +88,19 @@ class Attempt:
         return self
 
     def following(self, failed: Attempt) -> Self:
-        """This attempt, in place of one that failed, whose time and failures it goes on counting."""
+        """Return this attempt in place of a failed one, with its elapsed time and its failures."""
         self.after_action, self.redrawn = failed.after_action, failed.redrawn + failed._begun
         self._started = failed._started
         return self
 
     async def release(self) -> None:
-        """Close the agent's session, if a failure has left it open for ``retry``."""
+        """Close the agent's session if a failure left it open for ``retry``."""
         held, self._held = self._held, None
         if held is not None and isinstance(held, Holding):
             await held.close()
 
     async def play(self, pool: Lender) -> Episode:
-        """The finished episode, on an environment of ``pool``: where there is an origin, on forks of its environment.
+        """Play the episode on an environment of ``pool``; with an origin, on forks of its environment.
 
         Raises:
             InfrastructureError: environment or policy server failed; another attempt may succeed.
@@ -135,7 +135,7 @@ class Attempt:
         error: str | None = None,
         final_prompt_ids: tuple[int, ...] = (),
     ) -> Episode:
-        """The record of what happened so far, ended by ``outcome``; the action that was not answered is its last."""
+        """Return the record so far, ended by ``outcome``; an action without an answer is its last."""
         turns = self._turns
         place, decision = self._asked or (None, None)
         if place is not None and decision is not None and outcome is Outcome.INFRA_FAILED:
@@ -172,7 +172,7 @@ class Attempt:
                 await self.release()
 
     async def _opened(self, host: Host) -> Place:
-        """The first place of an episode, or the one that it goes on from."""
+        """Return the first state of the episode, or the state from which it continues."""
         if self._origin is None:
             observation, info = await self._env(host.reset(self._job.task), "reset")
             self._observation, obs_key = observation, info.get("obs_key")
@@ -182,8 +182,10 @@ class Attempt:
         return Place(tuple(self._turns), observation, obs_key, host, self._session(context), context)
 
     async def _resumed(self, host: Host) -> tuple[Place, Decision | None] | None:
-        """The place in which the last attempt failed, reached by its actions, and the action that was not answered, if
-        one was; ``None`` if it cannot go on there, or the environment answers otherwise: the episode is played again.
+        """Return the state in which the last attempt failed, reached by its actions, and the unanswered action, if any.
+
+        Return ``None`` if the attempt cannot continue or the environment answers differently; the episode then
+        restarts.
         """
         if self._asked is None:
             return None
@@ -241,7 +243,7 @@ class Attempt:
             decision = None
 
     async def _answered(self, place: Place, decision: Decision) -> Stepped:
-        """What the environment answers; that it fails is remembered as a failure after an action."""
+        """Return the environment's answer; a failure counts as one after an action."""
         self._spending = True
         try:
             answer = await self._env(place.host.step(decision.action), "step")

@@ -1,11 +1,11 @@
 """Branching rollouts: episodes that leave one another in the middle, over forked environments and conversations.
 
-A *strategy* says who branches where; here is what all of them need. Every episode that comes out is complete on its
-own: a branch repeats the turns of the episode that it left, and ``Episode.fork`` says which ones those are.
+A *strategy* decides where paths branch; this module has what all strategies need. Every resulting episode is complete
+on its own: a branch repeats the turns of its parent, and ``Episode.fork`` says which ones those are.
 
-How a path through a tree ends is as in ``run_episodes``. What fails by the machinery's fault is tried again from where
-it began: a reset, or a fresh fork of the place where it left; the branches of what is begun anew are dropped with it,
-since the episode that they left never was. What fails every time is ``infra_failed``, and is never scored.
+A path through a tree ends as in ``run_episodes``. After an infrastructure failure it is tried again from its start: a
+reset, or a fresh fork of its branching point. If a path restarts, its branches are dropped, because the episode that
+they left no longer exists. A path that fails every time is ``infra_failed``, and is never scored.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ T = TypeVar("T")
 
 
 class Strategy(Protocol):
-    """Who branches where. It has no state of its own."""
+    """Decides where paths branch. It has no state."""
 
     async def play(self, paths: Paths, size: int) -> list[Episode]:
-        """All ``size`` episodes of one task, with the member numbers 0 to ``size − 1``."""
+        """Play all ``size`` episodes of one task, with the member numbers 0 to ``size − 1``."""
         ...
 
 
 class Branching(Watcher, Protocol):
-    """A watcher that may have set something going, which stands or falls with the attempt that it watches."""
+    """A watcher that may have started branches, whose results depend on the attempt that it observes."""
 
     async def stop(self) -> None:
-        """The attempt is void: drop what came of it."""
+        """Drop the branches, because the attempt is void."""
         ...
 
 
@@ -62,16 +62,17 @@ async def branch_episodes(
     skip: Collection[str] = (),
     stats: RunStats | None = None,
 ) -> AsyncGenerator[Episode, None]:
-    """Play every task by a strategy; ``options.group_size`` episodes each, which come together when all are over.
+    """Play every task by a strategy, and yield its ``options.group_size`` episodes together when all have ended.
 
     Args:
-        pool: environments.
-        agent: who acts; its sessions can be forked.
-        tasks: at most ``concurrency`` of them are begun ahead of the consumer.
-        strategy: who branches where.
-        options: how to run; ``concurrency`` counts whatever is being played, branches and lookaheads alike.
-        skip: episode ids that are there already; a task is skipped whole.
-        stats: counted into, if given; lookaheads are counted in failures and retries only.
+        pool: pool of environments.
+        agent: agent that acts; its sessions must have ``fork()``.
+        tasks: tasks; at most ``concurrency`` of them are started ahead of the consumer.
+        strategy: strategy that decides where paths branch.
+        options: options of the run; ``concurrency`` counts everything that is played, including branches and
+            lookaheads.
+        skip: ids of existing episodes; a task is skipped as a whole.
+        stats: statistics to update, if given; lookaheads count only as failures and retries.
 
     Raises:
         UsageError: a task or a setting is wrong, or the agent's sessions cannot be forked.
@@ -120,12 +121,12 @@ class Paths:
     """Plays the paths of one task's tree.
 
     Args:
-        pool: environments for paths that begin by a reset.
-        agent: who acts.
-        options: how to run.
-        stats: retries and failures are counted into it.
-        slots: one is held by each path that is being played.
-        root: what the jobs of this task share.
+        pool: pool of environments for paths that start with a reset.
+        agent: agent that acts.
+        options: options of the run.
+        stats: statistics for retries and failures.
+        slots: semaphore; each path that is being played occupies one.
+        root: values that the jobs of this task share.
     """
 
     pool: EnvPool
@@ -137,15 +138,15 @@ class Paths:
 
     @property
     def index(self) -> int:
-        """The task's place in the run."""
+        """Index of the task in the run."""
         return self.root.index
 
     def job(self, member: int, fork: Fork | None = None) -> Job:
-        """The job of an episode that will be recorded."""
+        """Return the job of an episode that will be recorded."""
         return replace(self.root, member=member, episode_id=f"{self.root.group_id}-{member}", fork=fork)
 
     def aside(self, name: str, fork: Fork) -> Job:
-        """The job of a rollout that is looked at and not recorded."""
+        """Return the job of a rollout that will not be recorded."""
         return replace(self.root, episode_id=name, fork=fork)
 
     async def play(
@@ -156,16 +157,16 @@ class Paths:
         origin: Place | None = None,
         watch: Callable[[Slot], W] | None = None,
     ) -> tuple[Episode, W | None]:
-        """Play one path to its end, as often as the machinery fails and ``options.retries`` allows.
+        """Play one path to its end, and retry after infrastructure failures as often as ``options.retries`` allows.
 
         Args:
-            job: what is played.
-            lender: where environments come from.
-            origin: the place that it goes on from; a reset when omitted.
-            watch: makes the watcher of each attempt, given the slot that the attempt holds.
+            job: job of the path.
+            lender: source of environments.
+            origin: state from which it continues (default: a reset).
+            watch: creates the watcher of each attempt from the attempt's slot.
 
         Returns:
-            the episode, and the watcher of the attempt that it is of; ``None`` where all attempts failed.
+            The episode, and the watcher of its attempt; ``None`` in place of the watcher if all attempts failed.
         """
         number, failed = 1, None
         while True:
@@ -192,7 +193,7 @@ class Paths:
 
 
 class Slot:
-    """The right to be played, one of ``concurrency``; whoever waits for others hands it back meanwhile."""
+    """Right to be played, one of ``concurrency``; a path that waits for others returns it meanwhile."""
 
     def __init__(self, slots: asyncio.Semaphore) -> None:
         self._slots, self._held = slots, False
@@ -208,7 +209,7 @@ class Slot:
             self._slots.release()
 
     async def lent(self, waiting: Coroutine[Any, Any, T]) -> T:
-        """Wait for others to be played, without the slot."""
+        """Return the slot while waiting for other paths."""
         await self.__aexit__()
         result = await waiting
         await self.__aenter__()
@@ -216,18 +217,18 @@ class Slot:
 
 
 class Forks:
-    """Lends forks of one environment, which must not move meanwhile."""
+    """Lends forks of one environment, which must not change meanwhile."""
 
     def __init__(self, origin: Host) -> None:
         self._origin = origin
         self._closing: set[asyncio.Future[None]] = set()
 
     async def take(self) -> Host:
-        """A fork."""
+        """Return a fork."""
         return await self._origin.fork()
 
     def give(self, host: Host, *, reusable: bool) -> None:
-        """Close a fork; one that was cut short in a call is abandoned."""
+        """Close a fork; one that was interrupted in a call is abandoned."""
         del reusable
         if host.busy:
             host.abandon()
@@ -235,18 +236,18 @@ class Forks:
             self._closing.add(asyncio.ensure_future(host.close()))
 
     async def close(self, *, origin: bool) -> None:
-        """Wait until all that was handed back is closed; then close the origin too, if asked."""
+        """Wait until all returned forks are closed; then close the origin too, if requested."""
         if origin:
             self.give(self._origin, reusable=False)
         await asyncio.gather(*self._closing, return_exceptions=True)
 
 
 async def forked(host: Host, options: RunOptions) -> Host:
-    """A fork of an environment, within ``env_timeout``.
+    """Fork an environment, within ``env_timeout``.
 
     Raises:
-        InfrastructureError: it could not be made.
-        ContractError: it never can: the environment cannot be forked.
+        InfrastructureError: forking failed.
+        ContractError: the environment cannot be forked at all.
     """
     limit = options.env_timeout
     try:
@@ -259,10 +260,10 @@ async def forked(host: Host, options: RunOptions) -> Host:
 
 
 async def refuse_unforkable(pool: EnvPool, task: TaskSpec, options: RunOptions) -> None:
-    """Fork an environment once where nothing is lost yet; one that fails otherwise is left to whoever plays in it.
+    """Fork an environment once before anything is at stake; other failures are left to the episodes.
 
     Raises:
-        ContractError: it cannot be forked; says why.
+        ContractError: it cannot be forked; the message says why.
     """
     with contextlib.suppress(InfrastructureError, TimeoutError):
         host = await pool.take()
@@ -275,7 +276,7 @@ async def refuse_unforkable(pool: EnvPool, task: TaskSpec, options: RunOptions) 
 
 
 async def together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """All results in order; when one raises, or the wait is cancelled, the others are cancelled and waited for."""
+    """Return all results in order; if one raises, or the wait is cancelled, cancel and await the others."""
     tasks = [asyncio.ensure_future(call) for call in calls]
     try:
         return list(await asyncio.gather(*tasks))

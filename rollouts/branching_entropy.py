@@ -38,30 +38,30 @@ from .jobs import Job
 from .place import Lender, Place
 
 Grown = tuple[list[Episode], list[int]]
-"""A path with its branches, and the member numbers that were left over."""
+"""A path with its branches, and the unused member numbers."""
 
 
 class EntropyBranching(Config):
     """Branch where the entropy of actions has risen (ARPO, arXiv 2507.19849)."""
 
     strategy: Literal["entropy"] = "entropy"
-    """Which strategy."""
+    """Name of the strategy."""
     initial: int | None = pydantic.Field(default=None, ge=1)
-    """How many of a task's episodes begin by a reset, as long as the others can be branches; half when omitted (8 of
-    16, the paper's)."""
+    """Number of a task's episodes that start with a reset, while the others may be branches (default: half; 8 of 16 in
+    the paper)."""
     weight: float = pydantic.Field(default=0.2, ge=0)
-    """w: how much more likely a branch is made where entropy has risen by all it can."""
+    """w: increase of the branching probability when entropy rises by its maximum."""
     threshold: float = pydantic.Field(default=0.5, ge=0, le=1)
-    """The probability of a branch where entropy is as in the first turn."""
+    """Probability of a branch when the entropy equals that of the first turn."""
     beam: int = pydantic.Field(default=2, ge=2)
-    """How many paths leave one place at most, the one that came there included."""
+    """Maximum number of paths that leave one state, including the original."""
     tokens: int = pydantic.Field(default=20, ge=1)
-    """n: over how many tokens of an action entropy is measured; set it to ``agent.max_tokens`` where that is less."""
+    """n: number of tokens of an action over which entropy is measured; ``agent.max_tokens`` if that is less."""
     vocabulary: int | None = pydantic.Field(default=None, ge=2)
-    """V; that of the agent's tokenizer when omitted."""
+    """V (default: size of the agent tokenizer's vocabulary)."""
 
     def entropy(self, logprobs: Sequence[float], vocabulary: int) -> float:
-        """Ĥ of an action, an unbiased estimate that lies in [0, 1] on average."""
+        """Estimate Ĥ of an action; unbiased, and in [0, 1] on average."""
         return -math.fsum(logprobs[: self.tokens]) / (self.tokens * math.log(vocabulary))
 
     def branches(self, rise: float, uniform: float) -> bool:
@@ -69,10 +69,10 @@ class EntropyBranching(Config):
         return uniform - self.weight * rise <= self.threshold
 
     def initials(self, size: int) -> int:
-        """How many episodes of a task begin by a reset.
+        """Return how many episodes of a task start with a reset.
 
         Raises:
-            UsageError: more than there are.
+            UsageError: ``initial`` exceeds the number of episodes.
         """
         wanted = (size + 1) // 2 if self.initial is None else self.initial
         if wanted > size:
@@ -82,10 +82,10 @@ class EntropyBranching(Config):
         return wanted
 
     async def play(self, paths: Paths, size: int) -> list[Episode]:
-        """All episodes of a task.
+        """Play all episodes of a task.
 
         Raises:
-            UsageError: the agent samples no tokens, or nobody knows of how many.
+            UsageError: the agent samples no tokens, or the size of its vocabulary is unknown.
         """
         initial, vocabulary = self.initials(size), self.vocabulary or vocabulary_of(paths.agent)
         hands = dealt(range(initial, size), initial)
@@ -93,7 +93,7 @@ class EntropyBranching(Config):
         return [episode for line in lines for episode in line]
 
     async def _line(self, paths: Paths, vocabulary: int, member: int, hand: Sequence[int]) -> list[Episode]:
-        """A whole episode with its branches, and then as many more whole ones as its budget allows."""
+        """Play a whole episode with its branches, then as many more whole episodes as its budget allows."""
         grown, left = await self.grow(paths, vocabulary, paths.job(member), paths.pool, None, hand)
         more = await together(paths.play(paths.job(each), paths.pool) for each in left)
         return [*grown, *(episode for episode, _ in more)]
@@ -101,15 +101,15 @@ class EntropyBranching(Config):
     async def grow(
         self, paths: Paths, vocabulary: int, job: Job, lender: Lender, origin: Place | None, hand: Sequence[int]
     ) -> Grown:
-        """A path with all that branches off it.
+        """Play a path with all its branches.
 
         Args:
-            paths: plays them.
+            paths: runs the attempts.
             vocabulary: V.
-            job: of the path.
-            lender: of its environment.
-            origin: where it begins; a reset if ``None``.
-            hand: the member numbers that its branches may take.
+            job: job of the path.
+            lender: source of its environment.
+            origin: state where it starts; ``None`` for a reset.
+            hand: member numbers for its branches.
         """
         episode, watcher = await paths.play(
             job, lender, origin=origin, watch=lambda slot: _Brancher(self, paths, vocabulary, job, hand)
@@ -123,7 +123,7 @@ class EntropyBranching(Config):
 
 
 class _Brancher:
-    """Watches one attempt at a path, and lets branches leave it."""
+    """Observes one attempt at a path, and starts branches."""
 
     def __init__(
         self, settings: EntropyBranching, paths: Paths, vocabulary: int, job: Job, hand: Sequence[int]
@@ -135,7 +135,7 @@ class _Brancher:
         self._sprouts: list[asyncio.Task[list[Grown]]] = []
 
     async def reached(self, place: Place) -> None:
-        """Keep the conversation as it is now, in case that others go on from here."""
+        """Keep the conversation in this state, in case branches continue from it."""
         self._session = None
         if self._hand and len(place.turns) > self._first:  # at its own first place, whom it left decides
             if not isinstance(place.session, Forking):
@@ -146,7 +146,7 @@ class _Brancher:
             self._session = place.session.fork(place.context)
 
     async def decided(self, place: Place, decision: Decision) -> None:
-        """Branch, or do not; the environment has not been told of the action yet."""
+        """Decide whether to branch; the environment has not received the action yet."""
         session, settings = self._session, self._settings
         if session is None:
             return
@@ -166,7 +166,7 @@ class _Brancher:
         self._sprouts.append(asyncio.create_task(sprout, name="turnwise-branch"))
 
     async def grown(self, episode: Episode) -> Grown:
-        """The path, now that it is over, and what left it."""
+        """Return the finished path and its branches."""
         episodes, left = [episode], list(self._hand)
         for grown in await asyncio.gather(*self._sprouts):
             for branch, unused in grown:
@@ -175,13 +175,13 @@ class _Brancher:
         return episodes, left
 
     async def stop(self) -> None:
-        """Drop all that left the path."""
+        """Cancel all branches of the path."""
         for sprout in self._sprouts:
             sprout.cancel()
         await asyncio.gather(*self._sprouts, return_exceptions=True)
 
     async def _sprout(self, origin: Place, members: Sequence[tuple[int, list[int]]]) -> list[Grown]:
-        """Branches that leave one place, each with the member numbers for its own branches."""
+        """Start branches from one state, each with the member numbers for its own branches."""
         owners = self._job.fork.owners if self._job.fork is not None else ()
         own = (self._job.episode_id,) * (len(origin.turns) - len(owners))
         fork = Fork(self._job.episode_id, (*owners, *own))
@@ -197,15 +197,15 @@ class _Brancher:
 
 
 def dealt(cards: Sequence[int], players: int) -> list[list[int]]:
-    """Member numbers, one to each in turn, the first first."""
+    """Deal the member numbers out, one to each in turn."""
     return [list(cards[player::players]) for player in range(players)]
 
 
 def vocabulary_of(agent: Agent) -> int:
-    """How many tokens an agent chooses from.
+    """Return the size of the vocabulary from which an agent samples.
 
     Raises:
-        UsageError: nobody knows.
+        UsageError: the size is unknown.
     """
     if not isinstance(agent, ChatAgent):
         raise UsageError(

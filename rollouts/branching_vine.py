@@ -1,4 +1,4 @@
-"""VinePPO's values: from every state of an episode, a few fresh rollouts say what the state is worth.
+"""VinePPO's values: estimate the value of every state of an episode by a few fresh rollouts.
 
 Kazemnejad et al., "VinePPO: Refining Credit Assignment in RL Training of LLMs" (arXiv 2410.01679, section 4):
 ``V̂(s_t) = (1/K) Σ_k G(τ_k)`` over K independent rollouts from s_t by the policy of the episode itself: an unbiased
@@ -7,8 +7,8 @@ on, and the episode's own action plays no part in the values: an advantage ``r +
 What an environment draws by itself follows from its task, so it forks with it: the rollouts from a state differ in what
 the policy does, and values are those of this very task.
 
-The episode stands still at a state while its rollouts are played, each on a fork of its own, so one that the machinery
-lost is played again from the very same state; if that fails each time it is lost, and the mean is over the others.
+The episode pauses in a state while its rollouts are played, each on a separate fork. After an infrastructure failure, a
+rollout is played again from the same state; if it fails each time it is lost, and the mean is over the others.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .place import Place
 
 
 class StateValues(Config):
-    """Look ahead from every state (VinePPO, arXiv 2410.01679)."""
+    """Estimate the value of every state by rollouts (VinePPO, arXiv 2410.01679)."""
 
     strategy: Literal["vine"] = "vine"
-    """Which strategy."""
+    """Name of the strategy."""
     rollouts: int = pydantic.Field(default=9, ge=1)
-    """K: fresh rollouts from each state."""
+    """K: number of fresh rollouts from each state."""
 
     async def play(self, paths: Paths, size: int) -> list[Episode]:
-        """All episodes of a task, each with what was looked ahead from its states."""
+        """Play all episodes of a task, each with rollouts from its states."""
         return await together(self._path(paths, paths.job(member)) for member in range(size))
 
     async def _path(self, paths: Paths, job: Job) -> Episode:
@@ -47,21 +47,21 @@ class StateValues(Config):
 
 
 class _Looker:
-    """Watches one attempt at an episode, and looks ahead from every state that it comes to."""
+    """Observes one attempt at an episode, and plays rollouts from every state."""
 
     def __init__(self, paths: Paths, rollouts: int, job: Job, slot: Slot) -> None:
         self.found: list[Lookahead] = []
         self._paths, self._rollouts, self._job, self._slot = paths, rollouts, job, slot
 
     async def reached(self, place: Place) -> None:
-        """Play from here, before the agent acts."""
+        """Play rollouts from this state before the agent acts."""
         self.found += await self._slot.lent(self._from(place))
 
     async def decided(self, place: Place, decision: Decision) -> None:
-        """What the episode does is its own affair."""
+        """Do nothing: the episode's own action needs no rollouts."""
 
     async def stop(self) -> None:
-        """Nothing is left going."""
+        """Do nothing: no rollout is left running."""
 
     async def _from(self, place: Place) -> list[Lookahead]:
         lender = Forks(place.host)

@@ -1,11 +1,11 @@
-"""Episodes as chat messages in JSON lines, the format of supervised fine-tuning, and demonstrations out of it.
+"""Convert episodes to chat messages in JSON lines, the format of supervised fine-tuning, and read demonstrations back.
 
-A line is one conversation as OpenAI's chat API has it::
+A line is one conversation in the format of OpenAI's chat API::
 
     {"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}, …],
      "tools": […], "task": {…}, "success": true, "reward": 1.0}
 
-``arguments`` of a tool call are a JSON string, as that API sends them. Only ``messages`` is needed on the way in.
+``arguments`` of a tool call are a JSON string, as that API sends them. When reading, only ``messages`` is required.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..tasks.spec import Split, TaskSpec
 from .episode import Episode, Outcome, Turn
 
 DATA_URL = "data:"
-"""How the URL of an image begins that holds the image itself."""
+"""Start of an image URL that contains the image itself."""
 
 
 def exportable(episode: Episode) -> bool:
@@ -45,8 +45,8 @@ def to_chat(episode: Episode, tools: Sequence[Tool] = ()) -> dict[str, Any]:
     """Write an episode as one line of a chat file.
 
     Args:
-        episode: scored.
-        tools: what its environment offers; in the line as JSON Schemas.
+        episode: a scored episode.
+        tools: tools that its environment offers; the line has their JSON Schemas.
     """
     messages: list[Message] = []
     for turn in episode.turns:
@@ -62,17 +62,17 @@ def to_chat(episode: Episode, tools: Sequence[Tool] = ()) -> dict[str, Any]:
 def from_chat(path: Path, env_id: str, split: Split = Split.TRAIN) -> Iterator[Episode]:
     """Read demonstrations: one episode per line.
 
-    What stands between two assistant messages is an observation. The reward is given with the last action. A line
-    without ``task`` gets a task of its own, which names it and generates nothing.
+    Messages between two assistant messages form an observation. The last action gets the reward. A line without
+    ``task`` gets a separate task, which names it and generates nothing.
 
     Args:
-        path: of the file.
-        env_id: the environment that the conversations are of.
-        split: of tasks that a line does not name.
+        path: JSONL file to read.
+        env_id: environment of the conversations.
+        split: split of tasks that a line does not name.
 
     Raises:
-        UsageError: the file cannot be read, or a line is no conversation or of another environment; the message has
-            its number.
+        UsageError: the file cannot be read, or a line is not a conversation or belongs to another environment; the
+            message has its number.
     """
     lines: dict[str, int] = {}
     try:
@@ -150,7 +150,7 @@ def _episode(text: str, where: str, env_id: str, split: Split) -> Episode:
 
 
 def _turns(messages: Sequence[Message]) -> tuple[list[tuple[Observation, Action]], list[Message]]:
-    """Pairs of observation and action, and what came after the last action."""
+    """Return pairs of observation and action, and the observation after the last action."""
     turns: list[tuple[Observation, Action]] = []
     heard: list[Message] = []
     for message in messages:
@@ -199,7 +199,7 @@ def _part(part: dict[str, Any]) -> Part:
 
 
 def _with_call_ids(messages: Sequence[Message]) -> Iterator[Message]:
-    """Give calls without an id one, and each result the id of its call, in order: chat APIs demand both."""
+    """Give calls without an id one, and each result the id of its call, in order, as chat APIs require."""
     waiting: list[str] = []
     for number, message in enumerate(messages):
         if message.tool_calls:

@@ -22,14 +22,14 @@ from .episode import Episode, Fork, Lookahead, Outcome, Turn
 from .schema import SCHEMA
 
 MARK = "\ufdd0"
-"""A code point that is no character and never will be: begins a text that UTF-8 cannot hold."""
+"""A code point that is not a character and never will be; it starts a text that UTF-8 cannot represent."""
 
 DERIVED = ("success", "total_reward")
-"""Columns that follow from the others, for queries: null unless the episode is scored."""
+"""Columns derived from the others, for queries; null unless the episode is scored."""
 
 
 def to_table(episode: Episode) -> pa.Table:
-    """One episode as an Arrow table of ``SCHEMA`` with one row.
+    """Return one episode as an Arrow table of ``SCHEMA`` with one row.
 
     Raises:
         ContractError: the episode holds something that is neither typed nor JSON; the message names it.
@@ -41,7 +41,7 @@ def to_table(episode: Episode) -> pa.Table:
 
 
 def from_table(table: pa.Table) -> Iterator[Episode]:
-    """The episodes of a table, one after another.
+    """Yield the episodes of a table, one after another.
 
     Raises:
         StoreError: a row does not hold an episode, e.g. an outcome that does not exist; the message names it.
@@ -55,7 +55,7 @@ def from_table(table: pa.Table) -> Iterator[Episode]:
 
 
 def contradictions(table: pa.Table) -> Iterator[tuple[str, str, Any, Any]]:
-    """Where the columns that are derived for queries disagree with the episodes: id, column, its value, what it is."""
+    """Find derived columns that disagree with their episodes: id, column, stored value, actual value."""
     ids, turns = table["episode_id"].to_pylist(), from_table(table)
     columns = {name: table[name].to_pylist() for name in DERIVED}
     for number, (id, episode) in enumerate(zip(ids, turns, strict=True)):
@@ -259,14 +259,14 @@ def _calls(rows: list[dict[str, Any]]) -> tuple[ToolCall, ...]:
 
 
 def _out(text: Any) -> Any:
-    """A text as UTF-8 can hold it."""
+    """Encode a text so that UTF-8 can represent it."""
     if text is None or (not text.startswith(MARK) and _utf8(text)):
         return text
     return MARK + json.dumps(text)
 
 
 def _utf8(text: str) -> bool:
-    """Whether UTF-8 can hold a text: any but one with a lone surrogate."""
+    """Whether UTF-8 can represent a text: any without a lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -275,7 +275,7 @@ def _utf8(text: str) -> bool:
 
 
 def text_in(text: Any) -> Any:
-    """The text that is stored as ``text``."""
+    """Decode the text that is stored as ``text``."""
     return json.loads(text[len(MARK) :]) if text is not None and text.startswith(MARK) else text
 
 
@@ -287,7 +287,7 @@ def _json(value: Mapping[str, Any], where: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Numpy's scalars and arrays, and mappings that are not dicts, as JSON knows them."""
+    """Convert numpy scalars and arrays, and mappings other than dicts, to JSON types."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, Mapping):

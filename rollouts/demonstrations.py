@@ -1,4 +1,4 @@
-"""Offline datasets of mixed skill, as LMRL-Gym (2311.18232) has one per game: where offline RL and cloning begin."""
+"""Offline datasets of mixed skill, like LMRL-Gym's (2311.18232) for each game, to start offline RL and cloning from."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SEED_STRIDE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Which demonstrators make a dataset.
+    """Demonstrators of a dataset.
 
     Args:
-        skills: one per kind of demonstrator: the share of its turns in which it does what the oracle says.
-        weights: how often each kind plays; equally when empty.
+        skills: for each kind of demonstrator, the share of its turns in which it follows the oracle.
+        weights: for each kind, how often it plays; equally if empty.
     """
 
     skills: tuple[float, ...]
@@ -39,7 +39,7 @@ class Mixture:
 
     @property
     def agent(self) -> MixedAgent:
-        """The demonstrators."""
+        """Return the agent that plays as these demonstrators."""
         return MixedAgent(self.skills, self.weights or None)
 
 
@@ -67,7 +67,7 @@ published mean; and ours, measured over 150 training tasks for each skill."""
 
 
 def mixture_of(name: str | Mixture, env_id: str) -> Mixture:
-    """A mixture by its name: one of ``PRESETS``, or ``lmrl`` for the games that LMRL-Gym has a dataset of.
+    """Return a mixture by its name: one of ``PRESETS``, or ``lmrl`` for the games with an LMRL-Gym dataset.
 
     Raises:
         UsageError: there is no such preset.
@@ -95,18 +95,18 @@ def make_demonstrations(
     options: RunOptions | None = None,
     quiet: bool = True,
 ) -> list[Episode]:
-    """Play ``n`` scripted episodes into a store; called again, go on where it stopped.
+    """Play ``n`` scripted episodes into a store; called again, continue where it stopped.
 
     Args:
         env_id: a registered id whose environment has an oracle.
-        n: how many episodes, one per task.
-        store: the folder.
-        mixture: a preset's name, or which demonstrators play.
-        split: where the tasks come from.
-        levels: taken in turn; all of the family's when empty.
-        seed: another seed gives other tasks and other luck.
-        options: how to run; its ``seed`` and ``group_size`` are set here.
-        quiet: show no progress.
+        n: number of episodes, one per task.
+        store: folder of the store.
+        mixture: a preset's name, or a mixture of demonstrators.
+        split: split of the tasks.
+        levels: levels of the tasks, in turn; all of the family's if empty.
+        seed: seed of the tasks and of the play.
+        options: options of the run; this function sets ``seed`` and ``group_size``.
+        quiet: whether to hide progress.
 
     Returns:
         Every episode of the store, in the order of their ids.
@@ -116,7 +116,7 @@ def make_demonstrations(
         StoreError: the store belongs to another dataset.
     """
     if n < 1:
-        raise UsageError(f"n = {n} must be at least 1")
+        raise UsageError(f"n must be at least 1; got {n}")
     chosen = mixture_of(mixture, env_id)
     base = options or RunOptions()
     settings = base.model_copy(update={"seed": seed, "group_size": 1})
@@ -145,7 +145,7 @@ def demonstration_tasks(
     seed: int = 0,
     env_kwargs: Mapping[str, Any] | None = None,
 ) -> Iterator[TaskSpec]:
-    """The endless tasks of a dataset: consecutive seeds, levels in turn; of the environment as it will be made.
+    """Yield the endless tasks of a dataset: consecutive seeds, levels in turn, for the environment as it will be made.
 
     Raises:
         UsageError: no such id, split or level.

@@ -1,4 +1,4 @@
-"""The records: a turn, an episode, and how an episode ended."""
+"""Records: a turn, an episode, and the outcome of an episode."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ..tasks.spec import TaskSpec
 
 
 class Outcome(StrEnum):
-    """How an episode ended. Only the first three have a return."""
+    """Outcome of an episode. Only the first three have a return."""
 
     COMPLETED = "completed"
     """The environment terminated."""
     TRUNCATED = "truncated"
     """A turn limit ended it; the last state still has a value."""
     POLICY_FAILED = "policy_failed"
-    """The policy timed out or ran out of context: its own fault, so it counts as a failure, but nothing is learnt from
-    it: what it was paid until then says that failing early is cheap."""
+    """The policy timed out or ran out of context. It counts as a failure, but is not trained on: its rewards so far
+    would teach that failing early is cheap."""
     INFRA_FAILED = "infra_failed"
-    """The machinery failed, after retries: no reward, no advantage, counted apart."""
+    """The infrastructure failed, after retries: no reward, no advantage, counted separately."""
     CANCELLED = "cancelled"
-    """Somebody stopped it: no reward, no advantage."""
+    """A user or program stopped it: no reward, no advantage."""
 
     @property
     def scored(self) -> bool:
@@ -37,37 +37,37 @@ class Outcome(StrEnum):
 
     @property
     def trainable(self) -> bool:
-        """Whether the episode was played to an end of the environment's making, and so may enter an advantage."""
+        """Whether the environment brought the episode to an end, so that it may enter an advantage."""
         return self in (Outcome.COMPLETED, Outcome.TRUNCATED)
 
 
 UNSENT = "unsent"
-"""The key of a turn's ``info`` that says that the environment was never told of the action."""
+"""Key of a turn's ``info`` for an action that the environment never received."""
 UNANSWERED = "unanswered"
-"""The key of a turn's ``info`` that says that the infrastructure failed while the environment dealt with the action."""
+"""Key of a turn's ``info`` for an infrastructure failure while the environment handled the action."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One observation, the action taken on it, and what came of it: the unit of record.
+    """One observation, the action taken on it, and its result: the unit of record.
 
     Args:
-        observation: the new messages that the agent saw before acting.
-        action: what it did.
-        reward: what the environment gave for it.
-        terminated: the task ended here.
-        truncated: a limit ended the episode here.
-        prompt_ids: exactly what the policy read (empty for scripted agents).
-        action_ids: exactly what it sampled, including the stop id.
-        logprobs: behaviour log-probability per action id.
+        observation: new messages that the agent saw before acting.
+        action: the agent's action.
+        reward: reward of the action.
+        terminated: whether the task ended here.
+        truncated: whether a limit ended the episode here.
+        prompt_ids: exact ids that the policy read (empty for scripted agents).
+        action_ids: exact ids that it sampled, including the stop id.
+        logprobs: behavior log-probability per action id.
         versions: policy version per action id.
-        finish: why sampling ended.
-        seat: who acted, where there are several.
-        seconds_policy: time in the policy.
-        seconds_env: time in the environment.
-        obs_key: a name for "the same state", for step-level groups (GiGPO).
-        info: what the environment wants recorded; JSON-able.
-        thoughts: what a reasoning model wrote before it acted; the environment never saw it.
+        finish: reason why sampling ended.
+        seat: name of the player, if there are several.
+        seconds_policy: seconds spent in the policy.
+        seconds_env: seconds spent in the environment.
+        obs_key: key of the state, equal for equal states, for step-level groups (GiGPO).
+        info: further records of the environment, JSON-able.
+        thoughts: reasoning of the model before it acted; the environment never saw it.
     """
 
     observation: Observation
@@ -89,23 +89,23 @@ class Turn:
 
     @property
     def sent(self) -> bool:
-        """Whether the environment was told of the action; a plan or a draft of a black-box agent was not."""
+        """Whether the environment received the action; it does not receive plans and drafts of a black-box agent."""
         return not self.info.get(UNSENT)
 
     @property
     def by_chat_api(self) -> bool:
-        """Whether a model behind a chat API acted, which gives no token ids to train on."""
+        """Whether a model behind a chat API acted, which provides no token ids to train on."""
         return CHAT_API in self.info
 
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Where an episode left another one: until then, both are the same.
+    """Branching point: until then, the episode equals its parent.
 
     Args:
-        parent: the id of the episode that it left.
-        owners: for each turn that it begins with, the id of the episode that acted in it: the parent's, or that of an
-            episode which the parent had left itself. The first turn of its own is the next one.
+        parent: id of the episode that it left.
+        owners: for each turn that it shares, the id of the episode that acted in it: the parent, or an episode that the
+            parent itself had left. Its own turns follow.
     """
 
     parent: str
@@ -113,22 +113,22 @@ class Fork:
 
     @property
     def turn(self) -> int:
-        """The index of the first turn of its own."""
+        """Index of the first own turn."""
         return len(self.owners)
 
 
 @dataclass(frozen=True, slots=True)
 class Lookahead:
-    """A rollout played from a state of an episode to learn what the state is worth; nothing else is kept of it.
+    """Record of a rollout that only estimated the value of a state.
 
     Args:
-        turn: it began in the state before this turn's action.
-        rewards: of its turns, in order.
-        outcome: how it ended.
-        sampled: tokens that were sampled for it.
-        prompted: tokens of its prompts.
-        reused: those of them that had been read before on its way; see ``Account``.
-        tool_calls: how many tools it called.
+        turn: index of the turn before whose action it started.
+        rewards: rewards of its turns, in order.
+        outcome: outcome of the rollout.
+        sampled: number of tokens sampled for it.
+        prompted: number of tokens in its prompts.
+        reused: prompt tokens that had been read before on its path; see ``Account``.
+        tool_calls: number of tools it called.
     """
 
     turn: int
@@ -146,24 +146,24 @@ class Episode:
 
     Args:
         episode_id: unique within a run.
-        env_id: the environment's id.
-        task: what was asked.
-        group_id: episodes of one group share task and baseline.
-        turns: in order.
-        outcome: how it ended.
-        final_observation: what the agent would have seen next; ``None`` if nothing came back.
-        score: the judgement; ``None`` unless the outcome is scored.
-        error: what went wrong, in one line.
-        attempts: how many tries it took (infrastructure failures are retried).
+        env_id: id of the environment.
+        task: specification of the task.
+        group_id: id of the group; its episodes share task and baseline.
+        turns: turns in order.
+        outcome: outcome of the episode.
+        final_observation: observation after the last action; ``None`` if there was none.
+        score: score of the episode; ``None`` unless the outcome is scored.
+        error: error in one line.
+        attempts: number of attempts (infrastructure failures are retried).
         seconds: wall time from the first attempt on.
         fingerprints: versions and hashes needed to reproduce it (task digest, environment kwargs, code version, …).
-        final_prompt_ids: what a language model would have read next, where a limit ended the episode and the last
+        final_prompt_ids: prompt that a language model would have read next, if a limit ended the episode and the last
             state still has a value; empty otherwise, and for scripted agents.
-        fork: where it left another episode, whose turns until then it repeats; ``None`` if it began by a reset.
-        lookaheads: what was played from its states to learn their values.
-        after_action: how many attempts the infrastructure failed after the environment was told of an action: it may
-            be the action that made it fail.
-        redrawn: how many attempts were given up in which the agent had been asked: then it sampled again.
+        fork: branching point, if the episode left another one; ``None`` if it started with a reset.
+        lookaheads: rollouts that estimated the values of its states.
+        after_action: number of attempts in which the infrastructure failed after the environment received an action,
+            which may have caused the failure.
+        redrawn: number of abandoned attempts in which the agent had already acted, so that it sampled again.
     """
 
     episode_id: str
@@ -186,7 +186,7 @@ class Episode:
 
     @property
     def own_turns(self) -> tuple[Turn, ...]:
-        """The turns that were played for this episode: all but those that it shares with the one it left."""
+        """Turns that were played for this episode: all except those that it shares with its parent."""
         return self.turns[self.fork.turn :] if self.fork is not None else self.turns
 
     @property
@@ -204,7 +204,7 @@ class Episode:
         """The undiscounted return.
 
         Raises:
-            UnscoredEpisodeError: the episode failed for reasons that are not the policy's. Zero would be a lie.
+            UnscoredEpisodeError: the episode failed for reasons that are not the policy's. Zero would be wrong.
         """
         if not self.scored:
             raise UnscoredEpisodeError(
@@ -217,7 +217,7 @@ class Episode:
         """Whether the task was solved.
 
         Raises:
-            UnscoredEpisodeError: as ``total_reward``.
+            UnscoredEpisodeError: the episode has no score; see ``total_reward``.
         """
         if not self.scored:
             raise UnscoredEpisodeError(
@@ -227,5 +227,5 @@ class Episode:
 
 
 def scored(episodes: Iterable[Episode]) -> list[Episode]:
-    """The episodes that say something about the policy."""
+    """Return the scored episodes."""
     return [episode for episode in episodes if episode.scored]

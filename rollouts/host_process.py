@@ -30,7 +30,7 @@ HEADER = struct.Struct("!Q")
 
 
 class ProcessHost(Host):
-    """An environment in a child process, spoken to over a socket pair.
+    """An environment in a child process, reached over a socket pair.
 
     Forks live in the same process as their origin and share its fate; the process ends with the last of them.
     """
@@ -43,7 +43,7 @@ class ProcessHost(Host):
 
     @classmethod
     async def open(cls, build: Build) -> Self:
-        """Start a process and make the environment in it."""
+        """Start a process and create the environment in it."""
         try:
             payload = cloudpickle.dumps(build)
         except Exception as error:
@@ -102,7 +102,7 @@ class Child:
 
     @classmethod
     async def start(cls) -> Self:
-        """A child process with this one's module path; it ends when the pipe closes."""
+        """Start a child process with this process's module path; it ends when the pipe closes."""
         ours, theirs = socket.socketpair()
         with theirs:
             process = _spawn(theirs.fileno())
@@ -116,10 +116,10 @@ class Child:
         return cls(process, reader, writer)
 
     async def ask(self, handle: int, verb: str, argument: Any) -> Any:
-        """Have the child perform a verb on one of its environments.
+        """Call a verb on one of the child's environments.
 
         Raises:
-            EnvironmentDiedError: the process is gone.
+            EnvironmentDiedError: the process died.
         """
         async with self._turn:
             try:
@@ -165,7 +165,7 @@ def _spawn(fd: int) -> subprocess.Popen[bytes]:
 
 
 def portable(entry: Entry, kwargs: dict[str, Any]) -> Build:
-    """A way to make a registered environment that also works in a process where it was never registered."""
+    """Return a way to create a registered environment that also works in a process where it was never registered."""
     return partial(_make_registered, entry, kwargs)
 
 
@@ -175,7 +175,7 @@ def _make_registered(entry: Entry, kwargs: dict[str, Any]) -> TurnEnv:
 
 
 def _described(name: str, description: str, parameters: dict[str, Any], ends: bool) -> Tool:
-    """A tool as the agent needs it; what runs it is in the other process."""
+    """Return a tool as the agent needs it; its function stays in the other process."""
 
     def elsewhere(*_: Any, **__: Any) -> Any:
         raise EnvironmentFailedError(f"tool {name!r} exists only in the environment's process; call it through step()")

@@ -1,4 +1,4 @@
-"""Where an environment lives: in the event loop, on a thread of its own, or (``host_process``) in another process.
+"""Hosts of environments: in the event loop, on a separate thread, or (``host_process``) in another process.
 
 A ``Host`` is the one seam between the runner and an environment, all of it async. Ray workers and HTTP are further
 hosts behind the same verbs.
@@ -25,7 +25,7 @@ from ..tasks.rng import Rng
 from ..tasks.spec import TaskSpec
 
 Build = Callable[[], TurnEnv]
-"""Makes one environment."""
+"""Creates one environment."""
 CLOSING_GRACE = 5.0
 """Seconds that an environment gets to close itself before it is abandoned."""
 
@@ -34,20 +34,20 @@ T = TypeVar("T")
 
 
 class Host(ABC):
-    """One environment, wherever it lives, as async verbs.
+    """One environment, wherever it runs, as async verbs.
 
     Every verb raises ``UsageError`` for input that the environment refuses (a task it cannot generate), and an
-    ``InfrastructureError`` for whatever else goes wrong in it. A host is not to be used again after such an error,
-    nor after a call was cancelled (``busy`` stays true): ``abandon`` it.
+    ``InfrastructureError`` for any other failure in it. After such an error, or after a cancelled call (``busy`` stays
+    true), do not use the host again: ``abandon`` it.
     """
 
     tools: Sequence[Tool] = ()
-    """What the agent may call in the present episode."""
+    """Tools that the agent may call in the current episode."""
     busy: bool = False
-    """A call is in flight, or was cancelled before it came back."""
+    """Whether a call is running, or was cancelled before it returned."""
 
     async def reset(self, task: TaskSpec) -> Reset:
-        """Begin an episode of ``task``."""
+        """Start an episode of ``task``."""
         observation, info, self.tools = await self._do("reset", task)
         return observation, info
 
@@ -56,20 +56,20 @@ class Host(ABC):
         return cast(Stepped, await self._do("step", action))
 
     async def oracle(self) -> Action:
-        """The environment's own best next action.
+        """Return the environment's own best next action.
 
         Raises:
-            ContractError: it has no oracle.
+            ContractError: the environment has no oracle.
         """
         return cast(Action, await self._do("oracle"))
 
     async def random(self, seed: int) -> Action:
-        """An action of an agent that knows the rules only."""
+        """Return an action of an agent that knows only the rules."""
         return cast(Action, await self._do("random", seed))
 
     @abstractmethod
     async def fork(self) -> Host:
-        """Another host whose environment is in the same state and independent of this one."""
+        """Return another host whose environment is in the same state and independent of this one."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -77,14 +77,14 @@ class Host(ABC):
 
     @abstractmethod
     def abandon(self) -> None:
-        """Give the environment up without waiting for it, whatever it is doing."""
+        """Give up the environment without waiting for it, whatever it is doing."""
 
     @abstractmethod
     async def _call(self, verb: str, argument: Any) -> Any:
-        """Perform one verb; see ``perform``."""
+        """Call one verb; see ``perform``."""
 
     def _alike(self, fork: H) -> H:
-        """A fork, which offers what its origin does."""
+        """Return a fork, with the tools of its origin."""
         fork.tools = self.tools
         return fork
 
@@ -100,7 +100,7 @@ class Host(ABC):
 
 
 class InlineHost(Host):
-    """An environment called in the event loop: right for pure Python that answers at once, or that awaits."""
+    """An environment called in the event loop: for pure Python that answers at once, or that awaits."""
 
     def __init__(self, env: TurnEnv) -> None:
         self._env = env
@@ -108,7 +108,7 @@ class InlineHost(Host):
 
     @classmethod
     async def open(cls, build: Build) -> Self:
-        """Make the environment here and now."""
+        """Create the environment in the event loop."""
         try:
             return cls(build())
         except (Exception, SystemExit) as error:
@@ -138,10 +138,10 @@ class InlineHost(Host):
 
 
 class ThreadHost(Host):
-    """An environment on a daemon thread of its own: right for one that blocks.
+    """An environment on its own daemon thread: for environments that block.
 
-    A call that never returns costs its thread and nothing else: the thread is abandoned, closes the environment if
-    it ever comes back, and does not keep the process from exiting.
+    A call that never returns costs only its thread. The thread is abandoned, closes the environment if it ever returns,
+    and does not keep the process from exiting.
     """
 
     def __init__(self, worker: Worker, env: TurnEnv) -> None:
@@ -150,7 +150,7 @@ class ThreadHost(Host):
 
     @classmethod
     async def open(cls, build: Build) -> Self:
-        """Make the environment on its thread, so that thread-bound resources work."""
+        """Create the environment on its thread, so that thread-bound resources work."""
         worker, made = Worker(), list[TurnEnv]()
         try:
             await worker.call(lambda: made.append(build()), "open")
@@ -178,16 +178,16 @@ class ThreadHost(Host):
 
 
 class Worker:
-    """A daemon thread that performs calls in order and answers into the event loop that asked."""
+    """A daemon thread that executes calls in order and returns results to the calling event loop."""
 
     def __init__(self) -> None:
         self.late = False
-        """What was last waited for did not come back in time."""
+        """Whether the last call was not finished in time."""
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         threading.Thread(target=self._work, name="turnwise-env", daemon=True).start()
 
     def call(self, function: Callable[[], Any], verb: str) -> asyncio.Future[Any]:
-        """A future of ``function()``, performed on the thread; what it raises comes translated."""
+        """Return a future of ``function()``, executed on the thread; its exceptions are translated."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
 
@@ -198,17 +198,17 @@ class Worker:
                 problem = translated(error, verb)
                 problem.__cause__ = None if problem is error else error
                 answer = future.set_exception, problem
-            with contextlib.suppress(RuntimeError):  # the loop is gone, and with it whoever asked
+            with contextlib.suppress(RuntimeError):  # the loop was closed, and with it the caller
                 loop.call_soon_threadsafe(lambda: None if future.done() else answer[0](answer[1]))
 
         self._calls.put(work)
         return future
 
     def wait(self, function: Callable[[], T], verb: str, seconds: float | None) -> T:
-        """``function()``, performed on the thread, where there is no event loop; what it raises comes as it is.
+        """Return ``function()``, executed on the thread, for code without an event loop; its exceptions are unchanged.
 
         Raises:
-            EnvironmentTimeoutError: it did not come back in time; the thread is still at it.
+            EnvironmentTimeoutError: the call did not return in time; the thread still executes it.
         """
         answer: concurrent.futures.Future[T] = concurrent.futures.Future()
 
@@ -225,7 +225,7 @@ class Worker:
         return answer.result()
 
     def post(self, function: Callable[[], Any]) -> None:
-        """Perform ``function`` after what is in hand, and tell nobody how it went."""
+        """Execute ``function`` after the current calls, and ignore its result."""
 
         def work() -> None:
             with contextlib.suppress(BaseException):
@@ -234,7 +234,7 @@ class Worker:
         self._calls.put(work)
 
     def stop(self) -> None:
-        """End the thread after the calls in hand."""
+        """End the thread after the current calls."""
         self._calls.put(None)
 
     def _work(self) -> None:
@@ -244,12 +244,12 @@ class Worker:
 
 
 def late(verb: str, seconds: float | None) -> EnvironmentTimeoutError:
-    """What is said of an environment that did not answer in time."""
+    """Return the error for an environment that did not answer in time."""
     return EnvironmentTimeoutError(f"no answer to {verb} after {seconds:g} s (env_timeout)")
 
 
 def perform(env: TurnEnv, verb: str, argument: Any) -> Any:
-    """One verb on an environment, synchronously; what threads and child processes run."""
+    """Call one verb on an environment, synchronously; threads and child processes run this."""
     if verb == "step":
         return env.step(argument)
     if verb == "reset":
@@ -267,9 +267,9 @@ def perform(env: TurnEnv, verb: str, argument: Any) -> Any:
 
 
 def translated(error: BaseException, verb: str) -> Exception:
-    """Return what the runner raises for an exception of an environment.
+    """Return the error that the runner raises for an exception of an environment.
 
-    Usage errors and infrastructure errors pass as they are, and so does a missing oracle. Anything else is an
+    Usage errors and infrastructure errors pass unchanged, and so does a missing oracle. Anything else becomes an
     ``EnvironmentFailedError`` that names the exception and the author's line.
     """
     if isinstance(error, (UsageError, InfrastructureError)):

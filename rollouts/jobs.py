@@ -1,4 +1,4 @@
-"""What is to be played: one episode of a run."""
+"""Job: one episode of a run, before it is played."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .episode import Fork
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One episode to be played.
+    """One episode to play.
 
     Args:
-        index: the task's place in the run.
-        member: the episode's place in its group.
+        index: index of the task in the run.
+        member: index of the episode in its group.
         episode_id: a pure function of run seed, environment id, task, index and member.
         group_id: the same without the member.
-        env_id: the environment's id.
-        fingerprints: what every episode of the run records.
-        fork: where it leaves another one, if it does.
+        env_id: id of the environment.
+        fingerprints: records that all episodes of the run share.
+        fork: branching point, if the episode leaves another one.
     """
 
     task: TaskSpec

@@ -1,4 +1,4 @@
-"""How a run is run: one documented configuration."""
+"""Options of a run of episodes."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from ..errors import UsageError
 
 Isolation = Literal["auto", "inline", "thread", "process"]
 ENV_TIMEOUT = 120.0
-"""Seconds that an environment has for one call, unless somebody says otherwise."""
+"""Default time in seconds that an environment has for one call."""
 
 
 class RunOptions(Config):
-    """How episodes are played; every field has a default that suits a laptop."""
+    """Options of a run of episodes; every default suits a laptop."""
 
     concurrency: Annotated[int, pydantic.Field(ge=1)] = 64
-    """How many episodes are alive at once."""
+    """Number of episodes at a time."""
     group_size: Annotated[int, pydantic.Field(ge=1)] = 1
-    """How many episodes per task; they share a ``group_id``."""
+    """Number of episodes per task; they share a ``group_id``."""
     turn_timeout: Annotated[float | None, pydantic.Field(gt=0)] = 300.0
     """Seconds that the agent has for one turn; beyond them the episode is ``policy_failed``. For a policy on servers,
-    the limits of ``docs/serving.md`` follow from it and hold in its place; ``None`` means 600 s per request there."""
+    this sets the limits in ``docs/serving.md``, which apply instead; ``None`` then means 600 s per request."""
     env_timeout: Annotated[float | None, pydantic.Field(gt=0)] = ENV_TIMEOUT
     """Seconds that the environment has for one call; beyond them the episode is retried on a fresh one."""
     episode_timeout: Annotated[float | None, pydantic.Field(gt=0)] = None
     """Seconds for one attempt at an episode; beyond them it is ``cancelled``: unscored, not retried, counted."""
     retries: Annotated[int, pydantic.Field(ge=0)] = 2
-    """How often an episode is tried again after an infrastructure failure before it is ``infra_failed``."""
+    """Number of retries after an infrastructure failure before an episode is ``infra_failed``."""
     backoff: Annotated[float, pydantic.Field(ge=0)] = 0.5
-    """Seconds before the first retry; doubled each time, 30 at most."""
+    """Seconds before the first retry; doubles each time, up to 30."""
     isolation: Isolation = "auto"
-    """Where environments live: ``inline`` in the event loop, ``thread``, ``process``; ``auto`` asks the class."""
+    """Place of the environments: ``inline`` in the event loop, ``thread``, ``process``; ``auto`` asks the class."""
     seed: Annotated[int, pydantic.Field(ge=0)] = 0
-    """Names the run: episode ids and the agents' random numbers follow from it."""
+    """Seed of the run, which determines episode ids and the agents' random numbers."""
     env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
     """Constructor arguments of the environment."""
 
 
 def run_options(**fields: Any) -> RunOptions:
-    """``RunOptions`` from keyword arguments.
+    """Create ``RunOptions`` from keyword arguments.
 
     Raises:
         UsageError: there is no such option, or it cannot have this value.

@@ -1,4 +1,4 @@
-"""A place in an episode that others can go on from, and who watches an episode pass through its places."""
+"""State of an episode from which others can continue, and observers of an episode's states."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .hosts import Host
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A state of an episode: what the environment said has been received, and the agent has not heard it yet.
+    """Episode state after an environment step and before the agent's next decision.
 
     Args:
-        turns: what happened so far.
-        observation: what the agent will hear next.
-        obs_key: the name of the state.
-        host: the environment in this state.
-        session: the agent in this state.
-        context: what the agent was told of its episode.
+        turns: turns so far.
+        observation: observation that the agent will receive next.
+        obs_key: key of the state.
+        host: host of the environment in this state.
+        session: session of the agent in this state.
+        context: the agent's episode context.
     """
 
     turns: tuple[Turn, ...]
@@ -33,24 +33,24 @@ class Place:
 
 
 class Watcher(Protocol):
-    """Sees an attempt pass through its places; the attempt waits for it."""
+    """Observes an attempt as it passes through its states; the attempt waits for it."""
 
     async def reached(self, place: Place) -> None:
-        """The attempt is here, and will ask the agent when this returns; the time does not count against it."""
+        """Called in each state before the agent decides; the time does not count for the episode."""
         ...
 
     async def decided(self, place: Place, decision: Decision) -> None:
-        """The agent has decided, and the environment, still as in ``place``, will be told when this returns."""
+        """Called after the agent has decided and before the environment, still as in ``place``, receives the action."""
         ...
 
 
 class Lender(Protocol):
-    """Where an attempt gets its environment from."""
+    """Source of an attempt's environment."""
 
     async def take(self) -> Host:
-        """An environment."""
+        """Return an environment."""
         ...
 
     def give(self, host: Host, *, reusable: bool) -> None:
-        """Hand it back; what failed in the middle is not ``reusable``."""
+        """Return an environment to the source; one that failed in a call is not ``reusable``."""
         ...

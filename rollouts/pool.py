@@ -1,4 +1,4 @@
-"""Environments in stock: made on demand, reused between episodes, replaced after a failure."""
+"""Pool of environments: created on demand, reused between episodes, replaced after a failure."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from .hosts import Build, Host, InlineHost, ThreadHost
 from .options import Isolation
 
 EnvSource = str | type[TurnEnv] | Callable[..., TurnEnv]
-"""A registered id, a class, or anything that makes an environment when called."""
+"""A registered id, a class, or a callable that creates an environment."""
 
 
 @dataclass(slots=True)
 class EnvPool:
-    """Makes, lends, takes back and closes environments of one kind.
+    """Creates, lends, takes back and closes environments of one kind.
 
-    ``run_episodes`` makes one for itself; hand it one of yours to keep costly environments between runs::
+    ``run_episodes`` creates one itself; pass your own to keep costly environments between runs::
 
         async with EnvPool.of("turnwise/Maze-v0") as pool:
             async for episode in run_episodes(pool, agent, tasks): ...
 
     Args:
-        env_id: the id that episodes are recorded under.
-        build: makes one environment.
-        isolation: where they live.
-        env_kwargs: what ``build`` passes to the constructor; recorded with every episode.
+        env_id: id under which episodes are recorded.
+        build: function that creates one environment.
+        isolation: place where environments run.
+        env_kwargs: arguments that ``build`` passes to the constructor; recorded with every episode.
     """
 
     env_id: str
@@ -45,18 +45,18 @@ class EnvPool:
     isolation: Isolation = "auto"
     env_kwargs: Mapping[str, Any] = field(default_factory=dict)
     made: int = 0
-    """How many environments have been made so far."""
+    """Number of environments created so far."""
     _free: list[Host] = field(default_factory=list)
     _lent: set[Host] = field(default_factory=set)
     _deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
     def of(cls, env: EnvSource, *, isolation: Isolation = "auto", env_kwargs: Mapping[str, Any] | None = None) -> Self:
-        """A pool of what ``env`` names.
+        """Return a pool of the environments that ``env`` names.
 
         Raises:
             UnknownEnvironmentError: no such id.
-            UsageError: ``env`` is an environment rather than a way to make one.
+            UsageError: ``env`` is an environment, not a way to create one.
         """
         kwargs = dict(env_kwargs or {})
         if isinstance(env, str):
@@ -73,17 +73,17 @@ class EnvPool:
         return cls(name, partial(env, **kwargs), _resolved(isolation, _class_of(env)), kwargs)
 
     async def take(self) -> Host:
-        """An idle environment, or a new one.
+        """Return an idle environment, or a new one.
 
         Raises:
-            InfrastructureError: it could not be made.
+            InfrastructureError: creating it failed.
         """
         host = self._free.pop() if self._free else await self._open()
         self._lent.add(host)
         return host
 
     def give(self, host: Host, *, reusable: bool) -> None:
-        """Hand an environment back; one that is busy or not ``reusable`` is abandoned."""
+        """Take an environment back; one that is busy or not ``reusable`` is abandoned."""
         self._lent.discard(host)
         if reusable and not host.busy:
             self._free.append(host)
@@ -91,7 +91,7 @@ class EnvPool:
             host.abandon()
 
     async def close(self) -> None:
-        """Close every environment; one that is still lent is abandoned."""
+        """Close every environment; one that is still in use is abandoned."""
         lent, self._lent = self._lent, set()
         free, self._free = self._free, []
         for host in lent:
@@ -105,7 +105,7 @@ class EnvPool:
         await self.close()
 
     async def _open(self) -> Host:
-        if self.isolation == "auto":  # a factory: nobody knows what it makes before it has made one
+        if self.isolation == "auto":  # the product of a factory is unknown before the first call
             async with self._deciding:
                 await self._decide()
         self.made += 1
@@ -132,10 +132,10 @@ class EnvPool:
 
 
 def runs_inline(kind: type[TurnEnv]) -> bool:
-    """Whether an environment class may run in the event loop: it says so, or everything it does is a coroutine.
+    """Whether an environment class may run in the event loop: it says so, or all its methods are coroutines.
 
-    Judging counts, where the class writes it: running the tests of a repository may take longer than all that was
-    done before.
+    This includes ``judge`` if the class defines it: running a repository's tests may take longer than everything
+    before.
     """
     if not kind.blocking:
         return True

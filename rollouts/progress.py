@@ -1,4 +1,4 @@
-"""A progress bar for runs: episodes, success so far, turns per second, failures by kind."""
+"""Progress of a run: episodes, success so far, turns per second, failures by kind."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .episode import Outcome
 from .stats import RunStats
 
 LINE_SECONDS = 30.0
-"""Off a terminal, a line comes at most so often."""
+"""Minimum seconds between two lines if the output is not a terminal."""
 
 
 class RunProgress:
-    """Shows a run's ``RunStats``: a bar on a terminal, elsewhere a line now and then.
+    """Shows a run's ``RunStats``: a progress bar on a terminal, elsewhere a line now and then.
 
     ::
 
@@ -27,12 +27,12 @@ class RunProgress:
                 progress.tick()
 
     Args:
-        stats: what the run counts into.
-        total: how many episodes there will be; ``None`` if nobody knows.
-        done: how many of them were there before this run.
-        quiet: show nothing.
-        console: where to; standard error by default, so that results can be piped.
-        clock: the time in seconds.
+        stats: statistics of the run.
+        total: total number of episodes; ``None`` if it is unknown.
+        done: number of episodes that existed before this run.
+        quiet: whether to show nothing.
+        console: console to print on; standard error by default, so that results can be piped.
+        clock: function that returns the time in seconds.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class RunProgress:
         self._task = self._bar.add_task("episodes", total=total, completed=done, told="")
 
     def tick(self) -> None:
-        """Show the present state."""
+        """Show the current state."""
         now, done = self._clock(), self._done + self._stats.episodes
         told = summary_line(self._stats, now - self._started)
         self._bar.update(self._task, completed=done, told=told)
@@ -81,7 +81,7 @@ class RunProgress:
 
 
 def summary_line(stats: RunStats, seconds: float) -> str:
-    """``success 61.5 % · 240 turns/s · 3 EnvironmentTimeoutError, 2 retried``, as far as there is something to tell."""
+    """Return ``success 61.5 % · 240 turns/s · 3 EnvironmentTimeoutError, 2 retried``, without empty parts."""
     told = []
     if stats.success_rate is not None:
         told.append(f"success {100 * stats.success_rate:.1f} %")

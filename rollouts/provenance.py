@@ -1,4 +1,4 @@
-"""Where a number comes from: the date, command, settings, software and commit behind it."""
+"""Provenance of a result: date, command, settings, software and commit."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from pathlib import Path
 from typing import Any
 
 SECRET = re.compile(r"(^|[._-])(key|api_?key|token|secret|password|authorization)$", re.IGNORECASE)
-"""Names of settings whose values are not recorded: reports are passed on."""
+"""Names of settings whose values are not recorded, because reports are shared."""
 USER = re.compile(r"(?<=://)[^/@\s]+@")
 MASK = "***"
 PACKAGES = ("turnwise", "gymnasium", "torch", "transformers", "vllm")
-"""Packages whose versions are recorded, where this process has imported them. A distribution may have another name."""
+"""Packages whose versions are recorded if this process has imported them. A distribution may have another name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """How a result was made.
+    """Origin of a result.
 
     Args:
         date: end of the run, in UTC, as ISO 8601.
         command: the command line of the process, quoted for a shell.
         settings: the resolved settings, JSON-able.
-        versions: Python and the packages that took part, by name.
-        commit: the git commit of the working directory, with ``-dirty`` after it if tracked files differ; ``None``
+        versions: versions of Python and the packages involved, by name.
+        commit: git commit of the working directory, with the suffix ``-dirty`` if tracked files differ; ``None``
             outside of a repository.
     """
 
@@ -42,10 +42,10 @@ class Provenance:
 
 
 def provenance(settings: Mapping[str, Any]) -> Provenance:
-    """Describe the present process.
+    """Describe the current process.
 
     Args:
-        settings: what it ran with, JSON-able.
+        settings: its settings, JSON-able.
     """
     program, *words = sys.argv or [""]
     used = [sys.modules[name] for name in PACKAGES if name in sys.modules]
@@ -59,11 +59,11 @@ def provenance(settings: Mapping[str, Any]) -> Provenance:
 
 
 def masked(value: Any, name: str = "") -> Any:
-    """Replace secrets in settings: values under telling names, and what stands before a URL's host.
+    """Replace secrets in settings: values under revealing names, and credentials in URLs.
 
     Args:
-        value: JSON-able.
-        name: under which it stands.
+        value: a JSON-able value.
+        name: name of the setting.
     """
     if isinstance(value, Mapping):
         return {key: masked(inner, str(key)) for key, inner in value.items()}

@@ -1,4 +1,4 @@
-"""Runs that are written down as they go, and go on where they stopped."""
+"""Runs that are recorded as they proceed, and continue where they stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def record_episodes(
     stats: RunStats | None = None,
     redraw: bool = True,
 ) -> AsyncGenerator[Episode, None]:
-    """``run_episodes`` into a store: plays what the store does not have, appends it, and yields it.
+    """Run ``run_episodes`` into a store: play episodes that the store lacks, append and yield them.
 
     Call it again with the same environment, tasks and options after an interruption of any kind, and the store ends
     up with every episode exactly once: ids are a function of run seed and task, not of when an episode was played.
@@ -34,12 +34,12 @@ async def record_episodes(
 
     Args:
         env: as for ``run_episodes``.
-        agent: who acts.
-        tasks: the same tasks in the same order as before the interruption.
-        store: open for writing; what is pending is written when this ends, however it ends.
-        options: how to run; ``seed`` and ``group_size`` as before.
-        stats: counts the episodes played now, not those that were there.
-        redraw: play those again, too, in which the infrastructure failed after an action of the agent.
+        agent: agent that acts.
+        tasks: same tasks in the same order as before the interruption.
+        store: store that is open for writing; pending episodes are written when this ends, however it ends.
+        options: options of the run; ``seed`` and ``group_size`` as before.
+        stats: statistics of the episodes that are played now, without existing ones.
+        redraw: whether to play again also episodes in which the infrastructure failed after an action of the agent.
     """
     store.discard_unscored(after_action=redraw)
     try:

@@ -1,4 +1,4 @@
-"""Repeating recorded actions on another environment, to come to where an attempt failed."""
+"""Repeat recorded actions on another environment, to reach the state in which an attempt failed."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from .hosts import Host
 
 
 class Timed(Protocol):
-    """Waits for an environment no longer than it may take."""
+    """Awaits a call of an environment within its time limit."""
 
     async def __call__(self, call: Awaitable[Any], verb: str) -> Any:
-        """What the call returns."""
+        """Return the result of the call."""
 
 
 async def repeated(turns: Sequence[Turn], last: Observation, task: TaskSpec, host: Host, timed: Timed) -> bool:
-    """Whether an environment answers the recorded actions of a task as it is recorded; it is then where they led.
+    """Repeat recorded actions, and return whether the environment answers as recorded; it is then in the final state.
 
     Args:
-        turns: what was recorded.
-        last: the observation after them.
-        task: what was asked.
-        host: another environment.
-        timed: waits for it.
+        turns: recorded turns.
+        last: observation after them.
+        task: specification of the task.
+        host: host of another environment.
+        timed: waits for the environment within its time limit.
     """
     observation, info = await timed(host.reset(task), "reset")
     for turn in turns:

@@ -1,4 +1,4 @@
-"""Replay: does the environment answer a recorded episode's actions exactly as it did?"""
+"""Replay: check that the environment answers a recorded episode's actions exactly as before."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from .pool import EnvSource
 from .turns import TYPED, judgement, one_line
 
 Ask = Callable[[str, Any], Any]
-"""Has the environment perform a verb; see ``hosts.perform``."""
+"""Calls a verb of the environment; see ``hosts.perform``."""
 ENDED = (Outcome.COMPLETED, Outcome.TRUNCATED)
-"""Outcomes that the environment brought about, and a replay must bring about again."""
+"""Outcomes that the environment caused, and that a replay must cause again."""
 
 
 NOT_REPLAYED = TYPED | {CHAT_API}
-"""Keys of ``info`` that do not come from the environment, or have a field of their own."""
+"""Keys of ``info`` that do not come from the environment, or have their own field."""
 
 WINDOW = 240
-"""Characters of a long value that a difference shows."""
+"""Maximum characters of a value that a difference shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where a replay first parted from the record.
+    """First difference between a replay and its record.
 
     Args:
-        turn: counted from 0; the number of turns stands for the end of the episode.
-        what: the name of what differs, e.g. ``"reward"``.
-        recorded: its value in the record.
-        replayed: its value now.
+        turn: index of the turn, from 0; the number of turns stands for the end of the episode.
+        what: name of the differing value, e.g. ``"reward"``.
+        recorded: value in the record.
+        replayed: value in the replay.
     """
 
     turn: int
@@ -56,12 +56,12 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """What a replay found.
+    """Result of a replay.
 
     Args:
-        episode_id: of the record.
-        turns: how many turns agreed.
-        difference: the first that did not; ``None`` if everything is as recorded.
+        episode_id: id of the recorded episode.
+        turns: number of turns that agreed.
+        difference: first difference; ``None`` if everything is as recorded.
     """
 
     episode_id: str
@@ -70,20 +70,20 @@ class ReplayResult:
 
     @property
     def ok(self) -> bool:
-        """Everything came out as recorded."""
+        """Whether everything is as recorded."""
         return self.difference is None
 
 
 def replay(episode: Episode, env: EnvSource | None = None, *, env_timeout: float | None = ENV_TIMEOUT) -> ReplayResult:
     """Execute a record's actions again; compare observations, rewards, flags, state names, info and score.
 
-    Episodes that were cut short (policy or machinery failed) are compared as far as they went.
+    Episodes that were cut short by a failure of the policy or the infrastructure are compared as far as they went.
 
     Args:
-        episode: what was recorded.
-        env: what to replay on; by default the recorded id with the recorded constructor arguments.
-        env_timeout: seconds that the environment has for one call, as in a run. It is played on a thread of its own;
-            a call that is not over by then is a difference.
+        episode: recorded episode.
+        env: environment to replay on; by default the recorded id with the recorded constructor arguments.
+        env_timeout: seconds that the environment has for one call, as in a run. The environment runs on its own thread;
+            a call that takes longer counts as a difference.
 
     Raises:
         UsageError: the episode names no registered environment and ``env`` is not given.
@@ -103,7 +103,7 @@ def replay(episode: Episode, env: EnvSource | None = None, *, env_timeout: float
 
 @contextlib.contextmanager
 def _played(episode: Episode, source: EnvSource | None, limit: float | None) -> Iterator[Ask]:
-    """Asks an environment that lives on a thread, and waits for it no longer than it may take."""
+    """Calls an environment that runs on a thread, and waits no longer than its time limit."""
     worker = Worker()
     try:
         env = worker.wait(lambda: _made(episode, source), "open", limit)
@@ -120,7 +120,7 @@ def _played(episode: Episode, source: EnvSource | None, limit: float | None) -> 
 
 
 def _comparisons(episode: Episode, ask: Ask) -> Iterator[tuple[int, str, Any, Any]]:
-    """Everything that must be equal, in order: turn, name, recorded value, value now."""
+    """Yield everything that must be equal, in order: turn, name, recorded value, value now."""
     try:
         observation, info, _ = ask("reset", episode.task)
     except UsageError:

@@ -1,4 +1,4 @@
-"""``run_episodes``: plays tasks concurrently and yields episodes as they finish.
+"""``run_episodes``: play tasks concurrently and yield episodes as they finish.
 
 Plain asyncio: one worker per concurrent episode, no barrier between turns. How an episode ends:
 
@@ -50,11 +50,11 @@ LONGEST_BACKOFF = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A task with its place in the run, for a source that does not hand tasks out in order: ids follow from the place.
+    """A task with its index in the run, for a source that yields tasks out of order: ids follow from the index.
 
     Args:
-        index: the place; what a plain task gets by counting.
-        task: what is asked.
+        index: index of the task; a plain task gets it by counting.
+        task: specification of the task.
     """
 
     index: int
@@ -62,7 +62,7 @@ class Placed:
 
 
 Tasks = Iterable[TaskSpec | Placed] | AsyncIterable[TaskSpec | Placed]
-"""Where tasks come from. An asynchronous source may hold the next one back for as long as it likes."""
+"""Source of tasks. An asynchronous source may delay the next one as long as it likes."""
 
 
 async def run_episodes(
@@ -74,19 +74,19 @@ async def run_episodes(
     skip: Collection[str] = (),
     stats: RunStats | None = None,
 ) -> AsyncGenerator[Episode, None]:
-    """Play every task and yield each episode when it is over.
+    """Play every task and yield each episode when it ends.
 
     Leaving the loop early closes everything; use ``contextlib.aclosing`` to have that happen at once rather than
     when the generator is collected.
 
     Args:
-        env: a registered id, a class, a factory, or a pool of yours to keep environments between runs.
-        agent: who acts.
-        tasks: may be lazy and infinite: at most ``concurrency`` episodes are ahead of the consumer. An asynchronous
-            source is asked for a task when an episode may begin, and is closed with the run.
-        options: how to run.
-        skip: episode ids that are there already, as from ``EpisodeStore.ids()``.
-        stats: counted into, if given.
+        env: a registered id, a class, a factory, or your own pool to keep environments between runs.
+        agent: agent that acts.
+        tasks: tasks, possibly lazy and infinite: at most ``concurrency`` episodes are ahead of the consumer. An
+            asynchronous source yields a task when an episode may start, and is closed with the run.
+        options: options of the run.
+        skip: ids of existing episodes, as from ``EpisodeStore.ids()``.
+        stats: statistics to update, if given.
 
     Raises:
         UsageError: a task, a setting or the environment's id is wrong.
@@ -120,18 +120,18 @@ def run(
     stats: RunStats | None = None,
     **options: Any,
 ) -> list[Episode]:
-    """``run_episodes`` for synchronous code: every episode, in the order of tasks and group members.
+    """Run ``run_episodes`` for synchronous code: return every episode, in the order of tasks and group members.
 
     Args:
         env: as for ``run_episodes``.
-        agent: who acts.
-        tasks: a finite number of them.
-        skip: episode ids that are there already.
-        stats: counted into, if given.
-        options: the fields of ``RunOptions``.
+        agent: agent that acts.
+        tasks: a finite number of tasks.
+        skip: ids of existing episodes.
+        stats: statistics to update, if given.
+        options: fields of ``RunOptions``.
 
     Raises:
-        UsageError: it was called where an event loop is running (a coroutine, a notebook).
+        UsageError: an event loop is already running (in a coroutine or a notebook).
     """
     chosen = run_options(**options)
     with contextlib.suppress(RuntimeError):
@@ -156,14 +156,14 @@ def run(
 
 
 def group_id(env_id: str, task: TaskSpec, index: int, seed: int) -> str:
-    """The id shared by the episodes of the ``index``-th task of a run; theirs add ``-0``, ``-1``, …"""
+    """Return the id shared by the episodes of the ``index``-th task of a run; theirs add ``-0``, ``-1``, …"""
     if not isinstance(task, TaskSpec):
         raise UsageError(f"tasks must yield TaskSpec; item {index} is {type(task).__name__}")
     return stable_hash("group", seed, env_id, task.digest, index).hex()[:16]
 
 
 def fingerprints(pool: EnvPool, options: RunOptions) -> dict[str, str]:
-    """What every episode of a run records."""
+    """Return the fingerprints that every episode of a run records."""
     return {
         "env_kwargs": json.dumps(dict(pool.env_kwargs), sort_keys=True, default=repr),
         "run_seed": str(options.seed),
@@ -176,7 +176,7 @@ def _member(episode: Episode) -> int:
 
 
 class _Jobs:
-    """What is to be played, one episode at a time, for any number of workers.
+    """Jobs of a run, one at a time, for any number of workers.
 
     Tasks of a plain iterable are taken without waiting, so that the order of everything is that of the iterable.
     """
@@ -190,7 +190,7 @@ class _Jobs:
         self._asking = asyncio.Lock()
 
     async def take(self) -> Job | None:
-        """The next one; ``None`` when there is no more."""
+        """Return the next job, or ``None`` if there is none left."""
         while (job := next(self._group, None)) is None:
             if isinstance(self._tasks, Iterator):
                 given = next(self._tasks, None)
@@ -205,7 +205,7 @@ class _Jobs:
         return job
 
     async def close(self) -> None:
-        """Close the source, if it can be."""
+        """Close the source, if it can be closed."""
         if isinstance(self._tasks, AsyncGenerator):
             await self._tasks.aclose()
 
@@ -219,7 +219,7 @@ class _Jobs:
 
 
 class _Run:
-    """The workers of one run and the queue that they answer into: episodes, an error, ``None`` at the end."""
+    """Workers of one run and their result queue: episodes, an error, ``None`` at the end."""
 
     def __init__(self, pool: EnvPool, agent: Agent, jobs: _Jobs, options: RunOptions, stats: RunStats) -> None:
         self.finished: asyncio.Queue[Episode | BaseException | None] = asyncio.Queue(options.concurrency)

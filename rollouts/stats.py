@@ -1,4 +1,4 @@
-"""What a run has done so far: counts by outcome and by failure, the time split, and what was dropped."""
+"""Statistics of a run so far: counts by outcome and by failure, the time split, and dropped episodes."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ class Moments:
         self.product += seconds * reward
 
     def merge(self, other: Moments) -> None:
-        """Count all that ``other`` counted."""
+        """Add all counts of ``other``."""
         for each in fields(self):
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
     @property
     def mean_seconds(self) -> float | None:
-        """Mean duration; ``None`` of nothing."""
+        """Mean duration; ``None`` without data."""
         return self.seconds / self.count if self.count else None
 
     @property
     def mean_reward(self) -> float | None:
-        """Mean reward; ``None`` of nothing."""
+        """Mean reward; ``None`` without data."""
         return self.reward / self.count if self.count else None
 
     @property
     def correlation(self) -> float | None:
-        """Pearson's correlation of duration and reward; ``None`` while either is constant, or too large to square."""
+        """Pearson's correlation of duration and reward; ``None`` if either is constant, or too large to square."""
         if self.count < 2:
             return None
         spread = (self.count * self.seconds_squared - self.seconds * self.seconds) * (
@@ -59,11 +59,12 @@ class Moments:
 
 @dataclass(slots=True)
 class RunStats:
-    """Live counters of a run; hand one to ``run_episodes`` and read it at any time.
+    """Live counters of a run; pass one to ``run_episodes`` and read it at any time.
 
     ``kept`` and ``dropped`` answer trap 25 (survivor bias): if the dropped episodes lasted longer than the kept ones
-    and duration correlates with reward, then what is left over is not a fair sample. The reward of a dropped
-    episode is what it had gathered when it stopped: fit for this comparison, and for nothing else.
+    and duration correlates with reward, then the kept episodes are a biased sample. The reward of a dropped episode is
+    what
+    it had earned when it stopped: use it for this comparison only.
     """
 
     outcomes: Counter[Outcome] = field(default_factory=Counter)
@@ -75,9 +76,9 @@ class RunStats:
     successes: int = 0
     """Scored episodes that solved their task."""
     turns: int = 0
-    """Turns of finished episodes; those that a branch only repeats were counted where they were played."""
+    """Turns of finished episodes; turns that a branch only repeats count where they were played."""
     seconds_policy: float = 0.0
-    """Time in the policy, summed over episodes that came to an end (a failed turn's time has no owner)."""
+    """Time in the policy, summed over episodes that ended (the time of a failed turn is not counted)."""
     seconds_env: float = 0.0
     """Time in the environments, over the same episodes."""
     seconds_ours: float = 0.0
@@ -89,12 +90,12 @@ class RunStats:
 
     @property
     def episodes(self) -> int:
-        """How many episodes have ended, one way or another."""
+        """Number of episodes that have ended, with any outcome."""
         return self.outcomes.total()
 
     @property
     def success_rate(self) -> float | None:
-        """Share of the scored episodes that solved their task; ``None`` while there are none."""
+        """Share of the scored episodes that solved their task; ``None`` without any."""
         return self.successes / self.kept.count if self.kept.count else None
 
     def add(self, episode: Episode) -> None:
@@ -112,7 +113,7 @@ class RunStats:
         self.successes += episode.scored and episode.success
 
     def merge(self, other: RunStats) -> None:
-        """Count all that ``other`` counted."""
+        """Add all counts of ``other``."""
         for each in fields(self):
             mine, theirs = getattr(self, each.name), getattr(other, each.name)
             if isinstance(mine, Moments):

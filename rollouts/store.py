@@ -1,16 +1,16 @@
-"""``EpisodeStore``: a folder of Parquet parts, written while a run goes on, readable by anything at any moment.
+"""``EpisodeStore``: a folder of Parquet parts, written during a run, readable by any program at any moment.
 
 ::
 
     runs/eval/
         _manifest.json          what this is: kind, schema version, the run it belongs to
-        _lock                   held by the one process that writes (the kernel lets go of it when that process dies)
+        _lock                   held by the one process that writes (the kernel releases it when that process dies)
         part-000000.parquet     one row per episode; a part appears whole, by rename, or not at all
         part-000001.parquet
 
 Pandas reads the folder (``pandas.read_parquet("runs/eval")``), and so do duckdb
 (``SELECT success FROM 'runs/eval/part-*.parquet'``) and Hugging Face ``datasets``
-(``load_dataset("parquet", data_files="runs/eval/part-*.parquet")``): names that begin with an underscore are no data.
+(``load_dataset("parquet", data_files="runs/eval/part-*.parquet")``): they skip names that begin with an underscore.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ UNFINISHED = "_writing.parquet"
 
 
 class EpisodeStore:
-    """Appends episodes to a folder, as their only writer.
+    """Appends episodes to a folder, as its only writer.
 
-    Use it as a context manager: leaving it, also by an exception or Ctrl-C, writes what is pending. After a SIGKILL
-    the store holds every part that was written, whole, and may be opened again at once.
+    Use it as a context manager: leaving it, also by an exception or Ctrl-C, writes pending episodes. After a SIGKILL
+    the store has every part that was written, complete, and may be opened again at once.
 
     Args:
-        path: the folder; made if it is not there.
-        flush_every: episodes per part. At most this many are lost (and played again on resume) by a SIGKILL.
-        flush_seconds: an episode that comes this long after the first pending one takes it to the disk as well, so
-            that slow episodes do not wait for ``flush_every`` of them.
-        run: what the episodes belong to (environment, seed, policy, …), JSON-able. An existing store must agree.
-        overwrite: remove the episodes of an existing store, whatever run they belong to.
+        path: folder of the store; created if it does not exist.
+        flush_every: episodes per part. A SIGKILL loses at most this many (they are played again on resume).
+        flush_seconds: an episode that arrives this long after the first pending one triggers a flush, so that slow
+            episodes do not wait for ``flush_every`` of them.
+        run: description of the run (environment, seed, policy, …), JSON-able. An existing store must agree.
+        overwrite: whether to remove the episodes of an existing store, whatever run they belong to.
 
     Raises:
         StoreError: the folder is something else, is damaged, belongs to another run, or another process writes to it.
@@ -95,8 +95,8 @@ class EpisodeStore:
         """Add one episode; it is on disk after the next ``flush``.
 
         Raises:
-            StoreError: its id is there already, or the store is closed.
-            ContractError: it holds something that cannot be recorded; nothing else is lost by that.
+            StoreError: the store already has its id, or is closed.
+            ContractError: it has something that cannot be recorded; nothing else is lost.
         """
         if self._lock is None:
             raise StoreError(f"episode store {self.path} is closed; open it again to append")
@@ -113,7 +113,7 @@ class EpisodeStore:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is pending as one part, atomically and durably."""
+        """Write pending episodes as one part, atomically and durably."""
         if not self._pending:
             return
         _write(self.path, pa.concat_tables(self._pending), self.path / f"part-{self._next:06d}.parquet")
@@ -121,17 +121,17 @@ class EpisodeStore:
         self._pending = []
 
     def ids(self) -> frozenset[str]:
-        """The ids of all episodes, pending ones included: what a resumed run skips."""
+        """Return the ids of all episodes, including pending ones, for a resumed run to skip."""
         return frozenset(self._ids)
 
     def discard_unscored(self, *, after_action: bool = True) -> int:
-        """Remove episodes that failed for reasons not the policy's, so that a resumed run plays them again.
+        """Remove episodes that failed for reasons other than the policy, so that a resumed run plays them again.
 
         Args:
-            after_action: also those in which the infrastructure failed after an action of the agent.
+            after_action: whether to remove also those with an infrastructure failure after an action of the agent.
 
         Returns:
-            How many were removed; ``attempts`` has how often each was tried.
+            Number of removed episodes; ``attempts`` has how often each was tried.
         """
         self.flush()
         removed: set[str] = set()
@@ -150,7 +150,7 @@ class EpisodeStore:
         return len(removed)
 
     def close(self) -> None:
-        """Write what is pending and let another process write."""
+        """Write pending episodes and release the lock."""
         if self._lock is None:
             return
         try:
@@ -178,7 +178,7 @@ class EpisodeStore:
 
 
 def load_episodes(path: Path | str) -> list[Episode]:
-    """Every episode of a store, in the order of writing.
+    """Return every episode of a store, in the order of writing.
 
     Raises:
         StoreError: there is no store at ``path``, or it is damaged.
@@ -187,13 +187,13 @@ def load_episodes(path: Path | str) -> list[Episode]:
 
 
 def read_episodes(path: Path | str) -> Iterator[Episode]:
-    """As ``load_episodes``, one part in memory at a time. A run that is writing does not disturb it."""
+    """Yield what ``load_episodes`` returns, with one part in memory at a time; a writing run is not disturbed."""
     _manifest(Path(path))
     return (episode for part in parts(Path(path)) for episode in from_table(_table(part)))
 
 
 def run_of(path: Path | str) -> dict[str, Any]:
-    """What the episodes of a store belong to, as its writer gave it in ``run``.
+    """Return the description of the run to which a store belongs, as its writer gave it in ``run``.
 
     Raises:
         StoreError: there is no store at ``path``, or it is damaged.
@@ -203,18 +203,18 @@ def run_of(path: Path | str) -> dict[str, Any]:
 
 
 def contradicted(path: Path | str) -> Iterator[tuple[str, str, Any, Any]]:
-    """Columns derived for queries that somebody changed: episode id, column, its value, what the episode says."""
+    """Find derived columns that were modified: episode id, column, stored value, value by the episode."""
     _manifest(Path(path))
     return (found for part in parts(Path(path)) for found in contradictions(_table(part)))
 
 
 def parts(path: Path) -> list[Path]:
-    """The Parquet files of a store, oldest first."""
+    """Return the Parquet files of a store, oldest first."""
     return sorted(path.glob("part-[0-9]*.parquet"))
 
 
 def _made(path: Path) -> None:
-    """Make the folder and its manifest, unless there is a store."""
+    """Create the folder and its manifest, unless there is a store."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         if any(name.name not in (LOCK, f"{MANIFEST}.new") for name in path.iterdir()):
@@ -224,7 +224,7 @@ def _made(path: Path) -> None:
 
 
 def _agreed(path: Path, run: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The run that the store belongs to, which ``run`` must equal if both are given."""
+    """Return the run to which the store belongs; it must equal ``run`` if both are given."""
     wanted: dict[str, Any] = json.loads(json.dumps(dict(run or {})))
     if not (path / MANIFEST).exists():
         _write_manifest(path, wanted)
@@ -246,7 +246,7 @@ def _write_manifest(path: Path, run: Mapping[str, Any]) -> None:
 
 
 def _convert(path: Path) -> None:
-    """Give every part of an older store today's columns, so that other programs read all parts alike."""
+    """Convert every part of an older store to the current columns, so that other programs read all parts alike."""
     manifest = _manifest(path)
     if manifest["version"] != VERSION:
         for part in parts(path):
@@ -276,7 +276,7 @@ def _manifest(path: Path) -> dict[str, Any]:
 
 
 def _locked(path: Path) -> int:
-    """The descriptor of an exclusive lock, which the kernel releases when this process ends, however it ends."""
+    """Return the descriptor of an exclusive lock, which the kernel releases when this process ends."""
     descriptor = os.open(path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

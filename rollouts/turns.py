@@ -1,4 +1,4 @@
-"""What of a decision and of a step goes into the record of a turn."""
+"""Build the record of a turn from a decision and a step."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..tasks.score import Score
 from .episode import Turn
 
 TYPED = frozenset(("score", "success", "obs_key"))
-"""Keys of an environment's ``info`` that have a field of their own in the records."""
+"""Keys of an environment's ``info`` that have their own field in the records."""
 
 
 def recorded(observation: Observation, decision: Decision, reward: float) -> Turn:
-    """The turn that a decision made of an observation, before it is known what came of it."""
+    """Return the turn for a decision on an observation, before its result is known."""
     return Turn(
         observation,
         decision.action,
@@ -31,18 +31,18 @@ def recorded(observation: Observation, decision: Decision, reward: float) -> Tur
 
 
 def judgement(info: Mapping[str, Any]) -> Score:
-    """The score that a last step brought; environments from elsewhere may say ``success`` only."""
+    """Return the score of a last step; external environments may give only ``success``."""
     score = info.get("score")
     return score if isinstance(score, Score) else Score(success=bool(info.get("success", False)))
 
 
 async def unread(session: Session, observation: Observation, *, truncated: bool) -> tuple[int, ...]:
-    """What would have been read next: where a limit ended the episode, the state that a critic bootstraps from."""
+    """Return the prompt that would come next if a limit ended the episode: the state that a critic bootstraps from."""
     if isinstance(session, Holding):
         return await session.over(observation)
     return session.read(observation) if truncated and isinstance(session, Reader) else ()
 
 
 def one_line(error: BaseException) -> str:
-    """An error in one line."""
+    """Return an error in one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())

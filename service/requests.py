@@ -103,7 +103,7 @@ def parsed(text: str | bytes) -> Any:
     except RecursionError:
         raise RequestError("the JSON is nested too deeply") from None
     except ValueError as error:
-        raise RequestError(f"the body is not usable JSON: {error}") from None
+        raise RequestError(f"the body is not JSON that the server accepts: {error}") from None
     return read
 
 

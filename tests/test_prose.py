@@ -18,7 +18,18 @@ prose: Any = importlib.util.module_from_spec(SPEC)
 sys.modules["prose"] = prose
 SPEC.loader.exec_module(prose)
 
-CLEAN = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "docs", "cli.py", "commands")
+CLEAN = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "docs",
+    "cli.py",
+    "commands",
+    "config.py",
+    "errors.py",
+    "evals",
+    "examples",
+)
 """Places without any fault; they stay so."""
 
 

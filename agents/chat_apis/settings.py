@@ -1,4 +1,4 @@
-"""How Turnwise talks to a model behind a chat API: one documented configuration."""
+"""Settings for a model behind a chat API."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ...config import Config
 
 TIMEOUT, PATIENCE = 300.0, 900.0
 DEFAULT_MAX_TOKENS = 8192
-"""The longest answer where no ``max_tokens`` is given; a reasoning model's thoughts count too."""
+"""Default limit of an answer in tokens, including a model's reasoning."""
 
 
 def _two_prices(value: Any) -> Any:
-    """``"2.5,10"``, as typed on a command line, as two numbers."""
+    """Parse ``"2.5,10"`` from a command line as two numbers."""
     if not isinstance(value, str | int | float):
         return value
     parts = [part.strip() for part in str(value).split(",")]
@@ -31,34 +31,33 @@ class ApiSettings(Config):
     """Settings of a policy behind a chat API. Other policies ignore them."""
 
     endpoint: Literal["auto", "chat", "responses"] = "auto"
-    """OpenAI's Chat Completions (``chat``) or Responses API; ``auto`` takes Responses at api.openai.com only."""
+    """OpenAI's Chat Completions (``chat``) or Responses API; ``auto`` uses Responses only at api.openai.com."""
     tools: Literal["native", "text"] = "native"
-    """How the model calls tools: by the API's own tool calls, or as ``<tool_call>`` in its text, for a server or model
-    without tool calls."""
+    """Form of tool calls: the API's own, or ``<tool_call>`` in the text, for a server or model without tool calls."""
     body: dict[str, Any] = pydantic.Field(default_factory=dict)
-    """Further fields of every request, as the provider names them, such as ``reasoning_effort`` or ``top_p``."""
+    """Further fields of every request by their names in the API, such as ``reasoning_effort`` or ``top_p``."""
     key_variable: str | None = None
-    """The environment variable that holds the key; omitted: ``OPENAI_API_KEY``, ``ANTHROPIC_API_KEY``, or
-    ``CHAT_API_KEY`` for ``chat:``."""
+    """Environment variable with the key (default: ``OPENAI_API_KEY``, ``ANTHROPIC_API_KEY``, or ``CHAT_API_KEY`` for
+    ``chat:``)."""
     timeout: float = pydantic.Field(default=TIMEOUT, gt=0)
-    """Seconds that one request may take, from the first byte sent to the last byte received; below ``patience``.
-    Where only ``patience`` is set: nine tenths of it, 300 at most."""
+    """Seconds for one request, from the first byte sent to the last byte received; must be below ``patience``. If only
+    ``patience`` is set: nine tenths of it, at most 300."""
     patience: float = pydantic.Field(default=PATIENCE, gt=0)
-    """Seconds that the server may keep failing or refusing before an episode counts as an infrastructure failure.
-    Where only ``timeout`` is set: three times it, 900 at least."""
+    """Seconds for which the server may keep failing or refusing before an episode counts as an infrastructure failure.
+    If only ``timeout`` is set: three times it, at least 900."""
     max_bytes: int = pydantic.Field(default=8 * 2**20, ge=1024)
-    """The longest answer, in bytes."""
+    """Maximum size of an answer, in bytes."""
     price: Annotated[tuple[Price, Price] | None, pydantic.BeforeValidator(_two_prices)] = None
-    """Dollars per million tokens read and written, ``IN,OUT``; omitted: from the table of known prices."""
+    """Dollars per million input and output tokens, ``IN,OUT`` (default: from the table of known prices)."""
     max_cost: float | None = pydantic.Field(default=None, gt=0)
-    """The most that a run may spend, in dollars, resumed runs included. A run stops before it would spend more."""
+    """Spending limit of a run in dollars, including resumed runs. A run stops before it would exceed the limit."""
     cache: str | None = None
-    """A folder of answers shared by several runs; omitted: a folder of the run's own."""
+    """Folder for cached answers that several runs share (default: a folder of this run)."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
     def _one_follows(cls, given: Any) -> Any:
-        """Where only one of the two times is set, the other follows from it."""
+        """Derive one of the two times from the other if only one is set."""
         with contextlib.suppress(KeyError, TypeError, ValueError):
             if "patience" not in given:
                 return {**given, "patience": max(PATIENCE, 3 * float(given["timeout"]))}

@@ -127,7 +127,7 @@ def _outcome(law: Law, lab: Lab) -> Outcome:
     try:
         exempt, limit = dict(lab.sample.exempt), lab.sample.max_seconds
     except Exception as error:
-        return Status.FAIL, f"it cannot be made: {_describe(error)}", "", error
+        return Status.FAIL, f"it cannot be created: {_describe(error)}", "", error
     for name in (law.name, "all"):
         if name in exempt:
             return Status.SKIP, f"exempt: {exempt[name]}", "", None

@@ -311,7 +311,7 @@ async def test_a_conversation_that_outgrows_the_context_fails_and_is_never_cut()
     model = build_model(NanoConfig(tokenizer="byte", size="0.1M", context_length=64), made)
     session = ChatAgent(TransformersPolicy(model, made), made, sampling=Sampling(max_tokens=4)).start(context())
     await session.act(Observation.of("x" * 20))
-    with pytest.raises(PromptTooLongError, match=r"the prompt has \d+ tokens and the context of 64"):
+    with pytest.raises(PromptTooLongError, match=r"the prompt has \d+ tokens, and the context of 64"):
         await session.act(Observation.of("y" * 60))
 
 

@@ -46,7 +46,7 @@ Run = Callable[..., Any]
         (("train", "bc", "env=turnwise/Maze-v0", "device=nowhere"), ("'device'", "'nowhere' cannot be used here")),
         (("train", "bc", "env=turnwise/Maze-v0", "agent.context=lasst:1"), ("'agent.context'", "last:K")),
         (("train", "bc", "env=turnwise/Maze-v0", "agent.parser=tag"), ("'agent.parser'", "tagged")),
-        (("data", "turnwise/Maze-v0", "--skills", "all"), ("a skill is a number",)),
+        (("data", "turnwise/Maze-v0", "--skills", "all"), ("a skill must be a number",)),
         (("eval", "guess.py", "-p", "oracle", "--level", ","), ("'levels'", "names nothing")),
         (("eval", "guess.py", "-p", "oracle", "grup_size=2"), ("did you mean 'group_size'?",)),
         (("new", "json"), ("'json' is taken",)),

@@ -333,7 +333,7 @@ def test_bootstrap_coverage_by_simulation() -> None:
     ],
 )
 def test_labels_must_match_values(call: Callable[[], Estimate]) -> None:
-    with pytest.raises(UsageError, match="one of each"):
+    with pytest.raises(UsageError, match="each value needs one"):
         call()
 
 

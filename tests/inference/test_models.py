@@ -36,7 +36,7 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path, tied: bool) -> None:
 
 @pytest.mark.parametrize("name", ["nowhere", "cuda:77"])
 def test_a_device_that_is_not_there_is_named(name: str) -> None:
-    with pytest.raises(ModelError, match=f"device '{name}' cannot be used here"):
+    with pytest.raises(ModelError, match=f"device '{name}' is not available here"):
         existing_device(name)
 
 

@@ -410,12 +410,12 @@ async def test_ids_outside_the_vocabulary_are_refused_before_they_hurt_others(pr
 
 async def test_a_prompt_too_long_says_how_long_and_what_to_do() -> None:
     policy = TransformersPolicy(MODEL, TOKENIZER, context_length=20)
-    with pytest.raises(PromptTooLongError, match=r"20 tokens.*holds 20.*last:k"):
+    with pytest.raises(PromptTooLongError, match=r"20 tokens.*context of 20.*last:k"):
         await policy.generate([1] * 20, Sampling())
 
 
 def test_limits_that_make_no_sense_are_refused() -> None:
-    with pytest.raises(ModelError, match="max_batch 0"):
+    with pytest.raises(ModelError, match="max_batch must be at least 1; got 0"):
         TransformersPolicy(MODEL, max_batch=0)
     with pytest.raises(ModelError, match="beyond the 128 positions"):
         TransformersPolicy(MODEL, context_length=4096)

@@ -69,7 +69,7 @@ def test_tasks_are_those_of_the_environment_as_it_is_made(tmp_path: Path) -> Non
 
 
 def test_wrong_wishes_are_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="n = 0 asks for no demonstration"):
+    with pytest.raises(UsageError, match="n must be at least 1; got 0"):
         make_demonstrations(MAZE, 0, tmp_path / "s")
     with pytest.raises(UsageError, match="no preset 'brilliant'; choose one of random, weak, mixed"):
         mixture_of("brilliant", MAZE)

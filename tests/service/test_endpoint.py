@@ -282,7 +282,7 @@ async def test_bodies_are_limited_and_must_be_json(desk: Desk) -> None:
 
 
 async def test_a_prompt_that_is_too_long_is_the_clients_to_shorten(desk: Desk) -> None:
-    desk.policy.error = PromptTooLongError("the prompt has 9 tokens and the context of 8")
+    desk.policy.error = PromptTooLongError("the prompt has 9 tokens, and the context of 8")
     with pytest.raises(openai.BadRequestError) as refused:
         await desk.ask()
     assert refused.value.code == "context_length_exceeded"

@@ -197,7 +197,7 @@ while True:
         ('env({"text": "x"}); os.kill(os.getpid(), 9)', "ended by signal 9 in turn 1"),
         ("pass", "without requesting an answer"),
         ('print("x" * 3000)', "more than 2000 bytes"),
-        ("import time; time.sleep(60)", "not done after 1.5 s"),
+        ("import time; time.sleep(60)", "did not finish within 1.5 s"),
         ('ask("nonsense")', "exit code 1 .* 400"),
     ],
     ids=["exception", "signal", "nothing", "flood", "timeout", "bad request"],
@@ -344,5 +344,5 @@ def test_commands_are_read_as_a_shell_would() -> None:
 
 
 def test_only_a_model_can_stand_behind_a_program() -> None:
-    with pytest.raises(UsageError, match="OracleAgent is none"):
+    with pytest.raises(UsageError, match="OracleAgent is not one"):
         program_agent(OracleAgent(), ProgramConfig(command=(sys.executable,)))

@@ -117,7 +117,7 @@ def test_what_cannot_even_be_made_breaks_every_law() -> None:
     def broken() -> tw.TurnEnv:
         raise RuntimeError("no world to be had")
 
-    assert "cannot be made: RuntimeError: no world" in certify(broken, laws=["begins"]).verdicts[0].reason
+    assert "cannot be created: RuntimeError: no world" in certify(broken, laws=["begins"]).verdicts[0].reason
 
 
 def test_an_environment_of_a_function_is_not_sent_to_another_process() -> None:

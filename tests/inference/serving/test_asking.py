@@ -181,7 +181,7 @@ async def test_draining_before_new_weights_is_bounded_by_the_request() -> None:
 async def test_one_completion_meets_so_many_faults_over_all_replicas_and_no_more() -> None:
     servers = [Scripted(lambda n: PolicyServerError("wrong"), str(i)) for i in range(2)]
     policy = await opened(*servers)
-    with pytest.raises(PolicyServerError, match=rf"wrong \(asked {TRIES} times\)"):
+    with pytest.raises(PolicyServerError, match=rf"wrong \(sent {TRIES} times\)"):
         await ask(policy)
     assert [server.asked for server in servers] == [3, 3]
 

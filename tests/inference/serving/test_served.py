@@ -261,7 +261,7 @@ async def test_two_trainers_on_one_server_are_told_so(fake: FakeServer) -> None:
     await one.open(control=True)
     assert (await one.generate(PROMPT, Sampling(max_tokens=2))).versions == (0, 0)
     await other.open(control=True)
-    with pytest.raises(InfrastructureError, match=r"another run named its weights .*127\.0\.0\.1.*two trainers"):
+    with pytest.raises(InfrastructureError, match=r"127\.0\.0\.1.*: another run named its weights .*two trainers"):
         await one.generate(PROMPT, Sampling(max_tokens=2))
     assert (await other.generate(PROMPT, Sampling(max_tokens=2))).versions == (0, 0)
 
@@ -277,7 +277,8 @@ async def test_whoever_only_evaluates_changes_nothing_at_the_server(fake: FakeSe
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"), [({"max_in_flight": 0}, "max_in_flight 0"), ({"servers": []}, "at least one")]
+    ("settings", "message"),
+    [({"max_in_flight": 0}, "must be at least 1; got 0"), ({"servers": []}, "at least one")],
 )
 def test_limits_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):

@@ -177,5 +177,5 @@ def test_groups_of_processes_that_are_gone_are_found(tmp_path: Path) -> None:
 def test_a_group_that_is_there_already_is_said_to_be(tmp_path: Path) -> None:
     found = find(version_1(tmp_path, "memory", "pids"), "8:pids:/\n4:memory:/\n")
     (tmp_path / "pids" / "taken").mkdir()
-    with pytest.raises(SandboxError, match="cannot be made"):
+    with pytest.raises(SandboxError, match="cannot create"):
         found.make("taken")
