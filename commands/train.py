@@ -21,7 +21,7 @@ from .completion import environment_ids
 from .terminal import remark, resumable
 
 if TYPE_CHECKING:
-    from ..trainers.runs.setup import RunResult, TrainConfig
+    from ..trainers.run.settings import RunResult, TrainConfig
 
 CONFIG = "config.json"
 """The settings of a run, in its folder."""
@@ -150,7 +150,7 @@ def train(
     words += ["resume=true"] if resume else []
     wanted = configured(algorithm, file, words)
     wanted = wanted.model_copy(update={"env": environment(wanted.env)})
-    from ..trainers.runs.interrupts import at_once
+    from ..trainers.run.interrupts import at_once
 
     again = (
         f"turnwise: stopped at once. The same command with --resume goes on from the newest checkpoint in {wanted.out}."

@@ -20,6 +20,9 @@ from torch import Tensor
 from ..errors import UsageError
 from ..tasks.rng import Rng
 from .algorithms.archer import ActorKind, ArcherRule, Centring, CriticKind, awr_weight, centred, token_credit
+from .collect.collect import Collected
+from .collect.demonstrations import DemonstrationConfig
+from .collect.resample import Fresh, fresh_utterances
 from .critics.encoders import encoder_named
 from .critics.replay import Replay
 from .critics.token_values import ValuesConfig, token_values
@@ -32,18 +35,15 @@ from .learning.objective import LossConfig
 from .learning.reference import Reference
 from .learning.updates import summary
 from .learning.utterances import Utterance, pack_utterances
-from .runs.collect import Collected
-from .runs.demonstrations import DemonstrationConfig
-from .runs.fresh import Fresh, fresh_utterances
-from .runs.interrupts import interruptible
-from .runs.kept_episodes import refuse_keeping
-from .runs.metrics import Stopwatch
-from .runs.offline import as_said, demonstrations
-from .runs.penalised import reference_of
-from .runs.script import script
-from .runs.session import TrainingRun
-from .runs.setup import RunResult, TrainConfig, refuse_greedy
-from .runs.uninterrupted import uninterrupted
+from .run.interrupts import interruptible
+from .run.kept_episodes import refuse_keeping
+from .run.metrics import Stopwatch
+from .run.offline import as_said, demonstrations
+from .run.penalised import reference_of
+from .run.script import script
+from .run.session import TrainingRun
+from .run.settings import RunResult, TrainConfig, refuse_greedy
+from .run.uninterrupted import uninterrupted
 
 
 class ArcherConfig(TrainConfig):

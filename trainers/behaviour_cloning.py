@@ -11,13 +11,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from .collect.demonstrations import readable
 from .learning.rows import pack
-from .runs.demonstrations import readable
-from .runs.interrupts import interruptible
-from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, learn_rows, scheduled
-from .runs.script import script
-from .runs.session import TrainingRun
-from .runs.setup import RunResult
+from .run.interrupts import interruptible
+from .run.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, learn_rows, scheduled
+from .run.script import script
+from .run.session import TrainingRun
+from .run.settings import RunResult
 
 
 class CloningConfig(OfflineConfig):

@@ -16,6 +16,7 @@ import pydantic
 import torch
 
 from ..tasks.rng import Rng
+from .collect.async_rollouts import OverlapConfig
 from .learning.advantages import leave_one_out
 from .learning.batch import Batch
 from .learning.groups import Group
@@ -24,11 +25,10 @@ from .learning.loss import Correction, Level, loop_bounds
 from .learning.normalisers import normaliser
 from .learning.objective import Objective
 from .learning.updates import minibatches, parts_of, summary
-from .runs.interrupts import interruptible
-from .runs.overlap import OverlapConfig
-from .runs.script import script
-from .runs.session import TrainingRun
-from .runs.setup import RunResult, TrainConfig, refuse_greedy
+from .run.interrupts import interruptible
+from .run.script import script
+from .run.session import TrainingRun
+from .run.settings import RunResult, TrainConfig, refuse_greedy
 
 
 class LoopConfig(TrainConfig):

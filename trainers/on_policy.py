@@ -21,6 +21,9 @@ from ..rollouts.branching import refuse_unforkable
 from ..tasks.rng import Rng
 from .algorithms.named import AnyAlgorithm, AnyModulator, algorithm_named
 from .algorithms.trees import counted_once
+from .collect.async_rollouts import OverlapConfig
+from .collect.branching import AnyStrategy, refuse_mismatch
+from .collect.dynamic_sampling import DynamicSampling, draw
 from .critics.token_values import ValuesConfig, token_values
 from .critics.values import Values
 from .learning.batch import Batch
@@ -28,20 +31,17 @@ from .learning.entropy import EntropyHistory
 from .learning.groups import Group
 from .learning.kl import kl_in_reward, reference_metrics
 from .learning.learner import Learner, OptimizerConfig, Update
-from .learning.led import led
+from .learning.main_process import run_on_main
 from .learning.normalisers import Normaliser, normaliser
 from .learning.objective import LossConfig, Objective
 from .learning.reference import Reference
 from .learning.rows import Rows
 from .learning.updates import minibatches, parts_of, summary
-from .runs.branching import AnyStrategy, refuse_mismatch
-from .runs.dynamic_sampling import DynamicSampling, draw
-from .runs.interrupts import interruptible
-from .runs.overlap import OverlapConfig
-from .runs.penalised import reference_of
-from .runs.script import script
-from .runs.session import TrainingRun
-from .runs.setup import RunResult, TrainConfig, refuse_greedy
+from .run.interrupts import interruptible
+from .run.penalised import reference_of
+from .run.script import script
+from .run.session import TrainingRun
+from .run.settings import RunResult, TrainConfig, refuse_greedy
 
 
 class OnPolicyConfig(TrainConfig):
@@ -157,7 +157,7 @@ async def _train(config: OnPolicyConfig, run: TrainingRun, parts: Parts) -> RunR
     async with run:
         if config.branching is not None:
             options = config.episodes.options(seed=config.seed)
-            await led(run.world, lambda: refuse_unforkable(run.pool, run.sampler.peek(1)[0], options))
+            await run_on_main(run.world, lambda: refuse_unforkable(run.pool, run.sampler.peek(1)[0], options))
         await run.evaluate()
         while not run.over:
             clock = run.clock()

@@ -19,15 +19,15 @@ from typing import Any, Self
 import pydantic
 
 from ..envs.registry import find
+from .collect.proposals import SelfPlay
+from .collect.sampler import TaskSampler, round_seed
 from .learning.learner import OptimizerConfig
 from .learning.updates import parts_of
 from .loop import LoopConfig, iterate
-from .runs.interrupts import interruptible
-from .runs.proposals import SelfPlay
-from .runs.sampler import TaskSampler
-from .runs.script import script
-from .runs.session import TrainingRun
-from .runs.setup import RunResult, round_seed
+from .run.interrupts import interruptible
+from .run.script import script
+from .run.session import TrainingRun
+from .run.settings import RunResult
 
 
 class SelfPlayConfig(LoopConfig):

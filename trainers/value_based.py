@@ -20,11 +20,11 @@ from .algorithms.monte_carlo import MonteCarlo
 from .critics.token_learning import TokenLearner
 from .critics.token_steps import TokenSteps
 from .learning.rows import pack
-from .runs.interrupts import interruptible
-from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, learn_rows, scheduled
-from .runs.script import script
-from .runs.session import TrainingRun
-from .runs.setup import RunResult
+from .run.interrupts import interruptible
+from .run.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, learn_rows, scheduled
+from .run.script import script
+from .run.session import TrainingRun
+from .run.settings import RunResult
 
 
 class ValueBasedConfig(OfflineConfig):

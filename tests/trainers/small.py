@@ -14,9 +14,9 @@ from typing import Any
 from turnwise.trainers import behaviour_cloning, loop
 from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.loop import LoopConfig
-from turnwise.trainers.runs.interrupts import INTERRUPTED
-from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.setup import RunResult
+from turnwise.trainers.run.interrupts import INTERRUPTED
+from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.settings import RunResult
 
 FORKS = multiprocessing.get_context("forkserver")
 """Starts processes that need not import the libraries again; all tests of training share it."""

@@ -15,13 +15,13 @@ from turnwise.errors import CheckpointError, DivergedError, UsageError
 from turnwise.trainers import archer
 from turnwise.trainers.algorithms.archer import ArcherRule
 from turnwise.trainers.archer import ArcherConfig
+from turnwise.trainers.collect.resample import fresh_utterances
 from turnwise.trainers.critics.replay import Replay
 from turnwise.trainers.critics.transitions import transitions
 from turnwise.trainers.learning.utterances import Utterance, pack_utterances
-from turnwise.trainers.runs.fresh import fresh_utterances
-from turnwise.trainers.runs.metrics import Stopwatch, read_metrics
-from turnwise.trainers.runs.session import TrainingRun
-from turnwise.trainers.runs.setup import RunResult
+from turnwise.trainers.run.metrics import Stopwatch, read_metrics
+from turnwise.trainers.run.session import TrainingRun
+from turnwise.trainers.run.settings import RunResult
 
 from . import small
 from .critics.turns import step

@@ -17,10 +17,11 @@ from turnwise.config import beneath, describe
 from turnwise.envs.registry import find
 from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.behaviour_cloning import train as clone
+from turnwise.trainers.collect.sampler import family_and_tools
 from turnwise.trainers.loop import LoopConfig
-from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.script import script
-from turnwise.trainers.runs.setup import RunResult, TrainConfig, family_and_tools
+from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.script import script
+from turnwise.trainers.run.settings import RunResult, TrainConfig
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
 

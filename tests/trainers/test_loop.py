@@ -11,8 +11,8 @@ from turnwise.errors import CheckpointError, ModelError, UnknownEnvironmentError
 from turnwise.trainers import loop
 from turnwise.trainers.learning.groups import grouped
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
-from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.session import TrainingRun
+from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.session import TrainingRun
 
 from . import small
 from .fakes import Bigram, Said, conversation

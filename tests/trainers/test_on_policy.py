@@ -19,7 +19,7 @@ from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.reference import Reference
 from turnwise.trainers.learning.rows import Rows
 from turnwise.trainers.on_policy import OnPolicyConfig, Parts, iterate
-from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.run.metrics import read_metrics
 
 from . import small
 from .fakes import Bigram, Said, conversation

@@ -19,9 +19,9 @@ from turnwise.config import Config
 from turnwise.errors import ContractError, InfrastructureError, ModelError, UsageError
 from turnwise.rollouts.episode import Episode
 from turnwise.trainers import archer, loop
-from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.session import TrainingRun
-from turnwise.trainers.runs.setup import RunResult
+from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.session import TrainingRun
+from turnwise.trainers.run.settings import RunResult
 
 from ..agents.serving.fake_server import FakeServer
 from . import small, test_archer

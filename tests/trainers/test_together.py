@@ -19,8 +19,8 @@ from turnwise.agents.models import load_model
 from turnwise.config import Config
 from turnwise.errors import UsageError
 from turnwise.trainers.learning.parallel import world
-from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.run_folder import RunFolder
+from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.run_folder import RunFolder
 
 from ..agents.serving.fake_server import FakeServer
 from . import small
