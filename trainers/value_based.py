@@ -10,7 +10,9 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, Self
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
 
 import pydantic
 
@@ -19,16 +21,21 @@ from .algorithms.ilql import ILQL
 from .algorithms.monte_carlo import MonteCarlo
 from .critics.token_learning import TokenLearner
 from .critics.token_steps import TokenSteps
-from .learning.rows import pack
-from .run.interrupts import interruptible
-from .run.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, learn_rows, scheduled
+from .learning.learner import Update
+from .learning.rows import Rows
+from .run.conclusion import RunResult
+from .run.model_files import ModelFiles, Start
+from .run.offline import OfflineConfig, OfflineTrainer, as_said
+from .run.run import Run
 from .run.script import script
-from .run.session import TrainingRun
-from .run.settings import RunResult
+from .run.settings import MAY_CHANGE
+from .run.training import train_with
 
 
 class ValueBasedConfig(OfflineConfig):
     """Settings of an offline learner of token values."""
+
+    may_change: ClassVar[tuple[str, ...]] = (*MAY_CHANGE, "beta")
 
     out: str = "runs/value-based"
     """The run's folder."""
@@ -48,6 +55,15 @@ class ValueBasedConfig(OfflineConfig):
     share_backbone: bool = False
     """Let values read, and change, the policy's own transformer; otherwise they have a copy of it (as LMRL-Gym)."""
 
+    @property
+    def algorithm_name(self) -> str:
+        return "value_based"
+
+    async def start(self, files: ModelFiles, resumed: Path | None) -> Start:
+        start = await super().start(files, resumed)
+        online, model = guide(self, start.model)
+        return replace(start, model=model, values=online)
+
     @pydantic.model_validator(mode="after")
     def _whole(self) -> Self:
         if self.lora is not None:
@@ -63,45 +79,37 @@ class ValueBasedConfig(OfflineConfig):
         return self
 
 
-def train(config: ValueBasedConfig) -> RunResult:
-    """Learn values to the last step, or until Ctrl-C, which leaves a checkpoint to resume from.
+class ValueTrainer(OfflineTrainer[ValueBasedConfig]):
+    """A value learner's part in the training loop: values of tokens, whose targets guide the policy."""
 
-    Raises:
-        UsageError: a setting, the demonstrations, the model or the run's folder is not as it must be.
-        DivergedError: a loss or gradient was not finite.
-        KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
-    """
-    with TrainingRun(config, "value_based", may_change=("beta",)) as run:
-        return interruptible(_train(config, run))
-
-
-async def _train(config: ValueBasedConfig, run: TrainingRun) -> RunResult:
-    checkpoint = run.begin()
-    episodes = await demonstrations(config.demonstrations, run)
-    model, tokenizer = run.load(checkpoint.model) if checkpoint else first_model(config, run, episodes)
-    online, model = guide(config, model)
-    optimizer = scheduled(config)
-    async with run.open(model, tokenizer, checkpoint, optimizer=optimizer):
-        episodes = as_said(episodes, config.demonstrations, run)
-        rows = fitting(pack(episodes), model.config.max_position_embeddings)
-        algorithm = config.algorithm
-        steps = TokenSteps.of(episodes, rows, gamma=algorithm.gamma, per=algorithm.discount_per)
+    def __init__(self, config: ValueBasedConfig, run: Run) -> None:
+        episodes = as_said(run.start.demonstrations, config.demonstrations, run)
+        super().__init__(config, run, episodes)
+        model, online, algorithm = run.model, run.start.values, config.algorithm
+        self.steps = TokenSteps.of(episodes, self.rows, gamma=algorithm.gamma, per=algorithm.discount_per)
         for values in (online, model.values):  # what a checkpoint holds comes after, from keep()
-            values.heads.start_at(float(steps.tokens(rows).return_N.min()))
-        learner = TokenLearner(
+            values.heads.start_at(float(self.steps.tokens(self.rows).return_N.min()))
+        self.learner = TokenLearner(
             model.policy,
             online,
             model.values,
             algorithm.loss,
-            optimizer,
+            config.scheduled(),
             polyak=config.polyak,
             cloning=config.cloning,
             lagged=config.lagged,
             warmup=config.warmup,
             dump=run.folder.dump,
         )
-        run.keep("values", learner)
-        return await learn_rows(config, run, rows, lambda batch: learner.step(batch, steps))
+        run.state.keep("values", self.learner)
+
+    def update(self, rows: Rows) -> Update:
+        return self.learner.step(rows, self.steps)
+
+
+def train(config: ValueBasedConfig) -> RunResult:
+    """Learn values to the last step: see ``train_with``."""
+    return train_with(ValueTrainer, config)
 
 
 def guide(config: ValueBasedConfig, model: Any) -> tuple[ActionValues, ValueGuidedModel]:

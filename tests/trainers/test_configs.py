@@ -19,9 +19,10 @@ from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.behaviour_cloning import train as clone
 from turnwise.trainers.collect.sampler import family_and_tools
 from turnwise.trainers.loop import LoopConfig
+from turnwise.trainers.run.conclusion import RunResult
 from turnwise.trainers.run.metrics import read_metrics
 from turnwise.trainers.run.script import script
-from turnwise.trainers.run.settings import RunResult, TrainConfig
+from turnwise.trainers.run.settings import TrainConfig
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import pydantic
 
@@ -15,6 +15,7 @@ from ...agents.pausable_clock import PausableClock
 from ...config import Config
 from ...errors import ContractError, UsageError
 from ...rollouts.accounts import Account
+from ...rollouts.branching import Strategy
 from ...rollouts.episode import Episode
 from ...rollouts.options import RunOptions
 from ...rollouts.pool import EnvPool
@@ -25,8 +26,6 @@ from .collect import Collected
 from .preflight import refuse_hopeless
 from .sampler import TaskSampler
 from .scheduler import PendingGroup, StalenessScheduler
-
-T = TypeVar("T")
 
 
 class OverlapConfig(Config):
@@ -55,6 +54,7 @@ class Source:
         sampler: draws tasks; its cursor is at what was drawn.
         options: how episodes are played, but for the size of groups.
         steps: of the whole run.
+        seed: of the run.
     """
 
     pool: EnvPool
@@ -62,6 +62,7 @@ class Source:
     sampler: TaskSampler
     options: RunOptions
     steps: int
+    seed: int = 0
 
 
 class AsyncRollouts:
@@ -103,17 +104,24 @@ class AsyncRollouts:
         """Seconds so far during which at least one episode was being played."""
         return self._busy.seconds
 
-    async def collect(self, version: int, tasks: int, group_size: int) -> Collected:
-        """``tasks`` groups for the step that makes version ``version + 1``; asked again within it, further ones.
+    @property
+    def background(self) -> Callable[[], float]:
+        """Reads ``generating``."""
+        return lambda: self.generating
+
+    async def collect(self, step: int, tasks: int, group_size: int, strategy: Strategy | None = None) -> Collected:
+        """``tasks`` groups for the step that makes version ``step + 1``; asked again within it, further ones.
 
         Raises:
-            UsageError: the size of groups changed within the run.
+            UsageError: the size of groups changed within the run, or a strategy is to fork episodes.
             ContractError: a token is older than allowed, or the agent broke its contract.
             PromptTooLongError: the very first prompt of every single episode is too long.
             InfrastructureError: the machinery lost every single episode.
         """
+        if strategy is not None:
+            raise UsageError("episodes that are played in the background are whole attempts: leave branching out")
         scheduler = self._begun(tasks, group_size)
-        scheduler.expect(tasks, version)
+        scheduler.expect(tasks, step)
         self._moved.set()
         while not scheduler.ready(tasks):
             self._raise_if_over()
@@ -128,10 +136,10 @@ class AsyncRollouts:
             stats.retries += episode.attempts - 1
         extra = {"overlap/running": float(scheduler.running), "overlap/ready": float(scheduler.over)}
         account = Account.of(episodes)
-        return Collected(tuple(grouped(episodes)), stats, extra | staleness(episodes, version), account)
+        return Collected(tuple(grouped(episodes)), stats, extra | staleness(episodes, step), account, tasks)
 
-    def trained(self) -> None:
-        """What was collected has been learnt."""
+    def trained(self, tasks: int = 0) -> None:
+        """Note that the step has been learned. The cursor is at what was drawn already, however many ``tasks``."""
         if self._scheduler is not None:
             self._scheduler.trained()
 
@@ -212,27 +220,6 @@ class AsyncRollouts:
         if self._playing is not None and self._playing.done():
             self._playing.result()
             raise ContractError("the collector stopped by itself; nothing more is played")
-
-
-async def in_thread(call: Callable[[], T]) -> T:
-    """Call in a thread, and come back only when it has returned, whatever happens here meanwhile.
-
-    A cancellation that comes meanwhile (Ctrl-C) is put off until the next ``await`` after this one: what was being
-    learnt is thus whole, and the caller notes it as such before it stops.
-    """
-    future = asyncio.get_running_loop().run_in_executor(None, call)
-    task = asyncio.current_task()
-    asked = 0
-    while not future.done():
-        try:
-            await asyncio.wait([future])
-        except asyncio.CancelledError:
-            asked += 1
-            if task is not None:
-                task.uncancel()
-    if asked and task is not None and future.exception() is None:
-        task.cancel()
-    return future.result()
 
 
 def staleness(episodes: Sequence[Episode], version: int) -> dict[str, float]:

@@ -20,13 +20,34 @@ from ..learning.groups import Group, grouped
 from .preflight import refuse_hopeless
 
 
-class Played(Protocol):
-    """Anything that has groups of episodes."""
+class Experience(Protocol):
+    """What a step learns from."""
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Of attempts at one task each."""
+        """Groups of attempts at one task each."""
         ...
+
+    @property
+    def tasks(self) -> int:
+        """The number of tasks that were drawn for it: the data cursor moves by as many when the step is finished."""
+        ...
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers worth a curve."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NothingPlayed:
+    """The experience of a step that plays no episodes."""
+
+    groups: tuple[Group, ...] = ()
+    tasks: int = 0
+
+    def metrics(self) -> dict[str, float]:
+        """No numbers."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +59,14 @@ class Collected:
         stats: counts, failures and the time split.
         account: what all that was played cost, unscored episodes included.
         extra: further numbers worth a curve.
+        tasks: how many tasks were drawn.
     """
 
     groups: tuple[Group, ...]
     stats: RunStats
     extra: Mapping[str, float] = field(default_factory=dict)
     account: Account = field(default_factory=Account)
+    tasks: int = 0
 
     @classmethod
     def joined(cls, parts: Sequence[Collected]) -> Collected:
@@ -52,7 +75,8 @@ class Collected:
         for part in parts:
             stats.merge(part.stats)
         account = sum((part.account for part in parts), Account())
-        return cls(tuple(group for part in parts for group in part.groups), stats, parts[-1].extra, account)
+        groups = tuple(group for part in parts for group in part.groups)
+        return cls(groups, stats, parts[-1].extra, account, sum(part.tasks for part in parts))
 
     @property
     def episodes(self) -> tuple[Episode, ...]:
@@ -151,4 +175,4 @@ async def collect(
                 on_episode(episode)
     refuse_hopeless(finished, agent)
     finished.sort(key=lambda e: (order[e.group_id], int(e.episode_id.rpartition("-")[2])))
-    return Collected(tuple(grouped(finished)), stats, account=Account.of(finished))
+    return Collected(tuple(grouped(finished)), stats, account=Account.of(finished), tasks=len(placed))

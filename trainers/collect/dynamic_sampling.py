@@ -33,7 +33,7 @@ class Drawn:
 
     Args:
         groups: those kept, in the order in which their tasks were drawn.
-        tasks: how many tasks were drawn for them: what the data cursor moves by when the step is finished.
+        tasks: how many tasks were drawn for them.
         collected: everything that was played, dropped groups included: returns and success are told of all of it.
         rounds: how often tasks were drawn.
     """

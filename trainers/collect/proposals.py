@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import fmean
-from types import TracebackType
 from typing import Any, Self
 
 from ...agents.agent import Agent
@@ -125,7 +124,7 @@ def seated(episode: Episode, seat: str) -> Episode:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class Round:
     """A round.
 
     Args:
@@ -144,6 +143,11 @@ class Played:
     def groups(self) -> tuple[Group, ...]:
         """What is learnt from: both sides, by the same policy."""
         return (*self.proposing.groups, *self.solving.groups)
+
+    @property
+    def tasks(self) -> int:
+        """How many answers were given."""
+        return self.proposing.tasks
 
     def metrics(self) -> dict[str, float]:
         """The round in numbers."""
@@ -191,15 +195,11 @@ class SelfPlay:
         self.proposers = EnvPool.of(PROPOSER, env_kwargs=self.env_kwargs)
         self.family, _ = family_and_tools(PROPOSER, self.env_kwargs)
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def aclose(self) -> None:
+        """Close the proposer's environments."""
         await self.proposers.close()
 
-    async def round(self, agent: Agent, tasks: Sequence[TaskSpec], options: RunOptions) -> Played:
+    async def round(self, agent: Agent, tasks: Sequence[TaskSpec], options: RunOptions) -> Round:
         """Have questions proposed, keep those that can be answered from their pages, and have them attempted.
 
         A question that somebody solved is worth to its proposer the share of attempts that failed. Any other is worth
@@ -233,7 +233,7 @@ class SelfPlay:
             "proposals/lost": float(sum(one is None for one in worths.values())),
             **({"proposals/solved": fmean(played)} if played else {}),
         }
-        return Played(_paid(proposed, worth), _each(solving, partial(seated, seat="solver")), reading, found)
+        return Round(_paid(proposed, worth), _each(solving, partial(seated, seat="solver")), reading, found)
 
     async def _asked(
         self,

@@ -116,7 +116,7 @@ def processes() -> int:
 
 
 @contextmanager
-def world(device: str = "cpu") -> Iterator[ProcessGroup]:
+def process_group(device: str = "cpu") -> Iterator[ProcessGroup]:
     """The processes that ``torchrun`` started, joined until the block is left; without it, this one alone.
 
     Args:

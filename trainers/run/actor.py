@@ -8,7 +8,6 @@ from typing import Any, Self, cast
 
 from ...agents.chat import ChatAgent
 from ...errors import UsageError
-from ..collect.async_rollouts import OverlapConfig
 from ..learning.parallel import ProcessGroup
 from ..weights.canary import Probe
 from ..weights.gathered import Gathered
@@ -84,19 +83,18 @@ class Actor:
         return cls(agent, Copied(cast(Updatable, agent.policy), model, probe))
 
 
-def sampling_copy(config: TrainConfig, model: Any, overlap: OverlapConfig | None, world: ProcessGroup) -> Any:
+def sampling_copy(config: TrainConfig, model: Any, world: ProcessGroup) -> Any:
     """A copy of the model to sample from, where the learner's own cannot be; ``None`` where it can, or servers sample.
 
     Args:
         config: of the run.
         model: not sharded yet.
-        overlap: of play and learning.
         world: the processes that learn together.
 
     Raises:
         UsageError: play is to overlap with the learning of many processes.
     """
-    overlapped = overlap is not None and overlap.enabled
+    overlapped = config.async_rollouts.enabled
     if overlapped and world.size > 1:
         raise UsageError("play cannot overlap with the learning of many processes; leave overlap off")
     if config.server is not None:

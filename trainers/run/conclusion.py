@@ -1,12 +1,35 @@
-"""What a run's metrics say about it: held-out success before and after, and steps in which nothing was learned."""
+"""The outcome of a run: its folder and model, success before and after, and steps in which nothing was learned."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 Line = Mapping[str, Any]
 """One line of ``metrics.jsonl``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The outcome of a training run.
+
+    Args:
+        folder: the run's folder.
+        model: the exported model.
+        steps: steps trained in all.
+        metrics: the last numbers seen of each name.
+        note: remarks on how it ended, such as why it stopped early.
+        success: success before and after, in words; empty where nothing was measured.
+    """
+
+    folder: Path
+    model: Path
+    steps: int
+    metrics: Mapping[str, float]
+    note: str = ""
+    success: str = ""
 
 
 def success_line(log: Sequence[Line], split: str) -> str:

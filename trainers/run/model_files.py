@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,29 @@ from torch import Tensor
 
 from ...agents.models import load_model, save_model
 from ...errors import CheckpointError
+from ...rollouts.episode import Episode
 from ..learning.lora import LoraConfig, adapted, attach, base_of, is_adapter, load_adapter, merged, save_adapter
 from ..learning.parallel import ALONE, ProcessGroup, unsharded
 
 Weights = Mapping[str, Tensor] | None
 """The weights of a model, whole; ``None`` where the model itself has them so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a run starts from.
+
+    Args:
+        model: in the run's precision and place, not sharded yet.
+        tokenizer: the model's.
+        demonstrations: the episodes to learn from, in a run that learns from demonstrations.
+        values: action values that are trained beside the policy, in a value-based run.
+    """
+
+    model: Any
+    tokenizer: Any
+    demonstrations: Sequence[Episode] = ()
+    values: Any = None
 
 
 class ModelFiles:

@@ -1,10 +1,11 @@
-"""What scripts that learn from demonstrations share: their settings, the episodes, the first model and the loop."""
+"""What scripts that learn from demonstrations share: settings, episodes, the first model, and minibatches."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
 import pydantic
 import torch
@@ -17,13 +18,17 @@ from ...rollouts.pool import EnvPool
 from ...tasks.rng import Rng
 from ..collect.demonstrations import DemonstrationConfig, encoded, filtered, play, stored, texts
 from ..collect.sampler import TaskSampler, family_and_tools, held_out, round_seed
+from ..learning.groups import Group
 from ..learning.learner import OptimizerConfig, Update
 from ..learning.normalisers import normaliser
-from ..learning.rows import Rows
+from ..learning.rows import Rows, pack
 from .kept_episodes import refuse_keeping
 from .metrics import Stopwatch
-from .session import TrainingRun
-from .settings import RunResult, TrainConfig
+from .model_files import ModelFiles, Start
+from .run import Run
+from .run_folder import DEMONSTRATIONS
+from .settings import TrainConfig
+from .training import Trainer
 
 NANO_TOKENS = 32
 """The longest action of a model that is built here, unless it is set: the actions of a laptop's games are short."""
@@ -48,50 +53,54 @@ class OfflineConfig(TrainConfig):
         refuse_keeping(self.keep_episodes, "this algorithm")
         return self
 
+    async def start(self, files: ModelFiles, resumed: Path | None) -> Start:
+        episodes = await demonstrations(self, self.demonstrations)
+        origin = resumed if resumed is not None else self.model
+        model, tokenizer = files.load(origin) if origin is not None else self._built(episodes)
+        return Start(model, tokenizer, episodes)
+
+    def _built(self, episodes: Sequence[Episode]) -> tuple[Any, Any]:
+        """Build a nano model, and a tokenizer of the episodes' own words."""
+        _, tools = family_and_tools(self.env, self.episodes.env_kwargs)
+        corpus = list(texts(episodes, self.agent, tools))
+        tokenizer = build_tokenizer(self.nano.tokenizer, corpus, vocab_size=self.nano.vocab_size)
+        model: Any = build_model(self.nano, tokenizer, seed=self.seed)
+        return model.to(self.device, getattr(torch, self.dtype)), tokenizer
+
+    def scheduled(self) -> OptimizerConfig:
+        return self.optimizer.until(self.steps)  # every step is one update
+
     @classmethod
     def filled(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """What was set, and shorter actions for a model that is built."""
         return given if given.get("model") else beneath({"agent": {"max_tokens": NANO_TOKENS}}, given)
 
 
-async def demonstrations(wanted: DemonstrationConfig, run: TrainingRun) -> list[Episode]:
+S = TypeVar("S", bound=OfflineConfig)
+
+
+async def demonstrations(config: TrainConfig, wanted: DemonstrationConfig) -> list[Episode]:
     """What a run learns from: from the store that is named, or from the run's own folder, played if need be.
 
     Raises:
         StoreError: the store is not there, or not of this environment or split.
         UsageError: no episode is left.
     """
-    config = run.config
     if wanted.store is not None:
         return filtered(stored(wanted.store, config.env, config.split), wanted)
     family, _ = family_and_tools(config.env, config.episodes.env_kwargs)
     held_out(family, config.eval.split, None, config.eval.episodes)  # refused before anything is played
     sampler = TaskSampler(family, split=config.split, levels=config.levels, pool=config.pool, seed=config.seed)
     options = config.episodes.options(seed=round_seed("demonstrations", config.seed))
+    folder = Path(config.out) / DEMONSTRATIONS
     async with EnvPool.of(config.env, isolation=options.isolation, env_kwargs=options.env_kwargs) as pool:
-        played = await play(pool, sampler.draw(wanted.count), wanted, options, run.folder.demonstrations)
+        played = await play(pool, sampler.draw(wanted.count), wanted, options, folder)
     return filtered(played, wanted)
 
 
-def first_model(config: OfflineConfig, run: TrainingRun, episodes: Sequence[Episode]) -> tuple[Any, Any]:
-    """The model to start from and its tokenizer: the one that is named, or a nano model of the episodes' own words."""
-    if config.model is not None:
-        return run.load(config.model)
-    _, tools = family_and_tools(config.env, config.episodes.env_kwargs)
-    corpus = list(texts(episodes, config.agent, tools))
-    tokenizer = build_tokenizer(config.nano.tokenizer, corpus, vocab_size=config.nano.vocab_size)
-    model: Any = build_model(config.nano, tokenizer, seed=config.seed)
-    return model.to(config.device, getattr(torch, config.dtype)), tokenizer
-
-
-def scheduled(config: OfflineConfig) -> OptimizerConfig:
-    """The optimizer's settings, with a ``total`` where none is named: every step is one update."""
-    return config.optimizer.until(config.steps)
-
-
-def as_said(episodes: list[Episode], wanted: DemonstrationConfig, run: TrainingRun) -> list[Episode]:
+def as_said(episodes: Sequence[Episode], wanted: DemonstrationConfig, run: Run) -> list[Episode]:
     """The episodes with ids of the run's own tokenizer: as they were sampled, or encoded as its agent says them."""
-    return episodes if wanted.sampled_ids else encoded(episodes, run.agent, run.tools)
+    return list(episodes) if wanted.sampled_ids else encoded(episodes, run.agent, run.tools)
 
 
 def fitting(rows: Rows, context: int) -> Rows:
@@ -124,24 +133,25 @@ def minibatch(rows: Rows, size: int, *, step: int, seed: int) -> Rows:
     return rows.select(order[place * size : (place + 1) * size], unit="row")
 
 
-async def learn_rows(config: OfflineConfig, run: TrainingRun, rows: Rows, learn: Callable[[Rows], Update]) -> RunResult:
-    """Learn from minibatches of the same rows until the run is over.
+class OfflineTrainer(Trainer[S]):
+    """The part in the training loop of algorithms that learn from minibatches of the same rows.
 
     Args:
-        config: of the run.
-        run: opened.
-        rows: all that there is to learn from.
-        learn: one update, from rows whose weights make a loss the mean over their tokens.
+        config: the settings of the script.
+        run: an open run.
+        episodes: with token ids; all that there is to learn from.
     """
-    await run.evaluate()
-    while not run.over:
-        clock = Stopwatch()
-        with clock("learn"):
-            batch = minibatch(rows, config.batch, step=run.step, seed=config.seed)
-            update = learn(batch.with_weight(normaliser(batch, "token_mean")))
-        run.finish_step()
-        run.report({**update.metrics, **clock.metrics(update.metrics["tokens"])}, advance=True)
-        run.checkpoint_if_due()
-        await run.evaluate()
-        await asyncio.sleep(0)  # where Ctrl-C is heard
-    return run.finish()
+
+    plays = False
+
+    def __init__(self, config: S, run: Run, episodes: Sequence[Episode]) -> None:
+        super().__init__(config, run)
+        self.rows = fitting(pack(episodes), run.model.config.max_position_embeddings)
+
+    @abstractmethod
+    def update(self, rows: Rows) -> Update:
+        """Make one update, from rows whose weights make a loss the mean over their tokens."""
+
+    async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> Mapping[str, float]:
+        batch = minibatch(self.rows, self.config.batch, step=self.run.step, seed=self.config.seed)
+        return self.update(batch.with_weight(normaliser(batch, "token_mean"))).metrics

@@ -38,7 +38,7 @@ from .checkpoint import Checkpoint, Checkpoints
 from .metrics import METRICS, read_metrics
 from .settings import TrainConfig
 
-CONFIG, CHECKPOINTS, MODEL, BEST = "config.json", "checkpoints", "model", "best"
+CONFIG, CHECKPOINTS, MODEL, BEST, DEMONSTRATIONS = "config.json", "checkpoints", "model", "best", "demonstrations"
 
 
 class RunFolder:
@@ -64,11 +64,6 @@ class RunFolder:
     def metrics(self) -> Path:
         """Where its numbers are logged."""
         return self.path / METRICS
-
-    @property
-    def demonstrations(self) -> Path:
-        """Where demonstrations that were played for the run are stored."""
-        return self.path / "demonstrations"
 
     @property
     def episodes(self) -> Path:

@@ -11,8 +11,9 @@ from typing import TypeVar
 from ...config import describe, load_config
 from ...envs.named import environment
 from ...errors import TurnwiseError
+from .conclusion import RunResult
 from .interrupts import INTERRUPTED, at_once
-from .settings import RunResult, TrainConfig
+from .settings import TrainConfig
 
 C = TypeVar("C", bound=TrainConfig)
 

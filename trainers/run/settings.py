@@ -1,12 +1,10 @@
-"""What every training script needs: settings of episodes, agent and evaluation, and the objects made from them."""
+"""Settings of every training script: episodes, agent, evaluation, and what a run starts from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import pydantic
 
@@ -19,11 +17,41 @@ from ...config import Config, beneath
 from ...rollouts.options import Isolation, RunOptions
 from ...service.process import ProgramConfig
 from ...service.program import ProgramAgent
+from ...tasks.family import TaskFamily
 from ...tasks.spec import Split
+from ..collect.async_rollouts import OverlapConfig
 from ..learning.learner import OptimizerConfig
 from ..learning.lora import LoraConfig
 from .kept_episodes import Keep
+from .model_files import ModelFiles, Start
 from .servers import ServerConfig
+
+MAY_CHANGE = (
+    "out",
+    "resume",
+    "steps",
+    "eval",
+    "checkpoint_every",
+    "keep_checkpoints",
+    "keep_episodes",
+    "progress",
+    "tensorboard",
+    "episodes.concurrency",
+    "episodes.turn_timeout",
+    "episodes.env_timeout",
+    "episodes.episode_timeout",
+    "episodes.retries",
+    "threads",
+    "device",
+    "agent.max_batch",
+    "agent.threaded",
+    "server",
+    "optimizer.microbatch_tokens",
+    "optimizer.layout",
+    "optimizer.recompute",
+)
+"""What a resumed run may set anew: it changes what is learnt in the last digits at most (but a linear schedule does end
+at ``steps``)."""
 
 
 class EpisodeConfig(Config):
@@ -126,15 +154,14 @@ class EvalConfig(Config):
         return self
 
 
-def with_temperature(agent: ChatAgent, temperature: float) -> ChatAgent:
-    """The same agent, sampling at another temperature from the same policy."""
-    other = copy(agent)  # of whatever kind it is
-    other.sampling = replace(agent.sampling, temperature=temperature)
-    return other
-
-
 class TrainConfig(Config):
-    """Settings that every training script has."""
+    """Settings that every training script has, and what ``open_run`` asks of a script."""
+
+    may_change: ClassVar[tuple[str, ...]] = MAY_CHANGE
+    """Settings that a resumed run may change."""
+    many_processes: ClassVar[bool] = False
+    """Whether ``torchrun`` may start several processes. Each learns its share; the main one plays, evaluates and
+    writes."""
 
     env: str
     """The environment's id."""
@@ -183,6 +210,37 @@ class TrainConfig(Config):
     tensorboard: bool = True
     """Write TensorBoard files beside ``metrics.jsonl``."""
 
+    @property
+    def algorithm_name(self) -> str:
+        """The name of the algorithm in the run's folder and on the progress bar."""
+        raise NotImplementedError
+
+    @property
+    def async_rollouts(self) -> OverlapConfig:
+        """Whether episodes are played while the learner learns."""
+        return OverlapConfig()
+
+    async def start(self, files: ModelFiles, resumed: Path | None) -> Start:
+        """Load or build what the run starts from.
+
+        Args:
+            files: loads models.
+            resumed: the model folder of the checkpoint to continue from; ``None`` in a new run.
+
+        Raises:
+            ModelError: There is no such model.
+            UsageError: The demonstrations are not usable.
+        """
+        raise NotImplementedError
+
+    def task_family(self) -> TaskFamily[Any] | None:
+        """Return the source of the training tasks, if it is not the environment's own."""
+        return None
+
+    def scheduled(self) -> OptimizerConfig:
+        """Return the optimizer's settings; a missing ``total`` becomes the number of updates of the whole run."""
+        return self.optimizer
+
     @classmethod
     def filled(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """What was set, and whatever else follows from it: in most scripts nothing."""
@@ -210,58 +268,19 @@ class TrainConfig(Config):
         return chosen
 
 
+class PolicyConfig(TrainConfig):
+    """Settings of scripts that improve a model that acts already."""
+
+    model: str
+    """The model folder to start from: one that succeeds sometimes, such as behaviour cloning makes."""
+
+    async def start(self, files: ModelFiles, resumed: Path | None) -> Start:
+        return Start(*files.load(resumed or self.model))
+
+
 def trained_settings(model: Any) -> AgentSettings:
     """The settings that a model was trained with, if it is a folder that holds any."""
     return AgentSettings.beside(Path(model).expanduser()) if isinstance(model, str) else AgentSettings()
-
-
-MAY_CHANGE = (
-    "out",
-    "resume",
-    "steps",
-    "eval",
-    "checkpoint_every",
-    "keep_checkpoints",
-    "keep_episodes",
-    "progress",
-    "tensorboard",
-    "episodes.concurrency",
-    "episodes.turn_timeout",
-    "episodes.env_timeout",
-    "episodes.episode_timeout",
-    "episodes.retries",
-    "threads",
-    "device",
-    "agent.max_batch",
-    "agent.threaded",
-    "server",
-    "optimizer.microbatch_tokens",
-    "optimizer.layout",
-    "optimizer.recompute",
-)
-"""What a resumed run may set anew: it changes what is learnt in the last digits at most (but a linear schedule does end
-at ``steps``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """What a training script leaves behind.
-
-    Args:
-        folder: the run's folder.
-        model: the exported model.
-        steps: steps trained in all.
-        metrics: the last numbers seen of each name.
-        note: what a person should know about how it ended, such as why it stopped early.
-        success: success before and after, in words; empty where nothing was measured.
-    """
-
-    folder: Path
-    model: Path
-    steps: int
-    metrics: Mapping[str, float]
-    note: str = ""
-    success: str = ""
 
 
 def refuse_greedy(agent: AgentConfig) -> None:

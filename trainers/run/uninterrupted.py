@@ -1,4 +1,4 @@
-"""Learning that waits for something, and must not stop half-way."""
+"""Learning that must not stop half-way."""
 
 from __future__ import annotations
 
@@ -10,31 +10,28 @@ T = TypeVar("T")
 
 
 class TornError(asyncio.CancelledError):
-    """What must not stop half-way was made to, by a second Ctrl-C: of the state it left nothing is to be kept."""
+    """Raised when a second Ctrl-C interrupts a critical section; the resulting state must be discarded."""
 
 
 async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Await ``work`` to its end; a cancellation meanwhile, which is what Ctrl-C becomes, is raised only then.
+    """Await ``work`` to its end, and put off a cancellation (Ctrl-C) until the first wait after this one.
 
-    A step of learning that samples on the way is cut nowhere, so that a checkpoint is always of a whole step.
+    What was being learned is thus whole, and the caller notes it as such before it stops.
 
     Raises:
-        TornError: the event loop is being closed, and with it the work.
+        TornError: The event loop is being closed, and with it the work.
     """
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
+    task, caller = asyncio.ensure_future(work), asyncio.current_task()
+    cancelled = False
     while not task.done():
         try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            if task.cancelled():
-                raise TornError from error
-            cancelled = error
-        except BaseException:
-            if not task.done():
-                raise
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            cancelled = True
+            if caller is not None:
+                caller.uncancel()
     if task.cancelled():
-        raise TornError from cancelled
-    if cancelled is not None and task.exception() is None:
-        raise cancelled
+        raise TornError
+    if cancelled and caller is not None and task.exception() is None:
+        caller.cancel()
     return task.result()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,22 @@ from turnwise import Action, Episode, TaskSpec, TurnEnv, success
 from turnwise.agents.agent import Decision, EpisodeContext, Session
 from turnwise.envs.messages import Observation
 from turnwise.errors import ContractError, DivergedError, UsageError
-from turnwise.rollouts.branching import Strategy
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.pool import EnvPool
 from turnwise.tasks.family import SeededFamily
 from turnwise.tasks.rng import Rng
 from turnwise.trainers import loop, on_policy
-from turnwise.trainers.collect.async_rollouts import AsyncRollouts, Source, in_thread
+from turnwise.trainers.collect.async_rollouts import AsyncRollouts, Source
 from turnwise.trainers.collect.collect import Collected
 from turnwise.trainers.collect.sampler import TaskSampler
+from turnwise.trainers.learning.groups import Group
 from turnwise.trainers.run.metrics import Stopwatch, read_metrics
-from turnwise.trainers.run.session import TrainingRun
+from turnwise.trainers.run.opening import open_run
+from turnwise.trainers.run.run import Run
+from turnwise.trainers.run.run_folder import RunFolder
+from turnwise.trainers.run.state import RunState
+from turnwise.trainers.run.training import train_steps
+from turnwise.trainers.run.uninterrupted import uninterrupted
 
 from .. import small
 
@@ -280,7 +285,7 @@ async def test_the_loop_goes_on_while_a_thread_learns() -> None:
         assert let_go.wait(60)
         return "learnt"
 
-    learning = asyncio.create_task(in_thread(learn))
+    learning = asyncio.create_task(uninterrupted(asyncio.to_thread(learn)))
     await settled()
     assert not learning.done()
     let_go.set()
@@ -296,7 +301,7 @@ async def test_ctrl_c_while_learning_finishes_the_step_and_stops_at_the_next_wai
         return "learnt"
 
     async def step() -> None:
-        noted.append(await in_thread(learn))
+        noted.append(await uninterrupted(asyncio.to_thread(learn)))
         noted.append("counted")
         await asyncio.sleep(0)
         noted.append("never")
@@ -318,7 +323,7 @@ async def test_an_error_in_the_thread_is_the_caller_s() -> None:
         raise DivergedError("nan")
 
     with pytest.raises(DivergedError, match="nan"):
-        await in_thread(learn)
+        await uninterrupted(asyncio.to_thread(learn))
 
 
 # -- whole runs ----------------------------------------------------------------------------------------------------
@@ -328,41 +333,49 @@ def overlapping(out: Path, model: Path, **changes: Any) -> loop.LoopConfig:
     return small.looping(out, model, **{"overlap": {"enabled": True, "max_staleness": 1}, "is_mode": "tis", **changes})
 
 
-class Watched(TrainingRun):
-    """Notes which tasks were learnt, step by step."""
+class Watched(loop.LoopTrainer):
+    """Notes which tasks were learned, step by step."""
 
-    trained: list[tuple[int, str]]
+    def __init__(self, config: loop.LoopConfig, run: Run) -> None:
+        super().__init__(config, run)
+        self.trained: list[tuple[int, str]] = []
 
-    async def collect(self, tasks: int, group_size: int, strategy: Strategy | None = None) -> Collected:
-        collected = await super().collect(tasks, group_size, strategy)
-        self.latest = [group.group_id for group in collected.groups]
-        return collected
-
-    def finish_step(self, tasks: int = 0) -> None:
-        super().finish_step(tasks)
-        self.trained = [*getattr(self, "trained", []), *((self.step, group) for group in self.latest)]
+    async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
+        learned = await super().learn(groups, clock)
+        self.trained += [(self.run.step + 1, group.group_id) for group in groups]
+        return learned
 
 
-def watched(config: loop.LoopConfig, stop_at: int | None = None, kill_at: int | None = None) -> list[tuple[int, str]]:
+def watched(
+    config: loop.LoopConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    stop_at: int | None = None,
+    kill_at: int | None = None,
+) -> list[tuple[int, str]]:
     """Run, or go on; stop as Ctrl-C does once this step is reached, or die without a word."""
 
-    async def until(run: Watched) -> None:
-        task = asyncio.create_task(loop._train(config, run))
-        while run.step < (stop_at or kill_at or 10**9) and not task.done():  # noqa: ASYNC110 - nothing tells of a step
+    async def until() -> list[tuple[int, str]]:
+        opened: list[Watched] = []
+
+        async def life() -> None:
+            async with open_run(config) as run:
+                opened.append(Watched(config, run))
+                await train_steps(opened[0])
+
+        task = asyncio.create_task(life())
+        end = stop_at or kill_at or 10**9
+        while not task.done() and not (opened and opened[0].run.step >= end):  # noqa: ASYNC110 - nothing tells of a step
             await asyncio.sleep(0)
-        if kill_at is not None:
-            run.checkpoint = lambda: None  # type: ignore[method-assign]
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        with monkeypatch.context() as patch:
+            if kill_at is not None:
+                patch.setattr(RunState, "save", lambda state: None)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
         if not task.cancelled():
             task.result()
+        return opened[0].trained
 
-    with Watched(config, "loop") as run:
-        checkpoint = run.begin()
-        model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
-        run.open(model, tokenizer, checkpoint, optimizer=config.optimizer, overlap=config.overlap)
-        asyncio.run(until(run))
-        return list(getattr(run, "trained", []))
+    return asyncio.run(until())
 
 
 def test_a_run_overlaps_and_says_how_old_its_tokens_were(tmp_path: Path, cloned: Path) -> None:
@@ -377,20 +390,22 @@ def test_a_run_overlaps_and_says_how_old_its_tokens_were(tmp_path: Path, cloned:
 
 
 @pytest.mark.slow
-def test_trap_24_stopped_and_killed_an_overlapped_run_trains_every_task_once(tmp_path: Path, cloned: Path) -> None:
+def test_trap_24_stopped_and_killed_an_overlapped_run_trains_every_task_once(
+    tmp_path: Path, cloned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = overlapping(tmp_path / "run", cloned / "model", steps=5, checkpoint_every=2, eval={"episodes": 0})
-    lives = [watched(config, stop_at=1)]
-    assert TrainingRun(config, "loop").folder.checkpoints.latest().progress["overlap"]["drawn"]
+    lives = [watched(config, monkeypatch, stop_at=1)]
+    assert RunFolder(config.out, "loop").checkpoints.latest().progress["overlap"]["drawn"]
     config = config.model_copy(update={"resume": True})
-    lives.append(watched(config, kill_at=3))
-    lives.append(watched(config))
+    lives.append(watched(config, monkeypatch, kill_at=3))
+    lives.append(watched(config, monkeypatch))
     trained: list[tuple[int, str]] = []
     for life in lives:
         begun = min((step for step, _ in life), default=10**9)
         trained = [entry for entry in trained if entry[0] < begun] + life  # what died with a life is no part of it
     assert [step for step, _ in trained] == [step for step in range(1, 6) for _ in range(2)]
     assert len({group for _, group in trained}) == 10, "no group twice"
-    checkpoint = TrainingRun(config, "loop").folder.checkpoints.latest()
+    checkpoint = RunFolder(config.out, "loop").checkpoints.latest()
     assert checkpoint.progress["cursor"] == 10, "and ten were drawn"
     assert checkpoint.progress["overlap"]["drawn"] == []
     assert not checkpoint.pending.is_dir()
@@ -418,7 +433,7 @@ def test_a_loss_that_is_no_number_ends_an_overlapped_run_and_keeps_the_checkpoin
     monkeypatch.setattr(loop, "iterate", diverging)
     with pytest.raises(DivergedError):
         small.run(config)
-    assert TrainingRun(config, "loop").folder.checkpoints.latest().step == 2
+    assert RunFolder(config.out, "loop").checkpoints.latest().step == 2
     monkeypatch.setattr(loop, "iterate", real)
     assert small.run(config.model_copy(update={"resume": True, "steps": 3})).steps == 3
 
@@ -427,9 +442,7 @@ def test_a_loss_that_is_no_number_ends_an_overlapped_run_and_keeps_the_checkpoin
 def test_ctrl_c_leaves_an_overlapped_run_that_continues(tmp_path: Path, cloned: Path) -> None:
     out = tmp_path / "run"
     steps = small.interrupted(out, cloned / "model", "overlap.enabled=true", "overlap.max_staleness=2")
-    checkpoint = TrainingRun(
-        loop.LoopConfig(env=small.ENV, model="m", out=str(out)), "loop"
-    ).folder.checkpoints.latest()
+    checkpoint = RunFolder(out, "loop").checkpoints.latest()
     assert checkpoint.step == steps, "the step that was being learnt was finished and saved"
     drawn = checkpoint.progress["overlap"]["drawn"]
     assert checkpoint.progress["cursor"] == 2 * steps + len(drawn), "what is drawn is trained, or named"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from turnwise.agents.scripted import NullAgent, OracleAgent
 from turnwise.envs.messages import Action, ActionLike, Observation, ToolCall
 from turnwise.errors import InfrastructureError, PromptTooLongError, UsageError
 from turnwise.rollouts.options import RunOptions
-from turnwise.trainers.collect.proposals import Played, SelfPlay
+from turnwise.trainers.collect.proposals import Round, SelfPlay
 
 TOOLS, TAGS = "turnwise/Search-v0", "turnwise/SearchTags-v0"
 PROPOSES, READS, SOLVES = "Write a question", "from the pages below", "search finds pages"
@@ -44,9 +45,9 @@ class _ChangedSession:
         return Decision(action if last is None else Action.of(self.change(self.first, last)))
 
 
-async def played(agent: Agent, env: str = TOOLS, tasks: int = 3, **kwargs: Any) -> Played:
+async def played(agent: Agent, env: str = TOOLS, tasks: int = 3, **kwargs: Any) -> Round:
     actions = {"actions": "tags" if env == TAGS else "tools"}
-    async with SelfPlay(env, actions | kwargs, attempts=2, tries=3) as game:
+    async with aclosing(SelfPlay(env, actions | kwargs, attempts=2, tries=3)) as game:
         specs = [game.family.spec(seed, level=1 + seed % 2) for seed in range(tasks)]
         return await game.round(agent, specs, RunOptions(seed=3, retries=0))
 
@@ -111,7 +112,7 @@ async def test_attempts_that_the_machinery_lost_count_for_nobody() -> None:
 
 
 async def test_a_reading_that_is_lost_is_not_a_right_one() -> None:
-    async with SelfPlay(TOOLS, {"actions": "tools"}, attempts=2, tries=3, readings=3) as game:
+    async with aclosing(SelfPlay(TOOLS, {"actions": "tools"}, attempts=2, tries=3, readings=3)) as game:
         agent = after_first(is_lost, READS)
         round_ = await game.round(agent, [game.family.spec(seed) for seed in range(3)], RunOptions(seed=3, retries=0))
     assert round_.extra["proposals/verified"] == 0
@@ -124,7 +125,7 @@ async def test_the_same_words_for_different_answers_are_no_question() -> None:
     def change(first: str, last: ToolCall) -> ActionLike:
         return ToolCall("propose", {"question": "Which one is it?"}) if PROPOSES in first else last
 
-    async with SelfPlay(TOOLS, {"actions": "tools", "templates": ["fact-word"]}, attempts=2, tries=3) as game:
+    async with aclosing(SelfPlay(TOOLS, {"actions": "tools", "templates": ["fact-word"]}, attempts=2, tries=3)) as game:
         specs = [game.family.spec(64 * seed, level=1) for seed in range(3)]  # in one wiki
         assert len({game.family.generate(spec).answers for spec in specs}) > 1
         round_ = await game.round(Changed(change), specs, RunOptions(seed=3, retries=0))

@@ -23,7 +23,7 @@ from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.learning.normalisers import normaliser
 from turnwise.trainers.learning.objective import Objective
-from turnwise.trainers.learning.parallel import ProcessGroup, shard, unsharded, world
+from turnwise.trainers.learning.parallel import ProcessGroup, process_group, shard, unsharded
 from turnwise.trainers.learning.rows import Rows, pack
 from turnwise.trainers.learning.scoring import score
 
@@ -222,7 +222,7 @@ def together(rank: int, size: int, number: int, folder: str, lora: bool) -> None
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(number), "RANK": str(rank)}
     os.environ |= {"WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}
     torch.set_num_threads(1)
-    with world() as processes:
+    with process_group() as processes:
         found = three_updates(processes, lora=lora)
         torch.save(found, Path(folder, f"{rank}.pt"))
 
