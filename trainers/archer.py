@@ -30,7 +30,7 @@ from .critics.transitions import Transition, transitions
 from .critics.utterance import CriticConfig, UtteranceCritic
 from .critics.values import Values
 from .learning.groups import Group
-from .learning.learner import OptimizerConfig, Update
+from .learning.learner import Update
 from .learning.normalisers import normaliser
 from .learning.objective import LossConfig
 from .learning.reference import Reference
@@ -41,9 +41,9 @@ from .run.kept_episodes import refuse_keeping
 from .run.metrics import Stopwatch
 from .run.offline import as_said, demonstrations
 from .run.run import Run
-from .run.script import script
-from .run.settings import PolicyConfig, refuse_greedy
+from .run.settings import Plan, PolicyConfig, refuse_greedy
 from .run.training import Trainer, train_with
+from .script import script
 
 
 class ArcherConfig(PolicyConfig):
@@ -121,13 +121,9 @@ class ArcherConfig(PolicyConfig):
             )
         return self
 
-    @property
-    def algorithm_name(self) -> str:
-        return "archer"
-
-    def scheduled(self) -> OptimizerConfig:
+    def plan(self) -> Plan:
         per_step = self.actor_steps * (self.epochs if self.actor == "ppo" else 1)
-        return self.optimizer.until(max(1, (self.steps - self.warmup) * per_step))
+        return Plan("archer", self.optimizer.until(max(1, (self.steps - self.warmup) * per_step)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from .learning.rows import Rows
 from .run.conclusion import RunResult
 from .run.offline import OfflineConfig, OfflineTrainer, as_said
 from .run.run import Run
-from .run.script import script
+from .run.settings import Plan
 from .run.training import train_with
+from .script import script
 
 
 class CloningConfig(OfflineConfig):
@@ -26,9 +27,8 @@ class CloningConfig(OfflineConfig):
     out: str = "runs/bc"
     """The run's folder."""
 
-    @property
-    def algorithm_name(self) -> str:
-        return "bc"
+    def plan(self) -> Plan:
+        return Plan("bc", self.optimizer.until(self.steps))
 
 
 class CloningTrainer(OfflineTrainer[CloningConfig]):

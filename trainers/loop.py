@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Self
+from typing import Self
 
 import pydantic
 import torch
@@ -21,22 +21,20 @@ from .collect.collect import Collected
 from .learning.advantages import leave_one_out
 from .learning.batch import Batch
 from .learning.groups import Group
-from .learning.learner import Learner, OptimizerConfig, Update
+from .learning.learner import Learner, Update
 from .learning.loss import Correction, Level, loop_bounds
 from .learning.normalisers import normaliser
 from .learning.objective import Objective
 from .learning.updates import minibatches, parts_of, summary
 from .run.conclusion import RunResult
 from .run.metrics import Stopwatch
-from .run.script import script
-from .run.settings import PolicyConfig, refuse_greedy
+from .run.settings import Plan, PolicyConfig, refuse_greedy
 from .run.training import Trainer, train_with
+from .script import script
 
 
 class LoopConfig(PolicyConfig):
     """Settings of a LOOP run. The defaults suit a nano model on a CPU; the paper's own are named where they differ."""
-
-    many_processes: ClassVar[bool] = True
 
     out: str = "runs/loop"
     """The run's folder."""
@@ -69,18 +67,10 @@ class LoopConfig(PolicyConfig):
         refuse_greedy(self.agent)
         return self
 
-    @property
-    def algorithm_name(self) -> str:
-        return "loop"
-
-    @property
-    def async_rollouts(self) -> OverlapConfig:
-        return self.overlap
-
-    def scheduled(self) -> OptimizerConfig:
+    def plan(self) -> Plan:
         # Updates that are skipped or aborted do not count: a linear schedule may end above 0, and never too early.
-        per_step = self.epochs * parts_of(self.tasks * self.k, self.minibatch)
-        return self.optimizer.until(self.steps * per_step)
+        updates = self.steps * self.epochs * parts_of(self.tasks * self.k, self.minibatch)
+        return Plan("loop", self.optimizer.until(updates), self.overlap, many_processes=True)
 
 
 class LoopTrainer(Trainer[LoopConfig]):

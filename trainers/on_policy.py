@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import pydantic
 import torch
@@ -30,7 +30,7 @@ from .learning.batch import Batch
 from .learning.entropy import EntropyHistory
 from .learning.groups import Group
 from .learning.kl import kl_in_reward, reference_metrics
-from .learning.learner import Learner, OptimizerConfig, Update
+from .learning.learner import Learner, Update
 from .learning.main_process import run_on_main
 from .learning.normalisers import Normaliser, normaliser
 from .learning.objective import LossConfig, Objective
@@ -40,15 +40,13 @@ from .learning.updates import minibatches, parts_of, summary
 from .run.conclusion import RunResult
 from .run.metrics import Stopwatch
 from .run.run import Run
-from .run.script import script
-from .run.settings import PolicyConfig, refuse_greedy
+from .run.settings import Plan, PolicyConfig, refuse_greedy
 from .run.training import Trainer, train_with
+from .script import script
 
 
 class OnPolicyConfig(PolicyConfig):
     """Settings of an on-policy run. What an algorithm's paper settles follows from its name, unless it is set."""
-
-    many_processes: ClassVar[bool] = True
 
     out: str = "runs/on-policy"
     """The run's folder; ``runs/`` and the algorithm's name when omitted."""
@@ -109,18 +107,10 @@ class OnPolicyConfig(PolicyConfig):
             raise ValueError("normaliser='const' divides by a constant: set denominator")
         return self
 
-    @property
-    def algorithm_name(self) -> str:
-        return self.algorithm.name
-
-    @property
-    def async_rollouts(self) -> OverlapConfig:
-        return self.overlap
-
-    def scheduled(self) -> OptimizerConfig:
-        learning = self.steps - (self.values.warmup if self.algorithm.needs_values else 0)
-        per_step = self.epochs * parts_of(self.tasks * self.k, self.minibatch)
-        return self.optimizer.until(max(learning, 1) * per_step)
+    def plan(self) -> Plan:
+        learning = max(self.steps - (self.values.warmup if self.algorithm.needs_values else 0), 1)
+        updates = learning * self.epochs * parts_of(self.tasks * self.k, self.minibatch)
+        return Plan(self.algorithm.name, self.optimizer.until(updates), self.overlap, many_processes=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,29 +14,26 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import pydantic
 
 from ..envs.registry import find
-from ..tasks.family import TaskFamily
 from .collect.proposals import Round, SelfPlay
 from .collect.sampler import round_seed
 from .learning.groups import Group
-from .learning.learner import OptimizerConfig
 from .learning.updates import parts_of
 from .loop import LoopConfig, iterate
 from .run.conclusion import RunResult
 from .run.metrics import Stopwatch
 from .run.run import Run
-from .run.script import script
+from .run.settings import Plan
 from .run.training import Trainer, train_with
+from .script import script
 
 
 class SelfPlayConfig(LoopConfig):
     """Settings of search self-play; those of LOOP, and how a round is played."""
-
-    many_processes: ClassVar[bool] = False
 
     env: str = "turnwise/SearchTags-v0"
     """The solver's environment; the proposer and the reader act as it does, by tools or by tags."""
@@ -59,16 +56,10 @@ class SelfPlayConfig(LoopConfig):
             raise ValueError("self-play has rounds that wait for one another: overlap cannot be enabled")
         return self
 
-    @property
-    def algorithm_name(self) -> str:
-        return "self-play"
-
-    def task_family(self) -> TaskFamily[Any]:
-        return _game(self).family
-
-    def scheduled(self) -> OptimizerConfig:
+    def plan(self) -> Plan:
         episodes = self.tasks * self.proposals * (1 + self.k)  # if every question held
-        return self.optimizer.until(self.steps * self.epochs * parts_of(episodes, self.minibatch))
+        updates = self.steps * self.epochs * parts_of(episodes, self.minibatch)
+        return Plan("self-play", self.optimizer.until(updates), family=_game(self).family)
 
 
 class SelfPlayTrainer(Trainer[SelfPlayConfig]):

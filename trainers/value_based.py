@@ -12,34 +12,38 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pydantic
 
 from ..agents.value_guided import ActionValues, ValueGuidedModel
 from .algorithms.ilql import ILQL
-from .algorithms.monte_carlo import MonteCarlo
+from .algorithms.token_value import TokenValueAlgorithm
 from .critics.token_learning import TokenLearner
 from .critics.token_steps import TokenSteps
 from .learning.learner import Update
 from .learning.rows import Rows
+from .registry import one_of, rules
 from .run.conclusion import RunResult
 from .run.model_files import ModelFiles, Start
 from .run.offline import OfflineConfig, OfflineTrainer, as_said
 from .run.run import Run
-from .run.script import script
-from .run.settings import MAY_CHANGE
+from .run.settings import MAY_CHANGE, Plan
 from .run.training import train_with
+from .script import script
+
+if TYPE_CHECKING:
+    AnyRule = TokenValueAlgorithm
+else:
+    AnyRule = one_of(rules("value_based"))
 
 
 class ValueBasedConfig(OfflineConfig):
     """Settings of an offline learner of token values."""
 
-    may_change: ClassVar[tuple[str, ...]] = (*MAY_CHANGE, "beta")
-
     out: str = "runs/value-based"
     """The run's folder."""
-    algorithm: Annotated[ILQL | MonteCarlo, pydantic.Field(discriminator="name")] = ILQL()
+    algorithm: AnyRule = ILQL()
     """How values are learnt: ``ilql`` or ``monte_carlo``, with settings of its own."""
     beta: float = pydantic.Field(default=8.0, ge=0)
     """How far values count when the model acts; 0 is π_β (LMRL-Gym: 8 in mazes). It may change on resume."""
@@ -55,9 +59,8 @@ class ValueBasedConfig(OfflineConfig):
     share_backbone: bool = False
     """Let values read, and change, the policy's own transformer; otherwise they have a copy of it (as LMRL-Gym)."""
 
-    @property
-    def algorithm_name(self) -> str:
-        return "value_based"
+    def plan(self) -> Plan:
+        return Plan("value_based", self.optimizer.until(self.steps), may_change=(*MAY_CHANGE, "beta"))
 
     async def start(self, files: ModelFiles, resumed: Path | None) -> Start:
         start = await super().start(files, resumed)
@@ -94,7 +97,7 @@ class ValueTrainer(OfflineTrainer[ValueBasedConfig]):
             online,
             model.values,
             algorithm.loss,
-            config.scheduled(),
+            config.plan().optimizer,
             polyak=config.polyak,
             cloning=config.cloning,
             lagged=config.lagged,

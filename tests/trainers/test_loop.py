@@ -87,7 +87,7 @@ def test_a_linear_schedule_ends_with_the_run(tmp_path: Path, cloned: Path) -> No
     rates = [line["lr"] for line in read_metrics(result.folder / "metrics.jsonl") if "lr" in line]
     assert rates == sorted(rates, reverse=True), "the rate falls"
     assert rates[-1] < 0.5e-3, f"and is near 0 in the last of 4 steps, whose mean is {rates[-1]}"
-    assert small.looping(tmp_path, cloned, optimizer={"total": 7}).scheduled().total == 7, "a named total stays"
+    assert small.looping(tmp_path, cloned, optimizer={"total": 7}).plan().optimizer.total == 7, "a named total stays"
 
 
 def test_bad_input_is_named_before_anything_is_written(tmp_path: Path, cloned: Path) -> None:

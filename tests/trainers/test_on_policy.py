@@ -188,10 +188,11 @@ def test_a_reward_that_is_not_finite_is_told_and_nothing_is_learnt() -> None:
 
 
 def test_a_linear_schedule_ends_with_the_run() -> None:
-    scheduled = config("grpo", steps=10, tasks=4, k=4, minibatch=8, epochs=3).scheduled()
+    scheduled = config("grpo", steps=10, tasks=4, k=4, minibatch=8, epochs=3).plan().optimizer
     assert scheduled.total == 10 * 3 * 2
-    assert config("ppo", steps=10, tasks=4, k=1, minibatch=4, epochs=1, values={"warmup": 4}).scheduled().total == 6
-    assert config("grpo", optimizer={"total": 7}).scheduled().total == 7
+    warmed = config("ppo", steps=10, tasks=4, k=1, minibatch=4, epochs=1, values={"warmup": 4})
+    assert warmed.plan().optimizer.total == 6
+    assert config("grpo", optimizer={"total": 7}).plan().optimizer.total == 7
 
 
 @pytest.mark.parametrize("name", ["reinforce", "m-grpo", "gigpo", "ppo"])

@@ -83,18 +83,18 @@ class Actor:
         return cls(agent, Copied(cast(Updatable, agent.policy), model, probe))
 
 
-def sampling_copy(config: TrainConfig, model: Any, world: ProcessGroup) -> Any:
+def sampling_copy(config: TrainConfig, model: Any, overlapped: bool, world: ProcessGroup) -> Any:
     """A copy of the model to sample from, where the learner's own cannot be; ``None`` where it can, or servers sample.
 
     Args:
         config: of the run.
         model: not sharded yet.
+        overlapped: whether episodes are played while the learner learns.
         world: the processes that learn together.
 
     Raises:
         UsageError: play is to overlap with the learning of many processes.
     """
-    overlapped = config.async_rollouts.enabled
     if overlapped and world.size > 1:
         raise UsageError("play cannot overlap with the learning of many processes; leave overlap off")
     if config.server is not None:

@@ -34,6 +34,11 @@ class Evaluation:
     tasks: Sequence[TaskSpec]
     world: ProcessGroup
 
+    @property
+    def keep_best(self) -> bool:
+        """Whether the model of the best evaluation is kept."""
+        return self.config.keep_best
+
     def due(self, step: int) -> bool:
         """Return whether a step is followed by an evaluation; step 0 stands for the beginning."""
         every = self.config.every

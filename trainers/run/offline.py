@@ -19,7 +19,7 @@ from ...tasks.rng import Rng
 from ..collect.demonstrations import DemonstrationConfig, encoded, filtered, play, stored, texts
 from ..collect.sampler import TaskSampler, family_and_tools, held_out, round_seed
 from ..learning.groups import Group
-from ..learning.learner import OptimizerConfig, Update
+from ..learning.learner import Update
 from ..learning.normalisers import normaliser
 from ..learning.rows import Rows, pack
 from .kept_episodes import refuse_keeping
@@ -66,9 +66,6 @@ class OfflineConfig(TrainConfig):
         tokenizer = build_tokenizer(self.nano.tokenizer, corpus, vocab_size=self.nano.vocab_size)
         model: Any = build_model(self.nano, tokenizer, seed=self.seed)
         return model.to(self.device, getattr(torch, self.dtype)), tokenizer
-
-    def scheduled(self) -> OptimizerConfig:
-        return self.optimizer.until(self.steps)  # every step is one update
 
     @classmethod
     def filled(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:

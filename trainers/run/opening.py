@@ -15,7 +15,7 @@ from ...errors import UsageError
 from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...rollouts.store import load_episodes
-from ..collect.async_rollouts import AsyncRollouts, Source
+from ..collect.async_rollouts import AsyncRollouts, OverlapConfig, Source
 from ..collect.collector import Collector, StepCollector
 from ..collect.sampler import TaskSampler, family_and_tools, held_out, round_seed
 from ..learning.learner import Learner
@@ -26,14 +26,13 @@ from .checkpoint import Checkpoint
 from .early_stop import EarlyStop
 from .evaluation import Evaluation
 from .generators import restore_generators, seed_generators
-from .kept_episodes import KeptEpisodes
-from .metrics import MetricsLog, StepProgress, read_metrics
+from .metrics import read_metrics
 from .model_files import ModelFiles, Start
 from .openings import openings
 from .reports import Reports
 from .run import Run
 from .run_folder import RunFolder
-from .settings import TrainConfig
+from .settings import Plan, TrainConfig
 from .state import RunState
 from .uninterrupted import TornError
 
@@ -60,33 +59,30 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
         ModelError: There is no such model.
     """
     find(config.env)
-    if processes() > 1 and not config.many_processes:
-        raise UsageError(f"{config.algorithm_name} trains in one process; start it without torchrun")
+    plan = config.plan()
+    if processes() > 1 and not plan.many_processes:
+        raise UsageError(f"{plan.algorithm} trains in one process; start it without torchrun")
     async with AsyncExitStack() as stack:
         world = stack.enter_context(process_group(config.device))
-        folder = RunFolder(config.out, config.algorithm_name, keep=config.keep_checkpoints)
+        folder = RunFolder(config.out, plan.algorithm, keep=config.keep_checkpoints)
         if world.is_main:
             stack.enter_context(folder.held())
         if config.threads is not None:
             torch.set_num_threads(config.threads)
-        resumed = _checkpoint(config, folder, world)
+        if world.is_main:
+            resumed = folder.entered(config, may_change=plan.may_change)
+            world.broadcast(resumed.path if resumed is not None else Path())
+        else:
+            path = world.broadcast(Path())
+            resumed = folder.checkpoints.load(path) if path != Path() else None
         files = ModelFiles(config.dtype, lora=config.lora, seed=config.seed, world=world)
         start = await config.start(files, resumed.model if resumed is not None else None)
-        yield await _opened(config, world, folder, files, start, resumed, stack)
-
-
-def _checkpoint(config: TrainConfig, folder: RunFolder, world: ProcessGroup) -> Checkpoint | None:
-    """Start the folder, or find the checkpoint to continue from; every process gets the same one."""
-    if world.is_main:
-        checkpoint = folder.entered(config, may_change=config.may_change)
-        world.broadcast(checkpoint.path if checkpoint is not None else Path())
-        return checkpoint
-    path = world.broadcast(Path())
-    return folder.checkpoints.load(path) if path != Path() else None
+        yield await _opened(config, plan, world, folder, files, start, resumed, stack)
 
 
 async def _opened(
     config: TrainConfig,
+    plan: Plan,
     world: ProcessGroup,
     folder: RunFolder,
     files: ModelFiles,
@@ -94,16 +90,16 @@ async def _opened(
     resumed: Checkpoint | None,
     stack: AsyncExitStack,
 ) -> Run:
-    own = sampling_copy(config, start.model, world)
+    own = sampling_copy(config, start.model, plan.overlap.enabled, world)
     model = shard(start.model, world)
     pool = EnvPool.of(config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
     family, tools = family_and_tools(config.env, config.episodes.env_kwargs)
-    tasks = config.task_family() or family
+    tasks = plan.family or family
     sampler = TaskSampler(tasks, split=config.split, levels=config.levels, pool=config.pool, seed=config.seed)
     levels = config.eval.levels or config.levels
     measured = held_out(family, config.eval.split, levels, config.eval.episodes)
     temperature, dump = config.agent.temperature, folder.dump
-    learner = Learner(model, config.scheduled(), temperature=temperature, dump=dump, world=world)
+    learner = Learner(model, plan.optimizer, temperature=temperature, dump=dump, world=world)
     seed_generators(config.seed)
     pending = _restore(resumed, learner, sampler)
     step = resumed.step if resumed is not None else 0
@@ -113,12 +109,13 @@ async def _opened(
             print(f"turnwise: {line}", file=sys.stderr)
     options = config.episodes.options(seed=round_seed("train", config.seed))
     source = Source(pool, actor.agent, sampler, options, config.steps, config.seed)
-    collector = _collector(config, source, world, pending, resumed)
-    reports = _reports(config, folder, world, step, stack)
+    collector = _collector(plan.overlap, source, world, pending, resumed)
+    reports = Reports.of(config, folder, world, step, stack)
     logged = world.broadcast(read_metrics(folder.metrics) if world.is_main else [])
     early = EarlyStop(patience=config.eval.patience, stop_at=config.eval.stop_at, logged=logged)
     evaluation = Evaluation(config.eval, source, actor.agent, measured, world)
-    state = RunState(folder.checkpoints, files, start, learner, sampler, collector, world, resumed)
+    every = config.checkpoint_every
+    state = RunState(folder.checkpoints, files, start, learner, sampler, collector, world, config.steps, every, resumed)
     await _guard(stack, actor, state, pool, collector)
     return Run(
         config=config,
@@ -151,23 +148,13 @@ def _restore(resumed: Checkpoint | None, learner: Learner, sampler: TaskSampler)
 
 
 def _collector(
-    config: TrainConfig, source: Source, world: ProcessGroup, pending: list[Episode], resumed: Checkpoint | None
+    overlap: OverlapConfig, source: Source, world: ProcessGroup, pending: list[Episode], resumed: Checkpoint | None
 ) -> Collector:
-    overlap = config.async_rollouts
     if not overlap.enabled:
         return StepCollector(source, world, pending)
     drawn = resumed.progress.get("overlap", {}).get("drawn", ()) if resumed is not None else ()
     version = resumed.step if resumed is not None else 0
     return AsyncRollouts(source, max_staleness=overlap.max_staleness, pending=pending, version=version, drawn=drawn)
-
-
-def _reports(config: TrainConfig, folder: RunFolder, world: ProcessGroup, step: int, stack: AsyncExitStack) -> Reports:
-    bar = StepProgress(folder.algorithm, config.steps, done=step, enabled=config.progress and world.is_main)
-    log = episodes = None
-    if world.is_main:
-        log = stack.enter_context(MetricsLog(folder.path, resume_at=step, tensorboard=config.tensorboard))
-        episodes = stack.enter_context(KeptEpisodes(folder.episodes, config.keep_episodes))
-    return Reports(stack.enter_context(bar), log, episodes)
 
 
 async def _guard(stack: AsyncExitStack, actor: Actor, state: RunState, pool: EnvPool, collector: Collector) -> None:

@@ -90,7 +90,7 @@ class Run:
     @property
     def over(self) -> bool:
         """Whether the last step is done, or an evaluation ended the run early."""
-        return self.step >= self.config.steps or self.early.reason is not None
+        return self.step >= self.state.steps or self.early.reason is not None
 
     def clock(self) -> Stopwatch:
         """Return a watch for one step."""
@@ -139,11 +139,6 @@ class Run:
             metrics = {**metrics, **self.weights.metrics}
         self.reports.write(self.step, metrics, advance=True)
 
-    def checkpoint_if_due(self) -> None:
-        """Write a checkpoint at every so many steps, and at the last."""
-        if self.step == self.config.steps or self.step % self.config.checkpoint_every == 0:
-            self.state.save()
-
     async def evaluate(self) -> None:
         """Evaluate on the held-out tasks, if an evaluation is due and not done yet."""
         done = self.world.broadcast(self.reports.has(self.step, "eval/episodes"))
@@ -151,7 +146,7 @@ class Run:
             return
         await self.weights.send(self.step)
         found = await self.evaluation.metrics()
-        if self.early.see(self.step, found) and self.config.eval.keep_best:
+        if self.early.see(self.step, found) and self.evaluation.keep_best:
             export = self._exporter()
             if self.world.is_main:
                 self.folder.keep_best(export, step=self.step)

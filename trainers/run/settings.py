@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import pydantic
 
@@ -154,14 +155,30 @@ class EvalConfig(Config):
         return self
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a script asks of its run.
+
+    Args:
+        algorithm: names it in the run's folder and on the progress bar.
+        optimizer: the optimizer's settings, with the updates of the whole run where the configuration has no ``total``.
+        overlap: whether episodes are played while the learner learns.
+        family: the source of training tasks; ``None`` for the environment's own.
+        may_change: settings that a resumed run may change.
+        many_processes: whether ``torchrun`` may start several processes. Each learns its share; the main one plays,
+            evaluates and writes.
+    """
+
+    algorithm: str
+    optimizer: OptimizerConfig
+    overlap: OverlapConfig = field(default_factory=OverlapConfig)
+    family: TaskFamily[Any] | None = None
+    may_change: tuple[str, ...] = MAY_CHANGE
+    many_processes: bool = False
+
+
 class TrainConfig(Config):
     """Settings that every training script has, and what ``open_run`` asks of a script."""
-
-    may_change: ClassVar[tuple[str, ...]] = MAY_CHANGE
-    """Settings that a resumed run may change."""
-    many_processes: ClassVar[bool] = False
-    """Whether ``torchrun`` may start several processes. Each learns its share; the main one plays, evaluates and
-    writes."""
 
     env: str
     """The environment's id."""
@@ -210,15 +227,9 @@ class TrainConfig(Config):
     tensorboard: bool = True
     """Write TensorBoard files beside ``metrics.jsonl``."""
 
-    @property
-    def algorithm_name(self) -> str:
-        """The name of the algorithm in the run's folder and on the progress bar."""
+    def plan(self) -> Plan:
+        """Return what the script asks of its run."""
         raise NotImplementedError
-
-    @property
-    def async_rollouts(self) -> OverlapConfig:
-        """Whether episodes are played while the learner learns."""
-        return OverlapConfig()
 
     async def start(self, files: ModelFiles, resumed: Path | None) -> Start:
         """Load or build what the run starts from.
@@ -232,14 +243,6 @@ class TrainConfig(Config):
             UsageError: The demonstrations are not usable.
         """
         raise NotImplementedError
-
-    def task_family(self) -> TaskFamily[Any] | None:
-        """Return the source of the training tasks, if it is not the environment's own."""
-        return None
-
-    def scheduled(self) -> OptimizerConfig:
-        """Return the optimizer's settings; a missing ``total`` becomes the number of updates of the whole run."""
-        return self.optimizer
 
     @classmethod
     def filled(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -28,6 +28,8 @@ class RunState:
         sampler: its cursor is at what was drawn.
         collector: holds episodes that are not trained on yet.
         world: the processes that learn together.
+        steps: of the whole run.
+        every: steps between checkpoints.
         resumed: the checkpoint that the run continues from.
     """
 
@@ -40,10 +42,14 @@ class RunState:
         sampler: TaskSampler,
         collector: Collector,
         world: ProcessGroup,
+        steps: int,
+        every: int,
         resumed: Checkpoint | None = None,
     ) -> None:
         self.step = resumed.step if resumed is not None else 0
+        self.steps = steps
         self.parts: dict[str, Stateful] = {}
+        self._every = every
         self._checkpoints = checkpoints
         self._files = files
         self._start = start
@@ -81,6 +87,11 @@ class RunState:
         """
         self.step += 1
         self._collector.trained(tasks)
+
+    def save_if_due(self) -> None:
+        """Write a checkpoint at every so many steps, and at the last."""
+        if self.step == self.steps or self.step % self._every == 0:
+            self.save()
 
     def save(self) -> None:
         """Write a checkpoint, unless the newest is of this very state. All processes must call it at once."""

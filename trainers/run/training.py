@@ -103,6 +103,6 @@ async def train_steps(trainer: Trainer[C]) -> RunResult:
         run.state.finish_step(played.tasks)
         metrics = {**played.metrics(), **learned}
         run.report(metrics | clock.metrics(metrics.get("action_tokens", metrics.get("tokens", 0.0))))
-        run.checkpoint_if_due()
+        run.state.save_if_due()
         await run.evaluate()
     return run.finish(trainer.note)
