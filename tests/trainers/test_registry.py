@@ -90,7 +90,7 @@ class Recorder:
     ],
 )
 def test_the_module_reads_what_the_command_reads(
-    word: str, kind: Any, words: list[str], options: dict[str, str]
+    word: str, kind: Any, words: list[str], options: dict[str, Any]
 ) -> None:
     """``python -m turnwise.trainers.loop …`` is ``turnwise train loop …``, in any order."""
     given = [text for name, value in options.items() for text in (f"--{name}", value)]

@@ -2,62 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from ...rollouts.branching import Strategy
 from ...rollouts.episode import Episode
 from ..learning.main_process import run_on_main
 from ..learning.parallel import ProcessGroup
-from .async_rollouts import Source
+from .async_rollouts import AsyncRollouts, Source
 from .collect import Collected, collect
 from .sampler import round_seed
 
 
-class Collector(Protocol):
-    """Collects the episodes of one step after another: ``StepCollector`` or ``AsyncRollouts``."""
-
-    @property
-    def pending(self) -> list[Episode]:
-        """Finished episodes that no step has been trained on; a checkpoint holds them."""
-        ...
-
-    @property
-    def background(self) -> Callable[[], float] | None:
-        """Where episodes are played while the learner learns: the seconds of play so far; ``None`` elsewhere."""
-        ...
-
-    async def collect(self, step: int, tasks: int, group_size: int, strategy: Strategy | None = None) -> Collected:
-        """Return the groups of a step; called again within the step, further ones.
-
-        Args:
-            step: the number of finished steps, which is the policy version.
-            tasks: how many groups.
-            group_size: episodes per group.
-            strategy: forks episodes in the middle; whole attempts only when omitted.
-        """
-        ...
-
-    def trained(self, tasks: int = 0) -> None:
-        """Note that the step has been learned.
-
-        Args:
-            tasks: how many tasks were drawn for it.
-        """
-        ...
-
-    def state_dict(self) -> Mapping[str, Any]:
-        """Return what a checkpoint must hold besides ``pending``: JSON-able, empty if nothing."""
-        ...
-
-    async def close(self) -> None:
-        """Stop playing."""
-        ...
-
-
 class StepCollector:
-    """Plays the groups of a step while the learner waits.
+    """Plays the groups of a step while the learner waits. It has the methods of ``AsyncRollouts``.
 
     Args:
         source: what episodes are played with.
@@ -74,7 +33,15 @@ class StepCollector:
         self._asked = 0
 
     async def collect(self, step: int, tasks: int, group_size: int, strategy: Strategy | None = None) -> Collected:
-        """Play the groups of a step. The data cursor moves only when they have been trained on.
+        """Play the groups of a step; called again within the step, further ones.
+
+        The data cursor moves only when they have been trained on.
+
+        Args:
+            step: the number of finished steps, which is the policy version.
+            tasks: how many groups.
+            group_size: episodes per group.
+            strategy: forks episodes in the middle; whole attempts only when omitted.
 
         Raises:
             PromptTooLongError: The very first prompt of every single episode is too long.
@@ -90,12 +57,18 @@ class StepCollector:
         return await run_on_main(self._world, lambda: play(done=tuple(self.pending), keep=self.pending))
 
     def trained(self, tasks: int = 0) -> None:
+        """Note that a step has been learned, for which so many tasks were drawn."""
         self._source.sampler.cursor += tasks
         self._asked = 0
         self.pending.clear()
 
     def state_dict(self) -> Mapping[str, Any]:
+        """Return nothing: ``pending`` is all that a checkpoint must hold."""
         return {}
 
     async def close(self) -> None:
         """Do nothing: between steps, nothing is played."""
+
+
+Collector = StepCollector | AsyncRollouts
+"""Plays the episodes of one step after another, in turn with learning or in the background."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from .kept_episodes import write_episodes
 from .model_files import ModelFiles, Start
 
 
+@dataclass(slots=True)
 class RunState:
     """The step, the model and its learner, the data cursor, unlearned episodes, and the parts of the algorithm.
 
@@ -33,32 +35,23 @@ class RunState:
         resumed: the checkpoint that the run continues from.
     """
 
-    def __init__(
-        self,
-        checkpoints: Checkpoints,
-        files: ModelFiles,
-        start: Start,
-        learner: Learner,
-        sampler: TaskSampler,
-        collector: Collector,
-        world: ProcessGroup,
-        steps: int,
-        every: int,
-        resumed: Checkpoint | None = None,
-    ) -> None:
-        self.step = resumed.step if resumed is not None else 0
-        self.steps = steps
-        self.parts: dict[str, Stateful] = {}
-        self._every = every
-        self._checkpoints = checkpoints
-        self._files = files
-        self._start = start
-        self._learner = learner
-        self._sampler = sampler
-        self._collector = collector
-        self._world = world
-        self._resumed = resumed
-        self._saved = self._mark() if resumed is not None else None
+    checkpoints: Checkpoints
+    files: ModelFiles
+    start: Start
+    learner: Learner
+    sampler: TaskSampler
+    collector: Collector
+    world: ProcessGroup
+    steps: int
+    every: int
+    resumed: Checkpoint | None = None
+    step: int = field(init=False)
+    parts: dict[str, Stateful] = field(init=False, default_factory=dict)
+    _saved: tuple[int, int, int] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.step = self.resumed.step if self.resumed is not None else 0
+        self._saved = self._mark() if self.resumed is not None else None
 
     def keep(self, name: str, part: Stateful) -> None:
         """Let checkpoints hold a part of the algorithm (a critic, a replay), and restore its state on resume.
@@ -71,13 +64,13 @@ class RunState:
             CheckpointError: The run is resumed from a checkpoint without such a part.
         """
         self.parts[name] = part
-        if self._resumed is None:
+        if self.resumed is None:
             return
-        states = self._resumed.tensors.get("kept", {})
+        states = self.resumed.tensors.get("kept", {})
         if name not in states:
-            raise CheckpointError(f"checkpoint {self._resumed.path} holds no {name}; start a new run")
+            raise CheckpointError(f"checkpoint {self.resumed.path} holds no {name}; start a new run")
         part.load_state_dict(states[name])
-        restore_generators(self._resumed.tensors["generators"])  # making the part may have drawn numbers
+        restore_generators(self.resumed.tensors["generators"])  # making the part may have drawn numbers
 
     def finish_step(self, tasks: int) -> None:
         """Count a step that has been learned.
@@ -86,31 +79,31 @@ class RunState:
             tasks: how many tasks were drawn for it.
         """
         self.step += 1
-        self._collector.trained(tasks)
+        self.collector.trained(tasks)
 
     def save_if_due(self) -> None:
         """Write a checkpoint at every so many steps, and at the last."""
-        if self.step == self.steps or self.step % self._every == 0:
+        if self.step == self.steps or self.step % self.every == 0:
             self.save()
 
     def save(self) -> None:
         """Write a checkpoint, unless the newest is of this very state. All processes must call it at once."""
         mark = self._mark()
-        if self._world.broadcast(self._saved == mark):
+        if self.world.broadcast(self._saved == mark):
             return
-        progress: dict[str, Any] = {"cursor": self._sampler.cursor, "version": self.step}
-        if ahead := self._collector.state_dict():
+        progress: dict[str, Any] = {"cursor": self.sampler.cursor, "version": self.step}
+        if ahead := self.collector.state_dict():
             progress["overlap"] = ahead
-        weights, pending = self._files.weights(self._start.model), tuple(self._collector.pending)
+        weights, pending = self.files.weights(self.start.model), tuple(self.collector.pending)
         tensors: Mapping[str, Any] = {
-            "learner": self._learner.state_dict(),
+            "learner": self.learner.state_dict(),
             "generators": capture_generators(),
             "kept": {name: part.state_dict() for name, part in self.parts.items()},
         }
-        if self._world.is_main:
-            self._checkpoints.save(
+        if self.world.is_main:
+            self.checkpoints.save(
                 self.step,
-                write_model=partial(self._files.write_checkpoint, self._start.model, self._start.tokenizer, weights),
+                write_model=partial(self.files.write_checkpoint, self.start.model, self.start.tokenizer, weights),
                 progress=progress,
                 tensors=tensors,
                 write_pending=partial(write_episodes, pending) if pending else None,
@@ -119,4 +112,4 @@ class RunState:
 
     def _mark(self) -> tuple[int, int, int]:
         """Return what tells one checkpoint from the next."""
-        return self.step, len(self._collector.pending), self._sampler.cursor
+        return self.step, len(self.collector.pending), self.sampler.cursor
