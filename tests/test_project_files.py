@@ -16,7 +16,7 @@ import yaml
 
 from turnwise.agents.serving.launch.process import FILES, ServerOptions
 from turnwise.cli import COMMANDS
-from turnwise.commands.train import configured, located
+from turnwise.trainers.options import configured, located
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))

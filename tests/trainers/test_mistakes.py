@@ -6,12 +6,12 @@ import pytest
 
 from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.agents.value_guided import ActionValues, ValueGuidedModel
-from turnwise.commands.train import configured
 from turnwise.errors import ConfigError, UsageError
 from turnwise.trainers.critics.encoder import AdapterConfig
 from turnwise.trainers.critics.shared_backbone import SharedEncoder
 from turnwise.trainers.critics.token_values import backbone_copy
 from turnwise.trainers.learning.lora import LoraConfig, attach
+from turnwise.trainers.options import configured
 
 BASICS = ["env=turnwise/MazeU-v0", "model=somewhere"]
 
