@@ -8,7 +8,6 @@ does not import torch.
 import importlib
 import typing
 
-from .agents.policy import Completion, Finish, Policy, Sampling
 from .envs.base import TurnEnv
 from .envs.builtin import register_builtin
 from .envs.fork import Forks
@@ -18,6 +17,7 @@ from .envs.step import Step, failure, running, success, termination, truncation
 from .envs.toolenv import ToolEnv
 from .envs.tools import Tool, tool
 from .errors import ToolError, TurnwiseError, UnparseableError
+from .inference.policy import Completion, Finish, Policy, Sampling
 from .tasks.family import TaskFamily
 from .tasks.rng import Rng
 from .tasks.score import Score

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from ..envs.messages import Action, Observation
+from ..inference.policy import Finish
 from ..tasks.rng import Rng
 from ..tasks.spec import TaskSpec
-from .policy import Finish
 
 if TYPE_CHECKING:
     from ..envs.tools import Tool

@@ -10,12 +10,12 @@ from typing import Any, Self
 from ..envs.messages import Action, Observation
 from ..envs.tools import Tool
 from ..errors import InfrastructureError, ModelError
+from ..inference.policy import Finish, Policy, Sampling
 from ..tasks.rng import stable_hash
 from .agent import Decision, EpisodeContext
 from .context import ContextStrategy, Round, context_strategy
 from .own_text import with_system
 from .parsers import AUTO, ActionParser, action_parser, parser_for, text_of
-from .policy import Finish, Policy, Sampling
 from .settings import SWITCHES, AgentSettings
 from .template import ChatTemplate
 from .thoughts import CLOSE, thoughts_in

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..errors import InfrastructureError, ModelError, UsageError
+from ..inference.policy_spec import is_chat_api
+from ..inference.train_extra import train_extra
 from .agent import Agent
 from .chat_apis.named import api_agent, meant
 from .chat_apis.settings import ApiSettings
-from .policy_spec import is_chat_api
 from .scripted import FunctionAgent, MixedAgent, NullAgent, OracleAgent, RandomAgent
 from .settings import AgentSettings
-from .train_extra import train_extra
 
 if TYPE_CHECKING:
-    from .policy import Policy
+    from ..inference.policy import Policy
 
 T = TypeVar("T")
 KINDS = (
@@ -130,8 +130,8 @@ def fingerprint(spec: str) -> str | None:
 
 def _model(spec: str, given: AgentSettings, device: str, max_batch: int, threaded: bool, seed: int) -> Agent:
     with train_extra(f"a model in this process ({spec})"):
-        from .models import chosen_device, load_model
-        from .transformers_policy import TransformersPolicy
+        from ..inference.models import chosen_device, load_model
+        from ..inference.transformers_policy import TransformersPolicy
 
     path = Path(spec).expanduser()
     settings = AgentSettings.beside(path)
@@ -145,11 +145,11 @@ def _served(
 ) -> Agent:
     """The agent of one or several servers, which are asked now: what is wrong is said before anything is played."""
     with train_extra(f"the tokenizer of a vLLM server ({spec})"):
-        from .models import load_tokenizer, vocabulary_of
-    from .serving.http.client import ServerClient
-    from .serving.http.vocabulary import check_tokenizer
-    from .serving.limits import TimeLimits
-    from .serving.served import ServedPolicy
+        from ..inference.models import load_tokenizer, vocabulary_of
+    from ..inference.serving.http.client import ServerClient
+    from ..inference.serving.http.vocabulary import check_tokenizer
+    from ..inference.serving.limits import TimeLimits
+    from ..inference.serving.served import ServedPolicy
 
     limits, servers = TimeLimits.within(turn_timeout), []
     for address in filter(None, map(str.strip, spec.split(","))):

@@ -59,7 +59,7 @@ class ChatTemplate:
         if not getattr(tokenizer, "chat_template", None):
             raise ModelError(
                 f"{_name(tokenizer)} has no chat template; use the instruction-tuned model's tokenizer, set "
-                "tokenizer.chat_template, or build one with turnwise.agents.nano.build_tokenizer"
+                "tokenizer.chat_template, or build one with turnwise.inference.nano.build_tokenizer"
             )
         self.tokenizer, self.kwargs = tokenizer, dict(kwargs or {})
         own = tokenizer.chat_template

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from ..envs.messages import Action, ToolCall, clip
-from .bounded_json import no_constant
+from ..inference.bounded_json import no_constant
 from .tags import between
 from .thoughts import NEVER_CLOSED, without_thoughts
 

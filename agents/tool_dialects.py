@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..envs.messages import Action, ToolCall
-from .bounded_json import no_constant
+from ..inference.bounded_json import no_constant
 from .tags import between
 from .tool_calls import (
     CallParser,

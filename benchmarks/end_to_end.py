@@ -28,10 +28,10 @@ from rich.console import Console
 from rich.table import Table
 
 from turnwise.agents.named import agent_from
-from turnwise.agents.serving.launch.process import FILES, ServerOptions, VllmProcess
 from turnwise.errors import UsageError
 from turnwise.evals.evaluate import EvalConfig, evaluate
 from turnwise.evals.statistics import student
+from turnwise.inference.serving.launch.process import FILES, ServerOptions, VllmProcess
 from turnwise.tasks.spec import Split
 from turnwise.trainers.run.metrics import read_metrics
 

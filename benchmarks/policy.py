@@ -23,9 +23,9 @@ import torch
 from turnwise import Action, Observation, Rng, TaskSpec
 from turnwise.agents.agent import EpisodeContext
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.nano import NanoConfig, Size, build_model, build_tokenizer
-from turnwise.agents.policy import Completion, Finish, Sampling
-from turnwise.agents.transformers_policy import TransformersPolicy
+from turnwise.inference.nano import NanoConfig, Size, build_model, build_tokenizer
+from turnwise.inference.policy import Completion, Finish, Sampling
+from turnwise.inference.transformers_policy import TransformersPolicy
 
 Request = tuple[list[int], int]
 

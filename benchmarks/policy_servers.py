@@ -26,17 +26,17 @@ from rich.table import Table
 
 import turnwise as tw
 from turnwise.agents.agent import Agent
-from turnwise.agents.models import save_model
 from turnwise.agents.named import agent_from
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.errors import UsageError
+from turnwise.inference.models import save_model
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.rollouts.episode import Episode, Outcome
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.agents.serving.faults import FAULTS, SETTINGS, SLOW, FaultyServer, bomb
+from tests.inference.serving.faults import FAULTS, SETTINGS, SLOW, FaultyServer, bomb
 from tests.rollouts.fakes import Count, tasks
 
 RUN_ENDED = "run ended"
@@ -54,7 +54,7 @@ class Parity(Count):
 
 def serve(folder: str, orders: Connection) -> None:
     """Serve until told to stop; each order is a share and the faults to send."""
-    from turnwise.agents.models import load_model
+    from turnwise.inference.models import load_model
 
     model, tokenizer = load_model(folder)
     with FaultyServer(model, tokenizer, root=folder) as server:

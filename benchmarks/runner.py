@@ -129,7 +129,7 @@ def chat_agent(latency: Latency) -> Agent:
     """A real agent with a word-level tokenizer over the sleeping policy."""
     # Here, so that the other measurements run without a deep-learning library in the process and in its garbage.
     from turnwise.agents.chat import ChatAgent
-    from turnwise.agents.nano import build_tokenizer
+    from turnwise.inference.nano import build_tokenizer
 
     tokenizer = build_tokenizer("word", [WORDS, ACTION.text])
     ids = tuple(tokenizer.encode(ACTION.text, add_special_tokens=False))

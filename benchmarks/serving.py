@@ -34,16 +34,16 @@ from rich.table import Table
 
 import turnwise as tw
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.models import load_model, save_model
-from turnwise.agents.nano import NanoConfig, Size, build_model, build_tokenizer
-from turnwise.agents.policy import Policy, Sampling
-from turnwise.agents.serving.engine.engine import EngineServer
-from turnwise.agents.serving.http import routes
-from turnwise.agents.serving.http.client import ServerClient
-from turnwise.agents.serving.launch.process import FILES, ServerOptions, VllmProcess
-from turnwise.agents.serving.served import ServedPolicy
-from turnwise.agents.serving.server import Pause, Served, Server
-from turnwise.agents.transformers_policy import TransformersPolicy
+from turnwise.inference.models import load_model, save_model
+from turnwise.inference.nano import NanoConfig, Size, build_model, build_tokenizer
+from turnwise.inference.policy import Policy, Sampling
+from turnwise.inference.serving.engine.engine import EngineServer
+from turnwise.inference.serving.http import routes
+from turnwise.inference.serving.http.client import ServerClient
+from turnwise.inference.serving.launch.process import FILES, ServerOptions, VllmProcess
+from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.server import Pause, Served, Server
+from turnwise.inference.transformers_policy import TransformersPolicy
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
 from turnwise.trainers.weights.exchange import Exchange

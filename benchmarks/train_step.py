@@ -29,8 +29,8 @@ from typing import Any, cast
 import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from turnwise.agents.models import save_model
-from turnwise.agents.nano import NanoConfig, Size, build_model, build_tokenizer
+from turnwise.inference.models import save_model
+from turnwise.inference.nano import NanoConfig, Size, build_model, build_tokenizer
 
 WORKER = Path(__file__).with_name("train_step_worker.py")
 LARGE = "0.5B"

@@ -15,13 +15,13 @@ from ..agents.agent import Agent, Remarking
 from ..agents.chat_apis.named import server_of
 from ..agents.chat_apis.settings import ApiSettings
 from ..agents.named import fingerprint
-from ..agents.policy_spec import is_chat_api
 from ..agents.settings import AgentSettings
 from ..envs.base import TurnEnv
 from ..envs.registry import make
 from ..envs.source import source_digest
 from ..envs.tools import Tool
 from ..errors import SpendingCapError, StoreError, UsageError
+from ..inference.policy_spec import is_chat_api
 from ..rollouts.episode import Episode
 from ..rollouts.options import RunOptions
 from ..rollouts.pool import EnvSource

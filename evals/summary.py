@@ -10,8 +10,8 @@ from typing import Any
 
 import pydantic
 
-from ..agents.policy import Finish
 from ..errors import StoreError
+from ..inference.policy import Finish
 from ..rollouts.episode import Episode, Outcome
 from ..rollouts.provenance import Provenance
 from .api_usage import ApiUsage, api_usage, tokens_read, tokens_written

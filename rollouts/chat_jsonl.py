@@ -19,10 +19,10 @@ from typing import Any, Literal
 
 import pydantic
 
-from ..agents.bounded_json import no_constant
 from ..envs.messages import Action, ImagePart, Message, Observation, Part, TextPart, ToolCall
 from ..envs.tools import Tool
 from ..errors import UsageError
+from ..inference.bounded_json import no_constant
 from ..tasks.rng import stable_hash
 from ..tasks.score import Score
 from ..tasks.spec import Split, TaskSpec

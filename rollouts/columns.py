@@ -13,9 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..agents.policy import Finish
 from ..envs.messages import Action, ImagePart, Message, Observation, Part, TextPart, ToolCall
 from ..errors import ContractError, StoreError
+from ..inference.policy import Finish
 from ..tasks.score import Score
 from ..tasks.spec import TaskSpec
 from .episode import Episode, Fork, Lookahead, Outcome, Turn

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any
 
 from ..agents.agent import CHAT_API
-from ..agents.policy import Finish
 from ..envs.messages import Action, Observation
 from ..errors import UnscoredEpisodeError
+from ..inference.policy import Finish
 from ..tasks.score import Score
 from ..tasks.spec import TaskSpec
 

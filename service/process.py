@@ -13,9 +13,9 @@ from typing import Any, Self
 
 import pydantic
 
-from ..agents.serving.launch import leash
 from ..config import Config
 from ..errors import InfrastructureError, UsageError
+from ..inference.serving.launch import leash
 
 TAIL = 4096
 """Bytes of standard error that are kept."""
@@ -61,7 +61,7 @@ class ProgramConfig(Config):
 class Process:
     """One run of a program; made by ``start``.
 
-    It runs in a session of its own, on a leash (``agents/serving/launch/leash.py``): with ``stop``, and when this
+    It runs in a session of its own, on a leash (``inference/serving/launch/leash.py``): with ``stop``, and when this
     process is gone, however it went, the whole session is killed.
     """
 

@@ -11,13 +11,13 @@ from typing import Literal
 
 from ..agents.agent import Decision
 from ..agents.chat import ChatAgent
-from ..agents.policy import Completion, Finish, Sampling
 from ..agents.template import ChatTemplate
 from ..agents.thoughts import thoughts_in, without_thoughts
 from ..agents.tool_dialects import CALL_PARSERS
 from ..agents.transcript import Utterance
 from ..envs.messages import Action, Message, Observation
 from ..errors import InfrastructureError, PromptTooLongError, RequestError
+from ..inference.policy import Completion, Finish, Sampling
 from ..tasks.rng import Rng, stable_hash
 from .history import History, Prompt
 from .requests import Asked, said

@@ -37,7 +37,7 @@ for interruption in (signal.SIGINT, signal.SIGHUP):  # ignored where tests run b
         signal.signal(interruption, signal.default_int_handler if interruption is signal.SIGINT else signal.SIG_DFL)
 
 if TYPE_CHECKING:
-    from turnwise.agents.serving.launch.process import VllmProcess
+    from turnwise.inference.serving.launch.process import VllmProcess
 
 LOCAL = ("127.", "::1", "localhost", "0.0.0.0")
 
@@ -123,9 +123,9 @@ def vllm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmProces
     It takes weights from files and adapters to rank 8, and counts what it samples; who changes something puts it back.
     Its model is in ``vllm_server.model``: byte tokens, context 512, float32, embeddings not tied.
     """
-    from turnwise.agents.models import save_model
-    from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-    from turnwise.agents.serving.launch.process import FILES, ServerOptions, VllmProcess
+    from turnwise.inference.models import save_model
+    from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+    from turnwise.inference.serving.launch.process import FILES, ServerOptions, VllmProcess
 
     folder, tokenizer = tmp_path_factory.mktemp("vllm"), build_tokenizer("byte")
     shape = NanoConfig(tokenizer="byte", size="0.1M", context_length=512)
@@ -138,9 +138,9 @@ def vllm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmProces
 @pytest.fixture(scope="session")
 def tied_vllm_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmProcess]:
     """Serve a nano model whose input and output embeddings are tied, for tests in the shift ``vllm: tied``."""
-    from turnwise.agents.models import save_model
-    from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-    from turnwise.agents.serving.launch.process import FILES, ServerOptions, VllmProcess
+    from turnwise.inference.models import save_model
+    from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+    from turnwise.inference.serving.launch.process import FILES, ServerOptions, VllmProcess
 
     folder, tokenizer = tmp_path_factory.mktemp("tied"), build_tokenizer("byte")
     shape = NanoConfig(tokenizer="byte", size="0.1M", context_length=512, tie_embeddings=True)

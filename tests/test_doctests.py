@@ -22,7 +22,7 @@ MODULES = sorted(
 )
 INSIDE_SANDBOXES = "turnwise.envs.code.inside."
 """Modules that are copied into sandboxes, beside what they import; they have no examples."""
-INSIDE_VLLM = "turnwise.agents.serving.worker."
+INSIDE_VLLM = "turnwise.inference.serving.worker."
 """Modules that a server of vLLM loads; they can be imported where it can."""
 
 

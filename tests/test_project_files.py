@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from turnwise.agents.serving.launch.process import FILES, ServerOptions
 from turnwise.cli import COMMANDS
+from turnwise.inference.serving.launch.process import FILES, ServerOptions
 from turnwise.trainers.options import configured, located
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.agents.train_extra import INSTALL, PACKAGES
+from turnwise.inference.train_extra import INSTALL, PACKAGES
 
 from .test_structure import modules
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LOCAL_MODELS = {
-    "agents.continuous",
-    "agents.kv_cache",
-    "agents.models",
-    "agents.nano",
-    "agents.serving.worker.turnwise_vllm_worker",
-    "agents.transformers_policy",
-    "agents.value_guided",
+    "inference.continuous",
+    "inference.kv_cache",
+    "inference.models",
+    "inference.nano",
+    "inference.serving.worker.turnwise_vllm_worker",
+    "inference.transformers_policy",
+    "inference.value_guided",
 }
 """The only modules outside of ``trainers`` that may import the extra's packages at once."""
 
@@ -149,7 +149,7 @@ def test_what_needs_the_extra_names_it_in_one_line(folder: Path, words: tuple[st
 
 
 def test_another_missing_package_is_not_mistaken_for_the_extra() -> None:
-    from turnwise.agents.train_extra import train_extra
+    from turnwise.inference.train_extra import train_extra
 
     with pytest.raises(ModuleNotFoundError, match="no_such_module"), train_extra("this"):
         __import__("no_such_module")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Union
 
 import pydantic
 
-from ..agents.train_extra import train_extra
+from ..inference.train_extra import train_extra
 
 
 @dataclass(frozen=True, slots=True)

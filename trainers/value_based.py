@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pydantic
 
-from ..agents.value_guided import ActionValues, ValueGuidedModel
+from ..inference.value_guided import ActionValues, ValueGuidedModel
 from .algorithms.ilql import ILQL
 from .algorithms.token_value import TokenValueAlgorithm
 from .critics.token_learning import TokenLearner

@@ -10,8 +10,8 @@ from typing import Any
 from ...envs.messages import Action, Observation, ToolCall, clip
 from ...envs.tools import Tool
 from ...errors import InfrastructureError, UsageError
+from ...inference.bounded_json import loads
 from ..agent import CHAT_API, Decision, EpisodeContext
-from ..bounded_json import loads
 from ..own_text import with_system
 from ..thoughts import OPEN, thoughts_in, without_thoughts
 from ..tool_calls import ToolCallParser

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...envs.messages import ImagePart, Part
-from ..policy import Finish
+from ...inference.policy import Finish
 from ..tool_calls import dumped
 from .conversation import NOTHING, Call, Exchange, Reply, Usage, api_name
 from .dialect import BadAnswerError, Dialect, Request, count, mapping, text, unique_id, without_last

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...envs.messages import ImagePart, Message, Observation, Part, TextPart, call_text, message
 from ...envs.tools import Tool
-from ..policy import Finish
+from ...inference.policy import Finish
 
 NOT_RUN = "This call was not run."
 """The result of a tool call that the environment left unanswered; APIs require one for each call."""

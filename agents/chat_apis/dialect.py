@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 from ...envs.tools import Tool
-from ..bounded_json import loads
+from ...inference.bounded_json import loads
 from .conversation import Call, Exchange, Reply
 
 

@@ -9,8 +9,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ...errors import InfrastructureError, PolicyError, PromptTooLongError, UsageError
-from ..bounded_json import loads
-from ..serving.answers import reason
+from ...inference.bounded_json import loads
+from ...inference.serving.answers import reason
 
 BUSY = frozenset((408, 429, 503, 529))
 """Statuses that ask for fewer requests at once."""

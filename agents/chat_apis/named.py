@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ...errors import UsageError
-from ..urls import http_url
+from ...inference.urls import http_url
 from .agent import ApiAgent
 from .anthropic_messages import Messages
 from .cache import AnswerCache

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...envs.messages import ImagePart, Part
-from ..policy import Finish
+from ...inference.policy import Finish
 from ..tool_calls import dumped
 from .conversation import Call, Exchange, Reply, Result, Usage, api_name
 from .dialect import BadAnswerError, Dialect, Request, count, json_object, mapping, sequence, text, unique_id

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...envs.messages import ImagePart, Part
-from ..policy import Finish
+from ...inference.policy import Finish
 from .conversation import Call, Exchange, Reply, Usage, api_name
 from .dialect import (
     BadAnswerError,

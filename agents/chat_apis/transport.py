@@ -6,7 +6,7 @@ import asyncio
 
 import httpx
 
-from ..http_bodies import BodyError, read_body
+from ...inference.http_bodies import BodyError, read_body
 from .faults import FaultError, Response
 
 CONNECT_SECONDS = 20.0

@@ -10,8 +10,8 @@ from transformers import PreTrainedTokenizerFast
 
 from turnwise import Action, Rng, TaskSpec
 from turnwise.agents.agent import EpisodeContext
-from turnwise.agents.policy import Completion, Finish, Sampling
 from turnwise.envs.tools import Tool
+from turnwise.inference.policy import Completion, Finish, Sampling
 
 # Tools at the front, tool results as user messages, every message closed: the common manner.
 CHATML = (

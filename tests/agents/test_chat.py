@@ -17,15 +17,15 @@ from turnwise import Action, Observation, ToolCall
 from turnwise.agents.agent import Decision
 from turnwise.agents.chat import ChatAgent
 from turnwise.agents.context import FullHistory, LastTurns, MarkovianSummary, Round, context_strategy
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.agents.policy import Finish, Sampling
 from turnwise.agents.template import ChatTemplate
 from turnwise.agents.tool_calls import ToolCallParser
 from turnwise.agents.transcript import Utterance
-from turnwise.agents.transformers_policy import TransformersPolicy
 from turnwise.envs.messages import ImagePart, Message, message
 from turnwise.envs.tools import Tool, describe
 from turnwise.errors import ModelError, PromptTooLongError, UsageError
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.inference.policy import Finish, Sampling
+from turnwise.inference.transformers_policy import TransformersPolicy
 
 from .fakes import TEMPLATES, Parrot, context, tokenizer
 

@@ -15,7 +15,6 @@ import pytest
 
 from turnwise import Action, Observation, ToolCall
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.policy import Finish
 from turnwise.agents.settings import AgentSettings
 from turnwise.agents.template import ChatTemplate
 from turnwise.agents.tool_calls import ToolCallParser
@@ -23,6 +22,7 @@ from turnwise.agents.tool_dialects import DeepSeekParser, PhiParser
 from turnwise.envs.messages import Message, TextPart, message
 from turnwise.envs.tools import Tool, describe
 from turnwise.errors import ModelError
+from turnwise.inference.policy import Finish
 
 from .fakes import Parrot, context, tokenizer
 

@@ -98,8 +98,8 @@ def test_damaged_settings_are_named(tmp_path: Path, content: str) -> None:
 
 
 def test_a_model_folder_becomes_an_agent_with_its_settings(tmp_path: Path) -> None:
-    from turnwise.agents.models import save_model
-    from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
+    from turnwise.inference.models import save_model
+    from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 
     nano = NanoConfig(size="0.1M", context_length=128)
     tokenizer = build_tokenizer("word", ["go left or right"])

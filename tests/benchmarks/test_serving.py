@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.models import load_model
-from turnwise.agents.serving.http.client import ServerClient
-from turnwise.agents.serving.served import ServedPolicy
-from turnwise.agents.transformers_policy import TransformersPolicy
+from turnwise.inference.models import load_model
+from turnwise.inference.serving.http.client import ServerClient
+from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.transformers_policy import TransformersPolicy
 
-from ..agents.serving.fake_server import FakeServer
+from ..inference.serving.fake_server import FakeServer
 
 PATH = Path(__file__).resolve().parents[2] / "benchmarks" / "serving.py"
 if not PATH.is_file():

@@ -122,7 +122,7 @@ def test_a_folder_that_is_no_model(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_tokenizer_without_chat_template(run: Run, tmp_path: Path) -> None:
-    from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
+    from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 
     tokenizer = build_tokenizer("word", ["one two three"])
     build_model(NanoConfig(size="0.1M"), tokenizer).save_pretrained(tmp_path / "model")
@@ -132,7 +132,7 @@ def test_a_tokenizer_without_chat_template(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_prompt_longer_than_the_context_is_no_result(run: Run, tmp_path: Path) -> None:
-    from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
+    from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 
     tokenizer = build_tokenizer("word", ["one two three"])
     tokenizer.save_pretrained(tmp_path / "model")

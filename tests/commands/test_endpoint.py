@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.models import save_model
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.inference.models import save_model
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.rollouts.episode import Outcome
 from turnwise.rollouts.store import load_episodes
 

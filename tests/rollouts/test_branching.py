@@ -15,8 +15,8 @@ import pytest
 import turnwise as tw
 from turnwise.agents.agent import Decision, EpisodeContext
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.policy import Completion, Finish, Sampling
 from turnwise.errors import ContractError, InfrastructureError, UsageError
+from turnwise.inference.policy import Completion, Finish, Sampling
 from turnwise.rollouts.accounts import Account
 from turnwise.rollouts.branching import Paths, Strategy, branch_episodes
 from turnwise.rollouts.branching_entropy import EntropyBranching, dealt

@@ -19,8 +19,6 @@ from hypothesis import strategies as st
 import turnwise as tw
 from turnwise.agents.agent import Decision, EpisodeContext
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.nano import build_tokenizer
-from turnwise.agents.policy import Completion, Finish
 from turnwise.agents.scripted import OracleAgent, RandomAgent
 from turnwise.envs.messages import Observation
 from turnwise.envs.wrappers.turn_limit import TurnLimit
@@ -34,6 +32,8 @@ from turnwise.errors import (
     UsageError,
 )
 from turnwise.evals.attribution import inconclusive
+from turnwise.inference.nano import build_tokenizer
+from turnwise.inference.policy import Completion, Finish
 from turnwise.rollouts import attempt
 from turnwise.rollouts.episode import UNANSWERED
 from turnwise.rollouts.options import RunOptions, run_options

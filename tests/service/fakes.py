@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.nano import build_tokenizer
-from turnwise.agents.policy import Completion, Finish, Sampling
 from turnwise.agents.tool_calls import ToolCallParser
 from turnwise.envs.messages import Action, ToolCall
+from turnwise.inference.nano import build_tokenizer
+from turnwise.inference.policy import Completion, Finish, Sampling
 
 BYTES = build_tokenizer("byte")
 STOP = BYTES.eos_token_id

@@ -13,8 +13,8 @@ import httpx
 import openai
 import pytest
 
-from turnwise.agents.policy import Finish
 from turnwise.errors import InfrastructureError, PromptTooLongError, UsageError
+from turnwise.inference.policy import Finish
 from turnwise.service.endpoint import Endpoint, Guest
 from turnwise.service.recorder import Recorder, Sampled
 from turnwise.tasks.rng import Rng

@@ -11,10 +11,10 @@ import torch
 
 import turnwise as tw
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.models import load_model
-from turnwise.agents.policy import Completion, Sampling
-from turnwise.agents.transformers_policy import TransformersPolicy
 from turnwise.errors import ProgramFailedError
+from turnwise.inference.models import load_model
+from turnwise.inference.policy import Completion, Sampling
+from turnwise.inference.transformers_policy import TransformersPolicy
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
 from turnwise.service.process import ProgramConfig

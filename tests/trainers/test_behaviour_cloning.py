@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from turnwise import Action, Episode, Outcome, Split, TaskSpec
 from turnwise.agents.agent import CHAT_API
-from turnwise.agents.models import load_model, load_tokenizer
 from turnwise.errors import StoreError, UsageError
+from turnwise.inference.models import load_model, load_tokenizer
 from turnwise.rollouts.store import MANIFEST, EpisodeStore, load_episodes
 from turnwise.trainers.archer import ArcherConfig
 from turnwise.trainers.behaviour_cloning import CloningConfig

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from turnwise.agents.models import load_model
 from turnwise.errors import CheckpointError, ModelError, UnknownEnvironmentError, UsageError
+from turnwise.inference.models import load_model
 from turnwise.trainers import loop
 from turnwise.trainers.learning.groups import grouped
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.agents.value_guided import ActionValues, ValueGuidedModel
 from turnwise.errors import ConfigError, UsageError
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.inference.value_guided import ActionValues, ValueGuidedModel
 from turnwise.trainers.critics.encoder import AdapterConfig
 from turnwise.trainers.critics.shared_backbone import SharedEncoder
 from turnwise.trainers.critics.token_values import backbone_copy

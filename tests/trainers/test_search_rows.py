@@ -14,10 +14,10 @@ import torch
 
 import turnwise as tw
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.agents.policy import Completion, Finish, Sampling
 from turnwise.agents.template import ChatTemplate
-from turnwise.agents.transformers_policy import TransformersPolicy
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.inference.policy import Completion, Finish, Sampling
+from turnwise.inference.transformers_policy import TransformersPolicy
 from turnwise.rollouts.episode import Episode
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.models import load_model
-from turnwise.agents.serving.http.client import ServerClient
-from turnwise.agents.serving.server import Pause
 from turnwise.config import Config
 from turnwise.errors import ContractError, InfrastructureError, ModelError, UsageError
+from turnwise.inference.models import load_model
+from turnwise.inference.serving.http.client import ServerClient
+from turnwise.inference.serving.server import Pause
 from turnwise.rollouts.episode import Episode
 from turnwise.trainers import archer, loop
 from turnwise.trainers.collect.collector import StepCollector
 from turnwise.trainers.run.conclusion import RunResult
 from turnwise.trainers.run.metrics import read_metrics
 
-from ..agents.serving.fake_server import FakeServer
+from ..inference.serving.fake_server import FakeServer
 from . import small, test_archer
 
 
@@ -164,7 +164,7 @@ def test_what_is_wrong_with_a_server_is_said_before_anything_is_played(
 
 
 def _other_tokenizer() -> Any:
-    from turnwise.agents.nano import build_tokenizer
+    from turnwise.inference.nano import build_tokenizer
 
     return build_tokenizer("word", ["some other words than those of the maze"])
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.models import load_model
 from turnwise.errors import InfrastructureError
+from turnwise.inference.models import load_model
 from turnwise.trainers.run.metrics import read_metrics
 
-from ..agents.serving.faults import FAULTS, SLOW, FaultyServer
+from ..inference.serving.faults import FAULTS, SLOW, FaultyServer
 from . import small
 
 QUICK = [name for name in FAULTS if not name.startswith((*SLOW, "endless"))]

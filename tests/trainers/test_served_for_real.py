@@ -15,13 +15,13 @@ import torch
 
 import turnwise as tw
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.models import load_model
-from turnwise.agents.policy import Sampling
-from turnwise.agents.serving.http.client import ServerClient
-from turnwise.agents.serving.launch.process import FILES, ServerOptions, VllmProcess
-from turnwise.agents.serving.served import ServedPolicy
-from turnwise.agents.serving.server import Served
 from turnwise.errors import ContractError, InfrastructureError
+from turnwise.inference.models import load_model
+from turnwise.inference.policy import Sampling
+from turnwise.inference.serving.http.client import ServerClient
+from turnwise.inference.serving.launch.process import FILES, ServerOptions, VllmProcess
+from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.server import Served
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
 from turnwise.service.process import ProgramConfig

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.models import load_model
+from turnwise.inference.models import load_model
 from turnwise.trainers.run.metrics import read_metrics
 
-from ..agents.serving.fake_server import FakeServer
+from ..inference.serving.fake_server import FakeServer
 from . import small
 from .test_served import as_toml
 

@@ -15,14 +15,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from turnwise.agents.models import load_model
 from turnwise.config import Config
 from turnwise.errors import UsageError
+from turnwise.inference.models import load_model
 from turnwise.trainers.learning.parallel import process_group
 from turnwise.trainers.run.metrics import read_metrics
 from turnwise.trainers.run.run_folder import RunFolder
 
-from ..agents.serving.fake_server import FakeServer
+from ..inference.serving.fake_server import FakeServer
 from . import small
 
 LORA = {"lora": {"rank": 4}}

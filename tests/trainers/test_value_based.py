@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from turnwise.agents.models import load_model
-from turnwise.agents.value_guided import ActionValues, ValueGuidedModel
 from turnwise.config import load_config
 from turnwise.errors import DivergedError
+from turnwise.inference.models import load_model
+from turnwise.inference.value_guided import ActionValues, ValueGuidedModel
 from turnwise.rollouts.store import load_episodes
 from turnwise.trainers import behaviour_cloning, value_based
 from turnwise.trainers.algorithms.ilql import ILQL

@@ -11,9 +11,9 @@ from typing import Any
 import pydantic
 
 from ...agents.agent import Agent
-from ...agents.pausable_clock import PausableClock
 from ...config import Config
 from ...errors import ContractError, UsageError
+from ...inference.pausable_clock import PausableClock
 from ...rollouts.accounts import Account
 from ...rollouts.branching import Strategy
 from ...rollouts.episode import Episode

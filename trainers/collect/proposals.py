@@ -23,9 +23,9 @@ from ...tasks.search.given import GivenQuestions
 from ...tasks.search.matching import normalised
 from ...tasks.search.task import SearchTask
 from ...tasks.spec import TaskSpec
-from ..collect.sampler import family_and_tools
 from ..learning.groups import Group
 from .collect import Collected, collect
+from .sampler import family_and_tools
 
 PROPOSER, READER = "turnwise/SearchPropose-v0", "turnwise/SearchDocuments-v0"
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...agents.chat import ChatAgent
-from ...agents.policy import Finish
 from ...errors import InfrastructureError
+from ...inference.policy import Finish
 from ...tasks.rng import Rng
 from ..learning.utterances import Utterance
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor, nn
 
-from ...agents.value_guided import ActionValues
+from ...inference.value_guided import ActionValues
 from ..learning.diverged import diverged
 from ..learning.learner import OptimizerConfig, Update
 from ..learning.rows import Rows

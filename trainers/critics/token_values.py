@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM
 
-from ...agents.nano import NanoConfig, build_model
-from ...agents.transformers_policy import load_weights
-from ...agents.value_guided import ValueGuidedModel
 from ...config import Config
 from ...errors import UsageError
+from ...inference.nano import NanoConfig, build_model
+from ...inference.transformers_policy import load_weights
+from ...inference.value_guided import ValueGuidedModel
 from ...tasks.rng import Rng
 from ..learning.diverged import diverged
 from ..learning.learner import Beta

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer
 
-from ...agents.models import existing_device
 from ...errors import ModelError, UsageError
+from ...inference.models import existing_device
 from .encoder import PretrainedConfig, TooLong
 from .sequences import right_padded
 

@@ -15,9 +15,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from ...agents.value_guided import ValueGuidedModel
 from ...config import Config
 from ...errors import CheckpointError, UsageError
+from ...inference.value_guided import ValueGuidedModel
 
 NAME = "default"
 WEIGHTS, SETTINGS = "adapter_model.safetensors", "adapter_config.json"

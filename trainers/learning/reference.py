@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import torch
 
-from ...agents.models import load_model
 from ...errors import CheckpointError, ModelError
+from ...inference.models import load_model
 from .rows import Rows
 from .scoring import score
 

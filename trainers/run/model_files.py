@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...agents.models import load_model, save_model
 from ...errors import CheckpointError
+from ...inference.models import load_model, save_model
 from ...rollouts.episode import Episode
 from ..learning.lora import LoraConfig, adapted, attach, base_of, is_adapter, load_adapter, merged, save_adapter
 from ..learning.parallel import ALONE, ProcessGroup, unsharded

@@ -10,9 +10,9 @@ from typing import Any, Self, TypeVar
 import pydantic
 import torch
 
-from ...agents.nano import NanoConfig, build_model, build_tokenizer
 from ...config import beneath
 from ...errors import UsageError
+from ...inference.nano import NanoConfig, build_model, build_tokenizer
 from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...tasks.rng import Rng

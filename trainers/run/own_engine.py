@@ -8,10 +8,10 @@ from typing import Any
 
 import pydantic
 
-from ...agents.models import save_model
-from ...agents.serving.engine.engine import EngineServer
-from ...agents.serving.launch.process import ServerOptions
 from ...config import Config
+from ...inference.models import save_model
+from ...inference.serving.engine.engine import EngineServer
+from ...inference.serving.launch.process import ServerOptions
 from ..learning.lora import adapted, merged
 
 

@@ -11,14 +11,14 @@ from typing import Any, Literal, Self
 import pydantic
 import torch
 
-from ...agents.serving.http.client import ServerClient
-from ...agents.serving.http.vocabulary import check_tokenizer
-from ...agents.serving.limits import TimeLimits
-from ...agents.serving.served import ServedPolicy
-from ...agents.serving.server import Pause
-from ...agents.value_guided import ValueGuidedModel
 from ...config import Config
 from ...errors import InfrastructureError, UsageError
+from ...inference.serving.http.client import ServerClient
+from ...inference.serving.http.vocabulary import check_tokenizer
+from ...inference.serving.limits import TimeLimits
+from ...inference.serving.served import ServedPolicy
+from ...inference.serving.server import Pause
+from ...inference.value_guided import ValueGuidedModel
 from ..learning.lora import LoraConfig
 from ..learning.main_process import run_on_main
 from ..learning.parallel import ALONE, ProcessGroup

@@ -10,11 +10,11 @@ from typing import Any, Literal, Self
 import pydantic
 
 from ...agents.chat import ChatAgent
-from ...agents.models import chosen_device, existing_device
-from ...agents.policy import Policy
 from ...agents.settings import AgentSettings
-from ...agents.transformers_policy import TransformersPolicy
 from ...config import Config, beneath
+from ...inference.models import chosen_device, existing_device
+from ...inference.policy import Policy
+from ...inference.transformers_policy import TransformersPolicy
 from ...rollouts.options import Isolation, RunOptions
 from ...service.process import ProgramConfig
 from ...service.program import ProgramAgent

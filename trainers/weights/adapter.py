@@ -10,8 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
-from ...agents.serving.server import Pause, Server
 from ...errors import TurnwiseError, UsageError
+from ...inference.serving.server import Pause, Server
 from ..learning.lora import save_adapter
 from .exchange import Exchange
 from .replicas import Replicas

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import torch
 
-from ...agents.policy import Completion, Policy, Sampling
 from ...errors import ContractError
+from ...inference.policy import Completion, Policy, Sampling
 
 CANARY = "What is the answer?"
 """What the canary asks: any text does, since only log-probabilities are compared."""

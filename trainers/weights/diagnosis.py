@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ...agents.policy import Finish
+from ...inference.policy import Finish
 from .canary import noise
 from .questions import Answer, Kind
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ...agents.policy import Completion
+from ...inference.policy import Completion
 from ..learning.main_process import run_on_main
 from ..learning.parallel import ProcessGroup, unsharded
 from .canary import Canary, Probe, logprobs_of

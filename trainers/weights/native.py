@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ...agents.serving.launch.process import FILES
-from ...agents.serving.server import Pause, Server
 from ...errors import InfrastructureError, TurnwiseError, UsageError
+from ...inference.serving.launch.process import FILES
+from ...inference.serving.server import Pause, Server
 from .exchange import Exchange
 from .replicas import Replicas
 from .transfer import Changeable
@@ -123,7 +123,7 @@ class Native(Replicas):
 
 
 class Files:
-    """The backend of ``agents/serving/worker/turnwise_vllm_worker.py``: a folder of safetensors files per version.
+    """The backend of ``inference/serving/worker/turnwise_vllm_worker.py``: a folder of safetensors files per version.
 
     Args:
         exchange: where they are written.

@@ -12,8 +12,8 @@ from typing import Any, Self
 import torch
 from peft.tuners.lora import LoraLayer
 
-from ...agents.policy import Sampling
-from ...agents.serving.server import Served
+from ...inference.policy import Sampling
+from ...inference.serving.server import Served
 from ...tasks.rng import Rng
 from .canary import CANARY, TOLERANCES
 

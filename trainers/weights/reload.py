@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from ...agents.serving.server import Pause
 from ...errors import UsageError
+from ...inference.serving.server import Pause
 from .exchange import Exchange
 from .replicas import Replicas
 from .transfer import Changeable

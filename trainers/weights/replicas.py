@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from ...agents.policy import Sampling
-from ...agents.serving.retrying import patiently
-from ...agents.serving.server import Capabilities, Pause, Served, Server
 from ...errors import InfrastructureError
+from ...inference.policy import Sampling
+from ...inference.serving.retrying import patiently
+from ...inference.serving.server import Capabilities, Pause, Served, Server
 from .transfer import Changeable
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from ...agents.serving.server import Served
 from ...errors import ContractError, TurnwiseError
+from ...inference.serving.server import Served
 from ..learning.lora import adapted, merged
 from ..learning.main_process import run_on_main
 from ..learning.parallel import ALONE, ProcessGroup, unsharded

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from ...agents.policy import Policy, Sampling
-from ...agents.serving.server import Capabilities, Pause, Served, Server
+from ...inference.policy import Policy, Sampling
+from ...inference.serving.server import Capabilities, Pause, Served, Server
 
 
 class WeightTransfer(Protocol):

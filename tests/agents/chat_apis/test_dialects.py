@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 import turnwise as tw
-from turnwise.agents.bounded_json import loads
 from turnwise.agents.chat_apis.anthropic_messages import Messages
 from turnwise.agents.chat_apis.client import encoded
 from turnwise.agents.chat_apis.conversation import NOT_RUN, Exchange, Reply, exchange
 from turnwise.agents.chat_apis.dialect import BadAnswerError, Dialect, Request
 from turnwise.agents.chat_apis.openai_chat import ChatCompletions
 from turnwise.agents.chat_apis.openai_responses import Responses
-from turnwise.agents.policy import Finish
 from turnwise.envs.messages import ImagePart, Message, Observation, TextPart, message
 from turnwise.envs.tools import Tool, describe
+from turnwise.inference.bounded_json import loads
+from turnwise.inference.policy import Finish
 
 from .fake_api import _anthropic, _chat, _responses
 from .schemas import check

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.trainers.algorithms.archer import token_credit
 from turnwise.trainers.critics.token_values import TokenValues, ValuesConfig
 from turnwise.trainers.learning.objective import Objective, objective_loss

@@ -7,11 +7,11 @@ import pytest
 import turnwise as tw
 from turnwise import Action, Outcome
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.agents.policy import Sampling
 from turnwise.agents.scripted import FunctionAgent
-from turnwise.agents.transformers_policy import TransformersPolicy
 from turnwise.errors import InfrastructureError, UsageError
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.inference.policy import Sampling
+from turnwise.inference.transformers_policy import TransformersPolicy
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.pool import EnvPool
 from turnwise.trainers.collect.collect import collect

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.nano import build_tokenizer
-from turnwise.agents.policy import Completion, Finish, Sampling
 from turnwise.errors import InfrastructureError
+from turnwise.inference.nano import build_tokenizer
+from turnwise.inference.policy import Completion, Finish, Sampling
 from turnwise.tasks.rng import Rng
 from turnwise.trainers.collect.resample import fresh_utterances
 

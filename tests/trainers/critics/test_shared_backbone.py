@@ -12,8 +12,8 @@ import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 from torch import Tensor
 
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.errors import UsageError
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.trainers.algorithms.archer import ArcherRule
 from turnwise.trainers.critics.encoder import AdapterConfig, EncoderConfig, encode, encode_pairs
 from turnwise.trainers.critics.encoders import encoder_named

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.errors import DivergedError, UsageError
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.trainers.critics.token_values import TokenValues, ValuesConfig, backbone_copy, token_values
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.learning.normalisers import normaliser

@@ -20,8 +20,8 @@ from transformers import (
     RobertaModel,
 )
 
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.errors import ModelError, UsageError
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.trainers.algorithms.archer import ArcherRule
 from turnwise.trainers.critics.encoder import EncoderConfig, PretrainedConfig
 from turnwise.trainers.critics.encoders import encoder_named

@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.multiprocessing.spawn import start_processes
 from transformers import OPTConfig, OPTForCausalLM
 
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.errors import DivergedError, UsageError
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.learning.normalisers import normaliser

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from turnwise.agents.models import load_model, save_model
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.errors import CheckpointError, UsageError
+from turnwise.inference.models import load_model, save_model
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.lora import LoraConfig, adapted, attach
 from turnwise.trainers.learning.normalisers import normaliser

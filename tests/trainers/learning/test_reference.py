@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from turnwise.agents.models import load_model
 from turnwise.errors import CheckpointError, ModelError
+from turnwise.inference.models import load_model
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.normalisers import normaliser
 from turnwise.trainers.learning.reference import Reference

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 
-from turnwise.agents.models import load_model
+from turnwise.inference.models import load_model
 from turnwise.trainers import loop
 from turnwise.trainers.run.early_stop import EarlyStop
 from turnwise.trainers.run.metrics import read_metrics

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from turnwise.agents.models import chosen_device
+from turnwise.inference.models import chosen_device
 from turnwise.trainers.learning.lora import LoraConfig
 from turnwise.trainers.run.openings import harmful_rate
 

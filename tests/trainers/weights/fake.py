@@ -14,10 +14,10 @@ import torch
 from safetensors.torch import load_file
 
 from turnwise import Completion, Finish, Sampling
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.agents.serving.launch.process import FILES
-from turnwise.agents.serving.server import Capabilities, Pause, Served
 from turnwise.errors import InfrastructureError, UsageError
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.inference.serving.launch.process import FILES
+from turnwise.inference.serving.server import Capabilities, Pause, Served
 from turnwise.trainers.learning.lora import LoraConfig, attach, load_adapter, merged
 
 TEXTS = ["what is the answer to all of this", "go north and then go south", "pick up the red key please"]

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from turnwise import Completion, Finish, Sampling
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.agents.transformers_policy import TransformersPolicy
 from turnwise.errors import ContractError
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.inference.transformers_policy import TransformersPolicy
 from turnwise.trainers.learning.rows import merge
 from turnwise.trainers.weights.canary import TOLERANCES, Probe, logprobs_of
 from turnwise.trainers.weights.in_process import Copied, InProcess, own_copy

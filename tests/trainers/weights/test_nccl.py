@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from turnwise.agents.serving.served import ServedPolicy
 from turnwise.errors import InfrastructureError, UsageError
+from turnwise.inference.serving.served import ServedPolicy
 from turnwise.trainers.weights import nccl as nccl_module
 from turnwise.trainers.weights.native import Native
 from turnwise.trainers.weights.nccl import Nccl

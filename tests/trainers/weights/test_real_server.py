@@ -11,15 +11,15 @@ import pytest
 import torch
 
 from turnwise import Sampling
-from turnwise.agents.models import load_model
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.agents.policy import Completion
-from turnwise.agents.serving.http import routes
-from turnwise.agents.serving.http.client import ServerClient
-from turnwise.agents.serving.launch.process import VllmProcess
-from turnwise.agents.serving.served import ServedPolicy
-from turnwise.agents.serving.server import Pause
 from turnwise.errors import ContractError
+from turnwise.inference.models import load_model
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.inference.policy import Completion
+from turnwise.inference.serving.http import routes
+from turnwise.inference.serving.http.client import ServerClient
+from turnwise.inference.serving.launch.process import VllmProcess
+from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.server import Pause
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.weights.adapter import Adapter
 from turnwise.trainers.weights.canary import logprobs_of
@@ -29,7 +29,7 @@ from turnwise.trainers.weights.questions import Kind, Questions
 from turnwise.trainers.weights.reload import Reload
 from turnwise.trainers.weights.to_servers import ToServers
 
-from ...agents.serving.helpers import sampled, until_sampled
+from ...inference.serving.helpers import sampled, until_sampled
 from .fake import nudge
 
 pytestmark = pytest.mark.vllm

@@ -15,9 +15,9 @@ import torch
 from safetensors.torch import load_file
 
 from turnwise import Sampling
-from turnwise.agents.serving.served import ServedPolicy
-from turnwise.agents.serving.server import Pause
 from turnwise.errors import ContractError, InfrastructureError, ModelError, UsageError
+from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.server import Pause
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.weights import exchange as exchange_module
 from turnwise.trainers.weights.adapter import Adapter

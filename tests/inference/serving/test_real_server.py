@@ -13,26 +13,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnwise.agents.models import load_model
 from turnwise.agents.named import agent_from
-from turnwise.agents.policy import Finish, Sampling
-from turnwise.agents.policy_checks import PolicyContract, Subject
-from turnwise.agents.serving.http import probing, reading, routes
-from turnwise.agents.serving.http.client import ServerClient
-from turnwise.agents.serving.http.vocabulary import check_tokenizer
-from turnwise.agents.serving.served import ServedPolicy
-from turnwise.agents.serving.server import Pause
 from turnwise.errors import InfrastructureError, ModelError, PolicyServerError, PromptTooLongError, UsageError
+from turnwise.inference.models import load_model
+from turnwise.inference.policy import Finish, Sampling
+from turnwise.inference.policy_checks import PolicyContract, Subject
+from turnwise.inference.serving.http import probing, reading, routes
+from turnwise.inference.serving.http.client import ServerClient
+from turnwise.inference.serving.http.vocabulary import check_tokenizer
+from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.server import Pause
 from turnwise.rollouts.episode import Episode, Outcome
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
 
+from ...agents.fakes import tokenizer as merging_tokenizer
 from ...rollouts.fakes import Count, tasks
-from ..fakes import tokenizer as merging_tokenizer
 from .helpers import adapter, merged, sampled, scores, until_sampled
 
 if TYPE_CHECKING:
-    from turnwise.agents.serving.launch.process import VllmProcess
+    from turnwise.inference.serving.launch.process import VllmProcess
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
@@ -161,7 +161,7 @@ async def test_prefixes_are_cached_and_the_cache_is_forgotten(vllm_server: VllmP
 
 
 async def test_the_tokenizer_is_compared(vllm_server: VllmProcess, plain: tuple[Any, Any]) -> None:
-    from turnwise.agents.nano import build_tokenizer
+    from turnwise.inference.nano import build_tokenizer
 
     client = ServerClient(vllm_server.url)
     await check_tokenizer(client, plain[1], source="here")
@@ -199,8 +199,8 @@ async def test_a_reload_that_failed_is_mended_by_one_that_does_not(vllm_server: 
 @pytest.fixture
 def other(plain: tuple[Any, Any], vllm_server: VllmProcess, tmp_path: Path) -> Iterator[tuple[Any, Path]]:
     """Another model's weights, and where they are; the server has its own again after the test."""
-    from turnwise.agents.models import save_model
-    from turnwise.agents.nano import NanoConfig, build_model
+    from turnwise.inference.models import save_model
+    from turnwise.inference.nano import NanoConfig, build_model
 
     model = build_model(NanoConfig(tokenizer="byte", size="0.1M", context_length=CONTEXT), plain[1], seed=9)
     save_model(model, plain[1], tmp_path / "other")
@@ -284,9 +284,9 @@ async def test_an_adapter_samples_as_its_merged_weights_would(
 @pytest.fixture(scope="module")
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmProcess]:
     """A server that may be killed; its tokenizer has merges under which almost no ids survive a way through text."""
-    from turnwise.agents.models import save_model
-    from turnwise.agents.nano import NanoConfig, build_model
-    from turnwise.agents.serving.launch.process import ServerOptions, VllmProcess
+    from turnwise.inference.models import save_model
+    from turnwise.inference.nano import NanoConfig, build_model
+    from turnwise.inference.serving.launch.process import ServerOptions, VllmProcess
 
     folder, tokenizer = tmp_path_factory.mktemp("own"), merging_tokenizer(pad_token="<|endoftext|>")
     shape = NanoConfig(size="0.1M", context_length=CONTEXT, initializer_range=0.2)

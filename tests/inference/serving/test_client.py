@@ -12,11 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.agents.policy import Finish, Sampling
-from turnwise.agents.serving.http import probing
-from turnwise.agents.serving.http.client import ServerClient
-from turnwise.agents.serving.http.vocabulary import check_tokenizer, texts
-from turnwise.agents.serving.server import Pause
 from turnwise.errors import (
     ContractError,
     InfrastructureError,
@@ -26,8 +21,13 @@ from turnwise.errors import (
     ServerSettingsError,
     UsageError,
 )
+from turnwise.inference.policy import Finish, Sampling
+from turnwise.inference.serving.http import probing
+from turnwise.inference.serving.http.client import ServerClient
+from turnwise.inference.serving.http.vocabulary import check_tokenizer, texts
+from turnwise.inference.serving.server import Pause
 
-from ..fakes import tokenizer as merging_tokenizer
+from ...agents.fakes import tokenizer as merging_tokenizer
 from .conftest import CONTEXT
 from .fake_server import FakeServer
 from .helpers import adapter, eventually, merged, scores
@@ -332,7 +332,7 @@ async def test_the_servers_own_tokenizer_is_accepted(fake: FakeServer, tokenizer
 
 
 async def test_another_tokenizer_is_named_with_a_text_that_tells_them_apart(fake: FakeServer) -> None:
-    from turnwise.agents.nano import build_tokenizer
+    from turnwise.inference.nano import build_tokenizer
 
     other = build_tokenizer("byte")
     with pytest.raises(

@@ -12,15 +12,15 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from turnwise.agents.models import load_model, save_model
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.agents.policy import Completion, Finish, Sampling
-from turnwise.agents.policy_checks import PolicyContract, Subject
-from turnwise.agents.serving.engine.engine import EngineServer
-from turnwise.agents.serving.launch.process import ServerOptions
-from turnwise.agents.serving.served import ServedPolicy
-from turnwise.agents.serving.server import Pause
 from turnwise.errors import ContractError, InfrastructureError, PromptTooLongError, UsageError
+from turnwise.inference.models import load_model, save_model
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.inference.policy import Completion, Finish, Sampling
+from turnwise.inference.policy_checks import PolicyContract, Subject
+from turnwise.inference.serving.engine.engine import EngineServer
+from turnwise.inference.serving.launch.process import ServerOptions
+from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.server import Pause
 from turnwise.trainers.weights.native import Memory, Native
 from turnwise.trainers.weights.questions import Questions
 from turnwise.trainers.weights.to_servers import ToServers

@@ -15,14 +15,14 @@ import turnwise as tw
 from turnwise.agents.agent import Agent
 from turnwise.agents.chat import ChatAgent
 from turnwise.agents.named import agent_from
-from turnwise.agents.policy import Sampling
-from turnwise.agents.serving.http import probing
-from turnwise.agents.serving.http.client import ServerClient
-from turnwise.agents.serving.served import ServedPolicy
-from turnwise.agents.serving.server import Pause
 from turnwise.agents.settings import AgentSettings
 from turnwise.cli import build_app
 from turnwise.errors import ModelError, UsageError
+from turnwise.inference.policy import Sampling
+from turnwise.inference.serving.http import probing
+from turnwise.inference.serving.http.client import ServerClient
+from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.server import Pause
 from turnwise.rollouts.episode import Episode, Outcome
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
@@ -167,7 +167,7 @@ def test_what_is_wrong_with_a_server_is_one_line(
 
 
 def test_the_tokenizer_of_another_model_is_refused(serve: Serve, tmp_path: Path) -> None:
-    from turnwise.agents.nano import build_tokenizer
+    from turnwise.inference.nano import build_tokenizer
 
     (tmp_path / "config.json").write_text("{}")
     build_tokenizer("bpe", ["the look of things"]).save_pretrained(tmp_path)

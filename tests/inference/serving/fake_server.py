@@ -20,10 +20,10 @@ from urllib.parse import parse_qs, urlsplit
 import torch
 from safetensors.torch import load_file
 
-from turnwise.agents.policy import Completion, Finish, Sampling
-from turnwise.agents.transformers_policy import TransformersPolicy
+from turnwise.inference.policy import Completion, Finish, Sampling
+from turnwise.inference.transformers_policy import TransformersPolicy
 
-from ..listening import accepted
+from ...agents.listening import accepted
 from .helpers import merged
 
 SABOTAGE = {

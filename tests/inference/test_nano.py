@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.nano import MARKS, ROLES, SHAPES, NanoConfig, Size, TokenizerKind, build_model, build_tokenizer
 from turnwise.agents.template import ChatTemplate
 from turnwise.config import load_config
 from turnwise.envs.messages import message
 from turnwise.errors import ConfigError, ModelError
+from turnwise.inference.nano import MARKS, ROLES, SHAPES, NanoConfig, Size, TokenizerKind, build_model, build_tokenizer
 
-from .fakes import Parrot
-from .test_chat import LOOK
+from ..agents.fakes import Parrot
+from ..agents.test_chat import LOOK
 
 TEXTS = ["You see a wall.\nGo left, right (3.5 m) or back!", "left right\n\nback", "a  b", "don't — naïve 🙂"]
 KINDS: tuple[TokenizerKind, ...] = get_args(TokenizerKind)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.agents.policy import Finish, Sampling
-from turnwise.agents.serving.answers import Answer, finish_of, reason, refusal
-from turnwise.agents.serving.http import reading, routes
 from turnwise.errors import InfrastructureError, PolicyServerError, UsageError
+from turnwise.inference.policy import Finish, Sampling
+from turnwise.inference.serving.answers import Answer, finish_of, reason, refusal
+from turnwise.inference.serving.http import reading, routes
 
 SAMPLING = Sampling(temperature=0.7, max_tokens=3, stop_ids=(9, 8), seed=5)
 BOTH = pytest.mark.parametrize("native", [True, False], ids=["native", "completions"])

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.policy import Sampling
-from turnwise.agents.serving.http.client import ServerClient
-from turnwise.agents.serving.served import ServedPolicy
+from turnwise.inference.policy import Sampling
+from turnwise.inference.serving.http.client import ServerClient
+from turnwise.inference.serving.served import ServedPolicy
 from turnwise.rollouts.branching import Strategy, branch_episodes
 from turnwise.rollouts.branching_entropy import EntropyBranching
 from turnwise.rollouts.branching_vine import StateValues

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.policy import Completion, Finish, Sampling
-from turnwise.agents.policy_checks import PolicyContract, Subject
-from turnwise.agents.serving import served as served_module
-from turnwise.agents.serving.http.client import ServerClient
-from turnwise.agents.serving.limits import TimeLimits
-from turnwise.agents.serving.served import ServedPolicy
-from turnwise.agents.serving.server import Pause
 from turnwise.errors import ContractError, InfrastructureError, PromptTooLongError, UsageError
+from turnwise.inference.policy import Completion, Finish, Sampling
+from turnwise.inference.policy_checks import PolicyContract, Subject
+from turnwise.inference.serving import served as served_module
+from turnwise.inference.serving.http.client import ServerClient
+from turnwise.inference.serving.limits import TimeLimits
+from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.server import Pause
 
 from .conftest import CONTEXT
 from .fake_server import FakeServer

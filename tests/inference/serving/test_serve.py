@@ -13,7 +13,7 @@ import pytest
 
 from .test_launch import Bench, eventually
 
-MODULE = "turnwise.agents.serving.launch.serve"
+MODULE = "turnwise.inference.serving.launch.serve"
 
 
 @contextmanager

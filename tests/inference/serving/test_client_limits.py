@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.policy import Sampling
-from turnwise.agents.serving.http.client import ServerClient
 from turnwise.errors import InfrastructureError
+from turnwise.inference.policy import Sampling
+from turnwise.inference.serving.http.client import ServerClient
 
 from .conftest import Serve
 from .fake_server import FakeServer

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.agents.kv_cache import SPARE, empty_cache, joined
+from turnwise.inference.kv_cache import SPARE, empty_cache, joined
 
 
 def states(rows: int, time: int, first: float) -> torch.Tensor:

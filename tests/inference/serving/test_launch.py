@@ -14,8 +14,8 @@ from pathlib import Path
 import pydantic
 import pytest
 
-from turnwise.agents.serving.launch.process import FILES, HOST, ServerOptions, VllmProcess, healthy
 from turnwise.errors import InfrastructureError, UsageError
+from turnwise.inference.serving.launch.process import FILES, HOST, ServerOptions, VllmProcess, healthy
 
 STAND_IN = """\
 import http.server, os, pathlib, signal, subprocess, sys, time
@@ -192,7 +192,7 @@ def test_a_port_that_was_asked_for_is_not_replaced(bench: Bench) -> None:
 
 PARENT = """\
 import sys, threading, time
-from turnwise.agents.serving.launch.process import ServerOptions, VllmProcess
+from turnwise.inference.serving.launch.process import ServerOptions, VllmProcess
 model, python, notes, mode = sys.argv[1:]
 options = ServerOptions(environment={"MODE": mode, "NOTES": notes})
 server = VllmProcess(model, options, python=python, grace=0.5)
@@ -268,6 +268,6 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
 
 
 def test_importing_it_imports_no_model_library() -> None:
-    program = "import sys, turnwise.agents.serving.launch.process; print({'torch', 'vllm'} & set(sys.modules))"
+    program = "import sys, turnwise.inference.serving.launch.process; print({'torch', 'vllm'} & set(sys.modules))"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout == "set()\n"

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from turnwise.agents.policy import Finish, Sampling
-from turnwise.agents.serving.engine.thread import EngineThread, Part, Request
-from turnwise.agents.serving.server import Pause, Served
 from turnwise.errors import ContractError, InfrastructureError
+from turnwise.inference.policy import Finish, Sampling
+from turnwise.inference.serving.engine.thread import EngineThread, Part, Request
+from turnwise.inference.serving.server import Pause, Served
 
 
 class Counting:

@@ -11,13 +11,13 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from turnwise.agents.serving.http.client import ServerClient
-from turnwise.agents.serving.http.connections import Connections
-from turnwise.agents.serving.http.routes import Call
-from turnwise.agents.serving.http.wire import Wire
 from turnwise.errors import InfrastructureError, TurnwiseError, UsageError
+from turnwise.inference.serving.http.client import ServerClient
+from turnwise.inference.serving.http.connections import Connections
+from turnwise.inference.serving.http.routes import Call
+from turnwise.inference.serving.http.wire import Wire
 
-from ..listening import listening
+from ...agents.listening import listening
 
 PAGE = "<!DOCTYPE html>\n<html>\n<h1>Please log in</h1>\n</html>"
 
@@ -37,7 +37,7 @@ async def answering(head: str, body: str) -> AsyncIterator[str]:
 
 
 async def test_what_accepts_and_never_speaks_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnwise.agents.serving.http.probing.VERSION_SECONDS", 0.2)
+    monkeypatch.setattr("turnwise.inference.serving.http.probing.VERSION_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, and nobody reads
         client = ServerClient(f"http://127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(InfrastructureError, match="has not answered within"):

@@ -13,14 +13,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from turnwise.agents.models import load_model, save_model
 from turnwise.agents.named import agent_from, fingerprint
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.agents.policy import Sampling
-from turnwise.agents.policy_checks import PolicyContract, Subject
-from turnwise.agents.transformers_policy import TransformersPolicy, load_weights
-from turnwise.agents.value_guided import GUIDE, VALUES, ActionValues, ValueGuidedModel
 from turnwise.errors import ModelError
+from turnwise.inference.models import load_model, save_model
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.inference.policy import Sampling
+from turnwise.inference.policy_checks import PolicyContract, Subject
+from turnwise.inference.transformers_policy import TransformersPolicy, load_weights
+from turnwise.inference.value_guided import GUIDE, VALUES, ActionValues, ValueGuidedModel
 
 TOKENIZER = build_tokenizer("byte")
 CONFIG = NanoConfig(tokenizer="byte", size="0.1M", context_length=128)

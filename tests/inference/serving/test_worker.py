@@ -12,9 +12,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from turnwise.agents.models import save_model
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.agents.serving.launch.process import HOST, VllmProcess
+from turnwise.inference.models import save_model
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.inference.serving.launch.process import HOST, VllmProcess
 
 pytestmark = pytest.mark.vllm
 
@@ -171,7 +171,7 @@ def test_a_second_path_in_one_update_is_refused(server: VllmProcess) -> None:
 @pytest.mark.filterwarnings("default")  # of vLLM's own, which is imported in this process
 def test_a_tied_checkpoint_is_completed_with_its_output_embedding() -> None:
     """Fill in the second copy that vLLM holds, and refuse another one; no server is needed to see it."""
-    from turnwise.agents.serving.worker import turnwise_vllm_worker as worker
+    from turnwise.inference.serving.worker import turnwise_vllm_worker as worker
 
     embedding, other = torch.ones(4, 2), torch.zeros(4, 2)
     weights, shapes = {"model.embed_tokens.weight": embedding}, {"model.embed_tokens.weight": (4, 2)}

@@ -3,7 +3,7 @@
 Stand-alone: it runs inside the server, which knows nothing of Turnwise; ``VllmProcess`` puts its folder on the
 server's path. By hand::
 
-    PYTHONPATH=…/agents/serving/worker python -m vllm.entrypoints.openai.api_server --model FOLDER \\
+    PYTHONPATH=…/inference/serving/worker python -m vllm.entrypoints.openai.api_server --model FOLDER \\
         --weight-transfer-config '{"backend": "turnwise_files"}' \\
         --worker-extension-cls turnwise_vllm_worker.Reporting
 

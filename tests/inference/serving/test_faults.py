@@ -16,23 +16,23 @@ import httpx
 import pytest
 
 from turnwise.agents.agent import Agent
-from turnwise.agents.bounded_json import loads
 from turnwise.agents.chat import ChatAgent
-from turnwise.agents.http_bodies import BodyError, read_body
 from turnwise.agents.named import agent_from
-from turnwise.agents.policy import Sampling
-from turnwise.agents.serving import fleet
-from turnwise.agents.serving.http import probing
-from turnwise.agents.serving.http.client import ServerClient
-from turnwise.agents.serving.limits import TimeLimits
-from turnwise.agents.serving.served import ServedPolicy
 from turnwise.errors import TurnwiseError, UsageError
+from turnwise.inference.bounded_json import loads
+from turnwise.inference.http_bodies import BodyError, read_body
+from turnwise.inference.policy import Sampling
+from turnwise.inference.serving import fleet
+from turnwise.inference.serving.http import probing
+from turnwise.inference.serving.http.client import ServerClient
+from turnwise.inference.serving.limits import TimeLimits
+from turnwise.inference.serving.served import ServedPolicy
 from turnwise.rollouts.episode import Episode, Outcome
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
 
+from ...agents.listening import listening
 from ...rollouts.fakes import Count, tasks
-from ..listening import listening
 from .faults import FAULTS, SETTINGS, SLOW, FaultyServer
 from .helpers import eventually
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.models import save_model
-from turnwise.agents.nano import NanoConfig, build_model
+from turnwise.inference.models import save_model
+from turnwise.inference.nano import NanoConfig, build_model
 
-from ..fakes import tokenizer as merging_tokenizer
+from ...agents.fakes import tokenizer as merging_tokenizer
 from .fake_server import FakeServer
 
 CONTEXT = 128

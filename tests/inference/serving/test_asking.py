@@ -8,10 +8,6 @@ from typing import Any
 
 import pytest
 
-from turnwise.agents.policy import Completion, Finish, Sampling
-from turnwise.agents.serving.retrying import TRIES
-from turnwise.agents.serving.served import ServedPolicy
-from turnwise.agents.serving.server import Capabilities, Pause, Served
 from turnwise.errors import (
     InfrastructureError,
     PolicyServerError,
@@ -19,6 +15,10 @@ from turnwise.errors import (
     ServerSettingsError,
     UsageError,
 )
+from turnwise.inference.policy import Completion, Finish, Sampling
+from turnwise.inference.serving.retrying import TRIES
+from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.server import Capabilities, Pause, Served
 
 GOOD = Served(Completion((5,), (-0.1,), (0,), Finish.STOP), (1, 2))
 SAMPLING = Sampling(max_tokens=8, stop_ids=(5,), seed=0)
@@ -142,7 +142,7 @@ async def test_a_pause_does_not_count_against_patience() -> None:
 async def test_a_request_that_hangs_is_given_up_though_weights_change_all_the_time(
     mode: Pause, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnwise.agents.serving.served.GRACE", 0.0)
+    monkeypatch.setattr("turnwise.inference.serving.served.GRACE", 0.0)
     policy = await opened(Scripted(lambda n: 1e6), request=LONG)
     task = asyncio.ensure_future(ask(policy))
     for _ in range(200):

@@ -13,12 +13,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnwise.agents.continuous import Row, buckets, nucleus, sample
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
-from turnwise.agents.policy import Completion, Finish, Sampling
-from turnwise.agents.policy_checks import PolicyContract, Subject, self_check
-from turnwise.agents.transformers_policy import TransformersPolicy, _Request
 from turnwise.errors import ContractError, InfrastructureError, ModelError, PolicyError, PromptTooLongError
+from turnwise.inference.continuous import Row, buckets, nucleus, sample
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
+from turnwise.inference.policy import Completion, Finish, Sampling
+from turnwise.inference.policy_checks import PolicyContract, Subject, self_check
+from turnwise.inference.transformers_policy import TransformersPolicy, _Request
 
 TOKENIZER = build_tokenizer("byte")
 VOCABULARY = len(TOKENIZER)

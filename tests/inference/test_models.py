@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from turnwise.agents.models import existing_device, load_model, load_tokenizer, save_model
-from turnwise.agents.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.errors import ModelError
+from turnwise.inference.models import existing_device, load_model, load_tokenizer, save_model
+from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 
 TOKENIZER = build_tokenizer("word", ["go left or right"])
 
