@@ -33,7 +33,7 @@ from turnwise.rollouts.runner import run
 from turnwise.trainers import behaviour_cloning, loop
 from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.loop import LoopConfig
-from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.run.metrics import read_metrics
 
 SLOW, PLAIN = "bench/SlowMaze-v0", "turnwise/MazeU-v0"
 TURNS = 12

@@ -28,7 +28,7 @@ from rich.table import Table
 
 from turnwise.errors import UsageError
 from turnwise.evals.statistics import Estimate, student
-from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.run.metrics import read_metrics
 
 PLAIN = "grpo"
 SIDES = {PLAIN: (PLAIN, ()), "arpo": ("arpo", ()), "arpo-hard": ("arpo", ("algorithm.advantage=hard",))}

@@ -33,7 +33,7 @@ from turnwise.evals.evaluate import EvalConfig, evaluate
 from turnwise.evals.statistics import student
 from turnwise.inference.serving.launch.process import FILES, ServerOptions, VllmProcess
 from turnwise.tasks.spec import Split
-from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.run.metrics import read_metrics
 
 ENV = "turnwise/MazeFO-v0"
 PARTS = ("collect", "learn", "sync", "fresh")

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from turnwise.commands.train import ALGORITHMS, configured, located
 from turnwise.errors import UsageError
 from turnwise.evals.statistics import Estimate
+from turnwise.trainers.options import configured, located
+from turnwise.trainers.registry import ALGORITHMS
 
 
 def begun(out: Path, settings: Mapping[str, Any]) -> None:

@@ -142,10 +142,10 @@ FAULTS = (
     Fault(
         "resume",
         "generator-forgotten",
-        "trainers/runs/generators.py",
+        "trainers/run/generators.py",
         '    torch.set_rng_state(state["torch"])\n',
         "",
-        ("tests/trainers/runs/test_checkpoint.py",),
+        ("tests/trainers/run/test_checkpoint.py",),
     ),
     Fault(
         "resume",

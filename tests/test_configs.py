@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from turnwise.cli import COMMANDS
-from turnwise.commands.train import ALGORITHMS, configured, located
 from turnwise.envs.registry import find, make
+from turnwise.trainers.options import configured, located
+from turnwise.trainers.registry import ALGORITHMS
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIGS = sorted((ROOT / "configs").rglob("*.toml"))

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from turnwise.cli import COMMANDS
-from turnwise.commands.train import configured, located
 from turnwise.inference.serving.launch.process import FILES, ServerOptions
+from turnwise.trainers.options import configured, located
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))

@@ -20,33 +20,33 @@ from torch import Tensor
 from ..errors import UsageError
 from ..tasks.rng import Rng
 from .algorithms.archer import ActorKind, ArcherRule, Centring, CriticKind, awr_weight, centred, token_credit
+from .collect.collect import Experience, NothingPlayed
+from .collect.demonstrations import DemonstrationConfig
+from .collect.resample import Fresh, fresh_utterances
 from .critics.encoders import encoder_named
 from .critics.replay import Replay
 from .critics.token_values import ValuesConfig, token_values
 from .critics.transitions import Transition, transitions
 from .critics.utterance import CriticConfig, UtteranceCritic
 from .critics.values import Values
-from .learning.learner import OptimizerConfig, Update
+from .learning.groups import Group
+from .learning.learner import Update
 from .learning.normalisers import normaliser
 from .learning.objective import LossConfig
 from .learning.reference import Reference
 from .learning.updates import summary
 from .learning.utterances import Utterance, pack_utterances
-from .runs.collect import Collected
-from .runs.demonstrations import DemonstrationConfig
-from .runs.fresh import Fresh, fresh_utterances
-from .runs.interrupts import interruptible
-from .runs.kept_episodes import refuse_keeping
-from .runs.metrics import Stopwatch
-from .runs.offline import as_said, demonstrations
-from .runs.penalised import reference_of
-from .runs.script import script
-from .runs.session import TrainingRun
-from .runs.setup import RunResult, TrainConfig, refuse_greedy
-from .runs.uninterrupted import uninterrupted
+from .run.conclusion import RunResult
+from .run.kept_episodes import refuse_keeping
+from .run.metrics import Stopwatch
+from .run.offline import as_said, demonstrations
+from .run.run import Run
+from .run.settings import Plan, PolicyConfig, refuse_greedy
+from .run.training import Trainer, train_with
+from .script import script
 
 
-class ArcherConfig(TrainConfig):
+class ArcherConfig(PolicyConfig):
     """Settings of an ArCHer run. A step is one iteration; the paper's values are named where the defaults differ."""
 
     model: str
@@ -121,6 +121,10 @@ class ArcherConfig(TrainConfig):
             )
         return self
 
+    def plan(self) -> Plan:
+        per_step = self.actor_steps * (self.epochs if self.actor == "ppo" else 1)
+        return Plan("archer", self.optimizer.until(max(1, (self.steps - self.warmup) * per_step)))
+
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
@@ -141,59 +145,39 @@ class Hierarchy:
     reference: Reference | None = None
 
 
-def train(config: ArcherConfig) -> RunResult:
-    """Run ArCHer to its last step, or until Ctrl-C, which leaves a checkpoint to resume from.
-
-    Raises:
-        UsageError: a setting, the demonstrations, the model or the run's folder is not as it must be.
-        DivergedError: a loss or gradient was not finite.
-        KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
-    """
-    with TrainingRun(config, "archer") as run:
-        return interruptible(_train(config, run))
-
-
-async def _train(config: ArcherConfig, run: TrainingRun) -> RunResult:
-    checkpoint = run.begin()
-    model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
-    async with run.open(model, tokenizer, checkpoint, optimizer=scheduled(config)):
-        parts = hierarchy(config, run)
-        if config.mode == "offline" and not len(parts.replay):
-            await fill(config, run, parts.replay)
-        await run.evaluate()
-        while not run.over:
-            clock = run.clock()
-            with clock("sync"):
-                await run.weights.send(run.step)
-            with clock("collect"):
-                collected = await run.collect(config.rollouts, 1) if config.mode == "online" else None
-            await uninterrupted(advance(config, run, parts, collected, clock))
-            run.checkpoint_if_due()
-            await run.evaluate()
-        return run.finish()
-
-
-async def advance(
-    config: ArcherConfig, run: TrainingRun, parts: Hierarchy, collected: Collected | None, clock: Stopwatch
-) -> None:
-    """A step from what was collected to what is logged: an interruption finds all of it done, or nothing.
+class ArcherTrainer(Trainer[ArcherConfig]):
+    """ArCHer's part in the training loop: play into the replay, teach the critic, then the actor.
 
     Of the seconds of ``learn``, those of ``fresh`` are waited for utterances.
     """
-    metrics = collected.metrics() if collected is not None else {}
-    with clock("learn"):
-        if collected is not None:
-            new = [turn for episode in collected.episodes for turn in transitions(episode, config.gamma)]
-            parts.replay.add(new)
-        metrics |= await learn_critic(config, run, parts, clock)
+
+    def __init__(self, config: ArcherConfig, run: Run) -> None:
+        super().__init__(config, run)
+        self.parts = hierarchy(config, run)
+
+    async def begin(self) -> None:
+        if self.config.mode == "offline" and not len(self.parts.replay):
+            await fill(self.config, self.run, self.parts.replay)
+
+    async def collect(self) -> Experience:
+        return await self.run.collect(self.config.rollouts, 1) if self.config.mode == "online" else NothingPlayed()
+
+    async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
+        config, run, parts = self.config, self.run, self.parts
+        episodes = (episode for group in groups for episode in group.members)
+        parts.replay.add([turn for episode in episodes for turn in transitions(episode, config.gamma)])
+        metrics = await learn_critic(config, run, parts, clock)
         if run.step >= config.warmup:
             metrics |= await learn_actor(config, run, parts, clock)
-    run.finish_step(config.rollouts if collected is not None else 0)
-    metrics |= parts.replay.metrics()
-    run.report(metrics | clock.metrics(metrics.get("action_tokens", 0.0)), advance=True)
+        return metrics | parts.replay.metrics()
 
 
-async def learn_critic(config: ArcherConfig, run: TrainingRun, parts: Hierarchy, clock: Stopwatch) -> dict[str, float]:
+def train(config: ArcherConfig) -> RunResult:
+    """Run ArCHer to its last step: see ``train_with``."""
+    return train_with(ArcherTrainer, config)
+
+
+async def learn_critic(config: ArcherConfig, run: Run, parts: Hierarchy, clock: Stopwatch) -> dict[str, float]:
     """``critic_steps`` updates of the critic, each followed by one of its slow copy; means over them."""
     rngs = [Rng("archer", config.seed, run.step, "critic", number) for number in range(config.critic_steps)]
     batches = [parts.replay.sample(config.batch, rng) for rng in rngs]
@@ -209,7 +193,7 @@ async def learn_critic(config: ArcherConfig, run: TrainingRun, parts: Hierarchy,
     return {name: sum(each[name] for each in seen) / len(seen) for name in seen[0]}
 
 
-async def learn_actor(config: ArcherConfig, run: TrainingRun, parts: Hierarchy, clock: Stopwatch) -> dict[str, float]:
+async def learn_actor(config: ArcherConfig, run: Run, parts: Hierarchy, clock: Stopwatch) -> dict[str, float]:
     """``actor_steps`` batches of states from the replay, and what the critic says of utterances in them."""
     updates: list[Update] = []
     for number in range(config.actor_steps):
@@ -226,9 +210,7 @@ async def learn_actor(config: ArcherConfig, run: TrainingRun, parts: Hierarchy, 
     return summary(updates)
 
 
-def reinforce(
-    config: ArcherConfig, run: TrainingRun, parts: Hierarchy, utterances: Sequence[Utterance]
-) -> list[Update]:
+def reinforce(config: ArcherConfig, run: Run, parts: Hierarchy, utterances: Sequence[Utterance]) -> list[Update]:
     """``−mean_b A_b · Σ_t log π(a_t)`` on fresh utterances, once; or PPO's clipped ratios, ``epochs`` times."""
     advantage_B = judged(parts.critic, utterances)
     rows = run.learner.recompute_old(pack_utterances(utterances))
@@ -250,7 +232,7 @@ def reinforce(
     return updates
 
 
-def imitate(config: ArcherConfig, run: TrainingRun, parts: Hierarchy, batch: Sequence[Transition]) -> Update:
+def imitate(config: ArcherConfig, run: Run, parts: Hierarchy, batch: Sequence[Transition]) -> Update:
     """``−mean_b min(exp(A_b/β), cap) · Σ_t log π(a_t)`` on utterances of the replay."""
     utterances = [Utterance(each.state_ids, each.action_ids, each.logprobs, each.version) for each in batch]
     advantage_B = judged(parts.critic, utterances)
@@ -271,41 +253,35 @@ def described(advantage_B: Tensor) -> dict[str, float]:
     return {"advantage": float(advantage_B.mean()), "advantage_std": float(advantage_B.std(correction=0))}
 
 
-def hierarchy(config: ArcherConfig, run: TrainingRun) -> Hierarchy:
+def hierarchy(config: ArcherConfig, run: Run) -> Hierarchy:
     """The critic, its replay and what else an opened run asks for; of a resumed one, as they were."""
-    encoder = encoder_named(config.critic_model.encoder, run.model, run.tokenizer, seed=config.seed)
+    encoder = encoder_named(config.critic_model.encoder, run.model, run.start.tokenizer, seed=config.seed)
     critic = UtteranceCritic(encoder, config.critic_model, seed=config.seed, dump=run.folder.dump)
     rule = ArcherRule(config.critic, config.gamma, config.min_target, config.expectile)
     baseline = None
     if config.baseline == "token":
-        baseline = token_values(config.values, run.model, run.tokenizer, seed=config.seed, dump=run.folder.dump)
-        run.keep("baseline", baseline)
-    reference = reference_of(run, config.loss.kl, config.model)
+        baseline = token_values(config.values, run.model, run.start.tokenizer, seed=config.seed, dump=run.folder.dump)
+        run.state.keep("baseline", baseline)
+    reference = run.reference(config.loss.kl, config.model)
     parts = Hierarchy(critic, rule, Replay(config.replay), baseline, reference)
-    run.keep("critic", parts.critic)
-    run.keep("replay", parts.replay)
+    run.state.keep("critic", parts.critic)
+    run.state.keep("replay", parts.replay)
     return parts
 
 
-async def fill(config: ArcherConfig, run: TrainingRun, replay: Replay) -> None:
+async def fill(config: ArcherConfig, run: Run, replay: Replay) -> None:
     """Fill the replay with demonstrations, as the run's own agent would have read and said them.
 
     Raises:
         UsageError: they do not all fit.
     """
-    episodes = as_said(await demonstrations(config.demonstrations, run), config.demonstrations, run)
+    episodes = as_said(await demonstrations(config, config.demonstrations), config.demonstrations, run)
     replay.add(turn for episode in episodes for turn in transitions(episode, config.gamma))
     if replay.dropped:
         raise UsageError(
             f"the demonstrations hold {replay.added} turns and the replay {replay.capacity}: the others would not be "
             f"learnt from; set replay={replay.added}, or choose fewer demonstrations"
         )
-
-
-def scheduled(config: ArcherConfig) -> OptimizerConfig:
-    """The actor's optimizer, with a ``total`` where none is named: the updates of a run that skips none."""
-    per_step = config.actor_steps * (config.epochs if config.actor == "ppo" else 1)
-    return config.optimizer.until(max(1, (config.steps - config.warmup) * per_step))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
-from .learning.rows import pack
-from .runs.demonstrations import readable
-from .runs.interrupts import interruptible
-from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, learn_rows, scheduled
-from .runs.script import script
-from .runs.session import TrainingRun
-from .runs.setup import RunResult
+from .collect.demonstrations import readable
+from .learning.learner import Update
+from .learning.rows import Rows
+from .run.conclusion import RunResult
+from .run.offline import OfflineConfig, OfflineTrainer, as_said
+from .run.run import Run
+from .run.settings import Plan
+from .run.training import train_with
+from .script import script
 
 
 class CloningConfig(OfflineConfig):
@@ -26,32 +27,27 @@ class CloningConfig(OfflineConfig):
     out: str = "runs/bc"
     """The run's folder."""
 
+    def plan(self) -> Plan:
+        return Plan("bc", self.optimizer.until(self.steps))
+
+
+class CloningTrainer(OfflineTrainer[CloningConfig]):
+    """Behaviour cloning's part in the training loop: the likelihood of what was demonstrated."""
+
+    def __init__(self, config: CloningConfig, run: Run) -> None:
+        episodes, left_out = readable(as_said(run.start.demonstrations, config.demonstrations, run))
+        super().__init__(config, run, episodes)
+        turns = sum(len(episode.turns) for episode in episodes)
+        if left_out:
+            self.note = f"{left_out} of {turns} demonstrated actions could not be read, and were left out"
+
+    def update(self, rows: Rows) -> Update:
+        return self.run.learner.clone(rows)
+
 
 def train(config: CloningConfig) -> RunResult:
-    """Run behaviour cloning to its last step, or until Ctrl-C, which leaves a checkpoint to resume from.
-
-    Raises:
-        UsageError: a setting, the demonstrations, the model or the run's folder is not as it must be.
-        DivergedError: a loss or gradient was not finite.
-        KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
-    """
-    with TrainingRun(config, "bc") as run:
-        return interruptible(_train(config, run))
-
-
-async def _train(config: CloningConfig, run: TrainingRun) -> RunResult:
-    checkpoint = run.begin()
-    episodes = await demonstrations(config.demonstrations, run)
-    model, tokenizer = run.load(checkpoint.model) if checkpoint else first_model(config, run, episodes)
-    async with run.open(model, tokenizer, checkpoint, optimizer=scheduled(config)):
-        episodes, left_out = readable(as_said(episodes, config.demonstrations, run))
-        rows = fitting(pack(episodes), model.config.max_position_embeddings)
-        result = await learn_rows(config, run, rows, run.learner.clone)
-    if not left_out:
-        return result
-    turns = sum(len(episode.turns) for episode in episodes)
-    note = f"{left_out} of {turns} demonstrated actions could not be read, and were left out"
-    return replace(result, note="; ".join(filter(None, (note, result.note))))
+    """Run behaviour cloning to its last step: see ``train_with``."""
+    return train_with(CloningTrainer, config)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -16,26 +16,26 @@ import pydantic
 import torch
 
 from ..tasks.rng import Rng
+from .collect.async_rollouts import OverlapConfig
+from .collect.collect import Collected
 from .learning.advantages import leave_one_out
 from .learning.batch import Batch
 from .learning.groups import Group
-from .learning.learner import Learner, OptimizerConfig, Update
+from .learning.learner import Learner, Update
 from .learning.loss import Correction, Level, loop_bounds
 from .learning.normalisers import normaliser
 from .learning.objective import Objective
 from .learning.updates import minibatches, parts_of, summary
-from .runs.interrupts import interruptible
-from .runs.overlap import OverlapConfig
-from .runs.script import script
-from .runs.session import TrainingRun
-from .runs.setup import RunResult, TrainConfig, refuse_greedy
+from .run.conclusion import RunResult
+from .run.metrics import Stopwatch
+from .run.settings import Plan, PolicyConfig, refuse_greedy
+from .run.training import Trainer, train_with
+from .script import script
 
 
-class LoopConfig(TrainConfig):
+class LoopConfig(PolicyConfig):
     """Settings of a LOOP run. The defaults suit a nano model on a CPU; the paper's own are named where they differ."""
 
-    model: str
-    """The model folder to start from: one that succeeds sometimes, such as behaviour cloning makes."""
     out: str = "runs/loop"
     """The run's folder."""
     tasks: int = pydantic.Field(default=12, ge=1)
@@ -67,48 +67,25 @@ class LoopConfig(TrainConfig):
         refuse_greedy(self.agent)
         return self
 
+    def plan(self) -> Plan:
+        # Updates that are skipped or aborted do not count: a linear schedule may end above 0, and never too early.
+        updates = self.steps * self.epochs * parts_of(self.tasks * self.k, self.minibatch)
+        return Plan("loop", self.optimizer.until(updates), self.overlap, many_processes=True)
+
+
+class LoopTrainer(Trainer[LoopConfig]):
+    """LOOP's part in the training loop: play groups of attempts, learn from them, keep nothing."""
+
+    async def collect(self) -> Collected:
+        return await self.run.collect(self.config.tasks, self.config.k)
+
+    async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
+        return await self.run.learn(partial(iterate, self.config, self.run.learner, groups, version=self.run.step))
+
 
 def train(config: LoopConfig) -> RunResult:
-    """Run LOOP to its last step, or until Ctrl-C, which leaves a checkpoint to resume from.
-
-    Raises:
-        UsageError: a setting, the model or the run's folder is not as it must be.
-        DivergedError: a loss or gradient was not finite.
-        KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
-    """
-    with TrainingRun(config, "loop", together=True) as run:
-        checkpoint = run.begin()
-        model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
-        run.open(model, tokenizer, checkpoint, optimizer=scheduled(config), overlap=config.overlap)
-        return interruptible(_train(config, run))
-
-
-async def _train(config: LoopConfig, run: TrainingRun) -> RunResult:
-    async with run:
-        await run.evaluate()
-        while not run.over:
-            clock = run.clock()
-            with clock("sync"):
-                await run.weights.send(run.step)
-            with clock("collect"):
-                collected = await run.collect(config.tasks, config.k)
-            with clock("learn"):
-                learnt = await run.learn(partial(iterate, config, run.learner, collected.groups, version=run.step))
-            run.finish_step(config.tasks)
-            metrics = collected.metrics() | learnt
-            run.report(metrics | clock.metrics(metrics.get("action_tokens", 0.0)), advance=True)
-            run.checkpoint_if_due()
-            await run.evaluate()
-        return run.finish()
-
-
-def scheduled(config: LoopConfig) -> OptimizerConfig:
-    """The optimizer's settings, with a ``total`` where none is named: the updates of a run that skips none.
-
-    Updates that are skipped or aborted do not count, so a linear schedule may end above 0, and never before the run.
-    """
-    per_step = config.epochs * parts_of(config.tasks * config.k, config.minibatch)
-    return config.optimizer.until(config.steps * per_step)
+    """Run LOOP to its last step: see ``train_with``."""
+    return train_with(LoopTrainer, config)
 
 
 def iterate(config: LoopConfig, learner: Learner, groups: Sequence[Group], *, version: int) -> dict[str, float]:

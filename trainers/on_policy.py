@@ -21,34 +21,33 @@ from ..rollouts.branching import refuse_unforkable
 from ..tasks.rng import Rng
 from .algorithms.named import AnyAlgorithm, AnyModulator, algorithm_named
 from .algorithms.trees import counted_once
+from .collect.async_rollouts import OverlapConfig
+from .collect.branching import AnyStrategy, refuse_mismatch
+from .collect.dynamic_sampling import Drawn, DynamicSampling, draw
 from .critics.token_values import ValuesConfig, token_values
 from .critics.values import Values
 from .learning.batch import Batch
 from .learning.entropy import EntropyHistory
 from .learning.groups import Group
 from .learning.kl import kl_in_reward, reference_metrics
-from .learning.learner import Learner, OptimizerConfig, Update
-from .learning.led import led
+from .learning.learner import Learner, Update
+from .learning.main_process import run_on_main
 from .learning.normalisers import Normaliser, normaliser
 from .learning.objective import LossConfig, Objective
 from .learning.reference import Reference
 from .learning.rows import Rows
 from .learning.updates import minibatches, parts_of, summary
-from .runs.branching import AnyStrategy, refuse_mismatch
-from .runs.dynamic_sampling import DynamicSampling, draw
-from .runs.interrupts import interruptible
-from .runs.overlap import OverlapConfig
-from .runs.penalised import reference_of
-from .runs.script import script
-from .runs.session import TrainingRun
-from .runs.setup import RunResult, TrainConfig, refuse_greedy
+from .run.conclusion import RunResult
+from .run.metrics import Stopwatch
+from .run.run import Run
+from .run.settings import Plan, PolicyConfig, refuse_greedy
+from .run.training import Trainer, train_with
+from .script import script
 
 
-class OnPolicyConfig(TrainConfig):
+class OnPolicyConfig(PolicyConfig):
     """Settings of an on-policy run. What an algorithm's paper settles follows from its name, unless it is set."""
 
-    model: str
-    """The model folder to start from: one that succeeds sometimes, such as behaviour cloning makes."""
     out: str = "runs/on-policy"
     """The run's folder; ``runs/`` and the algorithm's name when omitted."""
     algorithm: AnyAlgorithm
@@ -108,20 +107,10 @@ class OnPolicyConfig(TrainConfig):
             raise ValueError("normaliser='const' divides by a constant: set denominator")
         return self
 
-
-def train(config: OnPolicyConfig) -> RunResult:
-    """Run an algorithm to its last step, or until Ctrl-C, which leaves a checkpoint to resume from.
-
-    Raises:
-        UsageError: a setting, the model or the run's folder is not as it must be; a reward is not finite.
-        DivergedError: a loss or gradient was not finite.
-        KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
-    """
-    with TrainingRun(config, config.algorithm.name, together=True) as run:
-        checkpoint = run.begin()
-        model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
-        run.open(model, tokenizer, checkpoint, optimizer=scheduled(config), overlap=config.overlap)
-        return interruptible(_train(config, run, Parts.of(config, run)))
+    def plan(self) -> Plan:
+        learning = max(self.steps - (self.values.warmup if self.algorithm.needs_values else 0), 1)
+        updates = learning * self.epochs * parts_of(self.tasks * self.k, self.minibatch)
+        return Plan(self.algorithm.name, self.optimizer.until(updates), self.overlap, many_processes=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,40 +130,42 @@ class Parts:
     entropies: EntropyHistory | None = None
 
     @classmethod
-    def of(cls, config: OnPolicyConfig, run: TrainingRun) -> Self:
+    def of(cls, config: OnPolicyConfig, run: Run) -> Self:
         """What the configuration asks for, kept in the run's checkpoints."""
         critic, entropies = None, None
         if config.algorithm.needs_values:
-            critic = token_values(config.values, run.model, run.tokenizer, seed=config.seed, dump=run.folder.dump)
-            run.keep("critic", critic)
+            critic = token_values(config.values, run.model, run.start.tokenizer, seed=config.seed, dump=run.folder.dump)
+            run.state.keep("critic", critic)
         if config.loss.smoothing is not None:
             entropies = EntropyHistory()
-            run.keep("entropies", entropies)
-        return cls(run.learner, critic, reference_of(run, config.loss.kl, config.model), entropies)
+            run.state.keep("entropies", entropies)
+        return cls(run.learner, critic, run.reference(config.loss.kl, config.model), entropies)
 
 
-async def _train(config: OnPolicyConfig, run: TrainingRun, parts: Parts) -> RunResult:
-    async with run:
+class OnPolicyTrainer(Trainer[OnPolicyConfig]):
+    """What on-policy algorithms share in the training loop: play groups, drop what teaches nothing, learn, forget."""
+
+    def __init__(self, config: OnPolicyConfig, run: Run) -> None:
+        super().__init__(config, run)
+        self.parts = Parts.of(config, run)
+
+    async def begin(self) -> None:
+        config, run = self.config, self.run
         if config.branching is not None:
             options = config.episodes.options(seed=config.seed)
-            await led(run.world, lambda: refuse_unforkable(run.pool, run.sampler.peek(1)[0], options))
-        await run.evaluate()
-        while not run.over:
-            clock = run.clock()
-            with clock("sync"):
-                await run.weights.send(run.step)
-            with clock("collect"):
-                drawn = await draw(
-                    lambda tasks: run.collect(tasks, config.k, config.branching), config.tasks, config.sampling
-                )
-            with clock("learn"):
-                learnt = await run.learn(partial(iterate, config, parts, drawn.groups, version=run.step))
-            run.finish_step(drawn.tasks)
-            metrics = drawn.metrics() | learnt
-            run.report(metrics | clock.metrics(metrics.get("action_tokens", 0.0)), advance=True)
-            run.checkpoint_if_due()
-            await run.evaluate()
-        return run.finish()
+            await run_on_main(run.world, lambda: refuse_unforkable(run.pool, run.sampler.peek(1)[0], options))
+
+    async def collect(self) -> Drawn:
+        config, run = self.config, self.run
+        return await draw(lambda tasks: run.collect(tasks, config.k, config.branching), config.tasks, config.sampling)
+
+    async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
+        return await self.run.learn(partial(iterate, self.config, self.parts, groups, version=self.run.step))
+
+
+def train(config: OnPolicyConfig) -> RunResult:
+    """Run an algorithm to its last step: see ``train_with``."""
+    return train_with(OnPolicyTrainer, config)
 
 
 def iterate(config: OnPolicyConfig, parts: Parts, groups: Sequence[Group], *, version: int) -> dict[str, float]:
@@ -247,14 +238,6 @@ def update(
         if updates[-1].aborted:
             break
     return updates
-
-
-def scheduled(config: OnPolicyConfig) -> OptimizerConfig:
-    """The optimizer's settings, with a ``total`` where none is named: the updates of a run that skips none."""
-    learning = config.steps - (config.values.warmup if config.algorithm.needs_values else 0)
-    return config.optimizer.until(
-        max(learning, 1) * config.epochs * parts_of(config.tasks * config.k, config.minibatch)
-    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -19,15 +19,17 @@ from typing import Any, Self
 import pydantic
 
 from ..envs.registry import find
-from .learning.learner import OptimizerConfig
+from .collect.proposals import Round, SelfPlay
+from .collect.sampler import round_seed
+from .learning.groups import Group
 from .learning.updates import parts_of
 from .loop import LoopConfig, iterate
-from .runs.interrupts import interruptible
-from .runs.proposals import SelfPlay
-from .runs.sampler import TaskSampler
-from .runs.script import script
-from .runs.session import TrainingRun
-from .runs.setup import RunResult, round_seed
+from .run.conclusion import RunResult
+from .run.metrics import Stopwatch
+from .run.run import Run
+from .run.settings import Plan
+from .run.training import Trainer, train_with
+from .script import script
 
 
 class SelfPlayConfig(LoopConfig):
@@ -54,55 +56,39 @@ class SelfPlayConfig(LoopConfig):
             raise ValueError("self-play has rounds that wait for one another: overlap cannot be enabled")
         return self
 
+    def plan(self) -> Plan:
+        episodes = self.tasks * self.proposals * (1 + self.k)  # if every question held
+        updates = self.steps * self.epochs * parts_of(episodes, self.minibatch)
+        return Plan("self-play", self.optimizer.until(updates), family=_game(self).family)
+
+
+class SelfPlayTrainer(Trainer[SelfPlayConfig]):
+    """Self-play's part in the training loop: a round of questions and answers, of which LOOP learns both sides."""
+
+    def __init__(self, config: SelfPlayConfig, run: Run) -> None:
+        super().__init__(config, run)
+        self.game = _game(config)
+
+    async def collect(self) -> Round:
+        config, run = self.config, self.run
+        options = config.episodes.options(seed=round_seed("train", config.seed, run.step))
+        return run.record(await self.game.round(run.agent, run.sampler.peek(config.tasks), options))
+
+    async def aclose(self) -> None:
+        await self.game.aclose()
+
+    async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
+        return await self.run.learn(partial(iterate, self.config, self.run.learner, groups, version=self.run.step))
+
 
 def train(config: SelfPlayConfig) -> RunResult:
-    """Run self-play to its last step, or until Ctrl-C, which leaves a checkpoint to resume from.
-
-    Raises:
-        UsageError: a setting, the model or the run's folder is not as it must be.
-        DivergedError: a loss or gradient was not finite.
-        KeyboardInterrupt: after Ctrl-C, once the checkpoint is written; a round that was being played begins again.
-    """
-    with TrainingRun(config, "self-play") as run:
-        checkpoint = run.begin()
-        model, tokenizer = run.load(checkpoint.model if checkpoint else config.model)
-        run.open(model, tokenizer, checkpoint, optimizer=scheduled(config))
-        return interruptible(_train(config, run))
-
-
-async def _train(config: SelfPlayConfig, run: TrainingRun) -> RunResult:
-    game = _game(config)
-    answers = TaskSampler(game.family, split=config.split, levels=config.levels, pool=config.pool, seed=config.seed)
-    answers.cursor = run.sampler.cursor
-    run.sampler = answers
-    async with run, game:
-        await run.evaluate()
-        while not run.over:
-            clock = run.clock()
-            with clock("sync"):
-                await run.weights.send(run.step)
-            with clock("collect"):
-                options = config.episodes.options(seed=round_seed("train", config.seed, run.step))
-                played = run.record(await game.round(run.agent, answers.peek(config.tasks), options))
-            with clock("learn"):
-                learnt = await run.learn(partial(iterate, config, run.learner, played.groups, version=run.step))
-            run.finish_step(config.tasks)
-            metrics = played.metrics() | learnt
-            run.report(metrics | clock.metrics(metrics.get("action_tokens", 0.0)), advance=True)
-            run.checkpoint_if_due()
-            await run.evaluate()
-        return run.finish()
+    """Run self-play to its last step: see ``train_with``. A round that Ctrl-C interrupted begins again."""
+    return train_with(SelfPlayTrainer, config)
 
 
 def _game(config: SelfPlayConfig) -> SelfPlay:
     kwargs: dict[str, Any] = {**find(config.env).kwargs, **config.episodes.env_kwargs}
     return SelfPlay(config.env, kwargs, config.proposals, config.k, config.readings, config.others)
-
-
-def scheduled(config: SelfPlayConfig) -> OptimizerConfig:
-    """The optimizer's settings, with a ``total`` where none is named: the updates if every question held."""
-    episodes = config.tasks * config.proposals * (1 + config.k)
-    return config.optimizer.until(config.steps * config.epochs * parts_of(episodes, config.minibatch))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -10,21 +10,32 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, Self
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import pydantic
 
 from ..inference.value_guided import ActionValues, ValueGuidedModel
 from .algorithms.ilql import ILQL
-from .algorithms.monte_carlo import MonteCarlo
+from .algorithms.token_value import TokenValueAlgorithm
 from .critics.token_learning import TokenLearner
 from .critics.token_steps import TokenSteps
-from .learning.rows import pack
-from .runs.interrupts import interruptible
-from .runs.offline import OfflineConfig, as_said, demonstrations, first_model, fitting, learn_rows, scheduled
-from .runs.script import script
-from .runs.session import TrainingRun
-from .runs.setup import RunResult
+from .learning.learner import Update
+from .learning.rows import Rows
+from .registry import one_of, rules
+from .run.conclusion import RunResult
+from .run.model_files import ModelFiles, Start
+from .run.offline import OfflineConfig, OfflineTrainer, as_said
+from .run.run import Run
+from .run.settings import MAY_CHANGE, Plan
+from .run.training import train_with
+from .script import script
+
+if TYPE_CHECKING:
+    AnyRule = TokenValueAlgorithm
+else:
+    AnyRule = one_of(rules("value_based"))
 
 
 class ValueBasedConfig(OfflineConfig):
@@ -32,7 +43,7 @@ class ValueBasedConfig(OfflineConfig):
 
     out: str = "runs/value-based"
     """The run's folder."""
-    algorithm: Annotated[ILQL | MonteCarlo, pydantic.Field(discriminator="name")] = ILQL()
+    algorithm: AnyRule = ILQL()
     """How values are learnt: ``ilql`` or ``monte_carlo``, with settings of its own."""
     beta: float = pydantic.Field(default=8.0, ge=0)
     """How far values count when the model acts; 0 is π_β (LMRL-Gym: 8 in mazes). It may change on resume."""
@@ -47,6 +58,14 @@ class ValueBasedConfig(OfflineConfig):
     """Weight of the likelihood of the demonstrations: with 0, π_β stays the model that was started from."""
     share_backbone: bool = False
     """Let values read, and change, the policy's own transformer; otherwise they have a copy of it (as LMRL-Gym)."""
+
+    def plan(self) -> Plan:
+        return Plan("value_based", self.optimizer.until(self.steps), may_change=(*MAY_CHANGE, "beta"))
+
+    async def start(self, files: ModelFiles, resumed: Path | None) -> Start:
+        start = await super().start(files, resumed)
+        online, model = guide(self, start.model)
+        return replace(start, model=model, values=online)
 
     @pydantic.model_validator(mode="after")
     def _whole(self) -> Self:
@@ -63,45 +82,37 @@ class ValueBasedConfig(OfflineConfig):
         return self
 
 
-def train(config: ValueBasedConfig) -> RunResult:
-    """Learn values to the last step, or until Ctrl-C, which leaves a checkpoint to resume from.
+class ValueTrainer(OfflineTrainer[ValueBasedConfig]):
+    """A value learner's part in the training loop: values of tokens, whose targets guide the policy."""
 
-    Raises:
-        UsageError: a setting, the demonstrations, the model or the run's folder is not as it must be.
-        DivergedError: a loss or gradient was not finite.
-        KeyboardInterrupt: after Ctrl-C, once the checkpoint is written.
-    """
-    with TrainingRun(config, "value_based", may_change=("beta",)) as run:
-        return interruptible(_train(config, run))
-
-
-async def _train(config: ValueBasedConfig, run: TrainingRun) -> RunResult:
-    checkpoint = run.begin()
-    episodes = await demonstrations(config.demonstrations, run)
-    model, tokenizer = run.load(checkpoint.model) if checkpoint else first_model(config, run, episodes)
-    online, model = guide(config, model)
-    optimizer = scheduled(config)
-    async with run.open(model, tokenizer, checkpoint, optimizer=optimizer):
-        episodes = as_said(episodes, config.demonstrations, run)
-        rows = fitting(pack(episodes), model.config.max_position_embeddings)
-        algorithm = config.algorithm
-        steps = TokenSteps.of(episodes, rows, gamma=algorithm.gamma, per=algorithm.discount_per)
+    def __init__(self, config: ValueBasedConfig, run: Run) -> None:
+        episodes = as_said(run.start.demonstrations, config.demonstrations, run)
+        super().__init__(config, run, episodes)
+        model, online, algorithm = run.model, run.start.values, config.algorithm
+        self.steps = TokenSteps.of(episodes, self.rows, gamma=algorithm.gamma, per=algorithm.discount_per)
         for values in (online, model.values):  # what a checkpoint holds comes after, from keep()
-            values.heads.start_at(float(steps.tokens(rows).return_N.min()))
-        learner = TokenLearner(
+            values.heads.start_at(float(self.steps.tokens(self.rows).return_N.min()))
+        self.learner = TokenLearner(
             model.policy,
             online,
             model.values,
             algorithm.loss,
-            optimizer,
+            config.plan().optimizer,
             polyak=config.polyak,
             cloning=config.cloning,
             lagged=config.lagged,
             warmup=config.warmup,
             dump=run.folder.dump,
         )
-        run.keep("values", learner)
-        return await learn_rows(config, run, rows, lambda batch: learner.step(batch, steps))
+        run.state.keep("values", self.learner)
+
+    def update(self, rows: Rows) -> Update:
+        return self.learner.step(rows, self.steps)
+
+
+def train(config: ValueBasedConfig) -> RunResult:
+    """Learn values to the last step: see ``train_with``."""
+    return train_with(ValueTrainer, config)
 
 
 def guide(config: ValueBasedConfig, model: Any) -> tuple[ActionValues, ValueGuidedModel]:

@@ -18,7 +18,7 @@ from hypothesis import given
 from turnwise.config import load_config
 from turnwise.errors import ConfigError, UsageError
 from turnwise.evals.curves import read_run
-from turnwise.trainers.runs.setup import TrainConfig
+from turnwise.trainers.run.settings import TrainConfig
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 if not BENCHMARKS.is_dir():

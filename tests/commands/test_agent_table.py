@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from turnwise.agents.settings import AgentSettings
-from turnwise.commands.train import ALGORITHMS, configured
 from turnwise.trainers import loop
+from turnwise.trainers.options import configured
+from turnwise.trainers.registry import ALGORITHMS
 
 Run = Callable[..., Any]
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from turnwise.commands.train import ALGORITHMS, configured, named_environment, overridden
 from turnwise.errors import ConfigError
 from turnwise.trainers.algorithms import named as on_policy
-from turnwise.trainers.runs.run_folder import RunFolder
+from turnwise.trainers.options import configured, named_environment, overridden
+from turnwise.trainers.registry import ALGORITHMS
+from turnwise.trainers.run.run_folder import RunFolder
 
 Run = Callable[..., Any]
 LEAST = ("env=turnwise/MazeFO-v0", "model=nowhere")

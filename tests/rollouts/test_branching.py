@@ -28,8 +28,8 @@ from turnwise.rollouts.pool import EnvPool
 from turnwise.rollouts.replay import replay
 from turnwise.rollouts.stats import RunStats
 from turnwise.tasks.games.maze import U_SHAPED_MAZE
+from turnwise.trainers.collect.collect import collect
 from turnwise.trainers.learning.groups import grouped
-from turnwise.trainers.runs.collect import collect
 
 from ..agents.fakes import tokenizer
 from .fakes import answering

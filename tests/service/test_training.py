@@ -22,7 +22,7 @@ from turnwise.service.program import ProgramAgent
 from turnwise.trainers.learning.batch import Batch
 from turnwise.trainers.learning.groups import grouped
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
-from turnwise.trainers.runs.setup import AgentConfig
+from turnwise.trainers.run.settings import AgentConfig
 
 from ..trainers import small
 from .fakes import program

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from turnwise.trainers import behaviour_cloning, loop
 from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.loop import LoopConfig
-from turnwise.trainers.runs.interrupts import INTERRUPTED
-from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.setup import RunResult
+from turnwise.trainers.run.conclusion import RunResult
+from turnwise.trainers.run.interrupts import INTERRUPTED
+from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.opening import open_run
+from turnwise.trainers.run.run import Run
+from turnwise.trainers.run.settings import TrainConfig
+from turnwise.trainers.run.training import Trainer, train_steps
 
 FORKS = multiprocessing.get_context("forkserver")
 """Starts processes that need not import the libraries again; all tests of training share it."""
@@ -67,6 +75,30 @@ def clone(config: CloningConfig) -> RunResult:
 
 def run(config: LoopConfig) -> RunResult:
     return loop.train(config)
+
+
+async def stopped(
+    trainer: type[Trainer[Any]],
+    config: TrainConfig,
+    ready: Callable[[Run], bool],
+    cancel: Callable[[asyncio.Task[None]], object] = lambda task: task.cancel(),
+) -> Run:
+    """Train until ``ready``, and then stop the run as Ctrl-C does, or as ``cancel`` does."""
+    opened: list[Run] = []
+
+    async def life() -> None:
+        async with open_run(config) as run:
+            steps = trainer(config, run)
+            opened.append(run)
+            await train_steps(steps)
+
+    task = asyncio.create_task(life())
+    while not (opened and ready(opened[0])) and not task.done():  # noqa: ASYNC110 - nothing tells of it
+        await asyncio.sleep(0)
+    cancel(task)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return opened[0]
 
 
 def interrupted(out: Path, model: Path, *words: str) -> int:

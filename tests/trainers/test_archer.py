@@ -15,13 +15,14 @@ from turnwise.errors import CheckpointError, DivergedError, UsageError
 from turnwise.trainers import archer
 from turnwise.trainers.algorithms.archer import ArcherRule
 from turnwise.trainers.archer import ArcherConfig
+from turnwise.trainers.collect.resample import fresh_utterances
 from turnwise.trainers.critics.replay import Replay
 from turnwise.trainers.critics.transitions import transitions
 from turnwise.trainers.learning.utterances import Utterance, pack_utterances
-from turnwise.trainers.runs.fresh import fresh_utterances
-from turnwise.trainers.runs.metrics import Stopwatch, read_metrics
-from turnwise.trainers.runs.session import TrainingRun
-from turnwise.trainers.runs.setup import RunResult
+from turnwise.trainers.run.conclusion import RunResult
+from turnwise.trainers.run.metrics import Stopwatch, read_metrics
+from turnwise.trainers.run.opening import open_run
+from turnwise.trainers.run.run import Run
 
 from . import small
 from .critics.turns import step
@@ -136,22 +137,19 @@ def test_trap_24_killed_at_random_points_it_is_bitwise_the_same_run(tmp_path: Pa
     assert one[2] == other[2]
 
 
+def halfway(run: Run) -> bool:
+    """Whether the critic has learned in the second step, and the actor has not."""
+    critic: Any = run.state.parts.get("critic")
+    return critic is not None and critic.state_dict()["updates"] == 4
+
+
 @pytest.mark.slow
 def test_an_interruption_while_learning_waits_for_the_end_of_the_step(tmp_path: Path, cloned: Path) -> None:
     """Ctrl-C between the critic and the actor, while utterances are sampled: the step is finished, and then saved."""
     straight = archer.train(config(tmp_path / "straight", cloned / "model"))
     broken = config(tmp_path / "broken", cloned / "model")
 
-    async def interrupted(run: TrainingRun) -> None:
-        task = asyncio.create_task(archer._train(broken, run))
-        while not (run._kept and run._kept["critic"].state_dict()["updates"] == 4):  # noqa: ASYNC110
-            await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    with TrainingRun(broken, "archer") as run:
-        asyncio.run(interrupted(run))
+    run = asyncio.run(small.stopped(archer.ArcherTrainer, broken, halfway))
     checkpoint = run.folder.checkpoints.latest()
     assert (checkpoint.step, checkpoint.tensors["kept"]["critic"]["updates"]) == (2, 4), (
         "a whole step, never half of one"
@@ -166,17 +164,11 @@ def test_of_a_step_that_was_torn_nothing_is_kept(tmp_path: Path, cloned: Path) -
     """A second Ctrl-C, outside of a command: the event loop is closed while the actor has not learnt yet."""
     broken = config(tmp_path / "broken", cloned / "model")
 
-    async def interrupted(run: TrainingRun) -> None:
-        task = asyncio.create_task(archer._train(broken, run))
-        while not (run._kept and run._kept["critic"].state_dict()["updates"] == 4):  # noqa: ASYNC110
-            await asyncio.sleep(0)
+    def all_tasks(task: asyncio.Task[None]) -> None:
         for each in asyncio.all_tasks() - {asyncio.current_task()}:
             each.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
 
-    with TrainingRun(broken, "archer") as run:
-        asyncio.run(interrupted(run))
+    run = asyncio.run(small.stopped(archer.ArcherTrainer, broken, halfway, all_tasks))
     assert run.folder.checkpoints.latest().step == 1, "the last one that was whole"
     straight = archer.train(config(tmp_path / "straight", cloned / "model"))
     assert weights(archer.train(broken.model_copy(update={"resume": True}))) == weights(straight)
@@ -197,12 +189,13 @@ def test_a_checkpoint_without_a_critic_is_refused(tmp_path: Path, cloned: Path) 
     changed = config(tmp_path / "run", cloned / "model", steps=2, resume=True, baseline="token")
     with pytest.raises(CheckpointError, match="baseline was 'none', now 'token'"):
         archer.train(changed)
-    with TrainingRun(config(tmp_path / "run", cloned / "model", steps=2, resume=True), "archer") as run:
-        checkpoint = run.begin()
-        assert checkpoint is not None
-        run.open(*run.load(checkpoint.model), checkpoint, optimizer=run.config.optimizer)
-        with pytest.raises(CheckpointError, match="holds no baseline"):
-            run.keep("baseline", Replay(1))
+
+    async def resumed() -> None:
+        async with open_run(config(tmp_path / "run", cloned / "model", steps=2, resume=True)) as run:
+            run.state.keep("baseline", Replay(1))
+
+    with pytest.raises(CheckpointError, match="holds no baseline"):
+        asyncio.run(resumed())
     with pytest.raises(CheckpointError, match="holds a run of 'archer', not 'loop'"):
         small.run(small.looping(tmp_path / "run", cloned / "model", resume=True))
 
@@ -229,11 +222,9 @@ class Judge:
 
 
 @pytest.mark.parametrize("actor", ["reinforce", "ppo", "awr"])
-def test_the_actor_does_what_the_critic_likes(tmp_path: Path, cloned: Path, actor: str) -> None:
+async def test_the_actor_does_what_the_critic_likes(tmp_path: Path, cloned: Path, actor: str) -> None:
     settings = config(tmp_path / "run", cloned / "model", actor=actor, beta=0.3, optimizer={"lr": 1e-2})
-    with TrainingRun(settings, "archer") as run:
-        run.begin()
-        run.open(*run.load(settings.model), None, optimizer=settings.optimizer)
+    async with open_run(settings) as run:
         liked, other = 5, 6
         judge: Any = Judge(liked)
         parts = archer.Hierarchy(judge, ArcherRule(), Replay(10))
@@ -257,29 +248,27 @@ def test_the_actor_does_what_the_critic_likes(tmp_path: Path, cloned: Path, acto
         assert gained[1] < 0, "what the critic dislikes becomes rarer"
 
 
-def test_centred_advantages_are_those_of_a_critic_without_offset(tmp_path: Path, cloned: Path) -> None:
+async def test_centred_advantages_are_those_of_a_critic_without_offset(tmp_path: Path, cloned: Path) -> None:
     class Shifted(Judge):
         def advantage(self, states: Any, actions: Any) -> torch.Tensor:
             return super().advantage(states, actions) + 7.0
 
-    def trained(name: str, judge: Any, centred: str) -> dict[str, Any]:
+    async def trained(name: str, judge: Any, centred: str) -> dict[str, Any]:
         settings = config(tmp_path / name, cloned / "model", centred=centred, optimizer={"lr": 1e-2})
-        with TrainingRun(settings, "archer") as run:
-            run.begin()
-            run.open(*run.load(settings.model), None, optimizer=settings.optimizer)
+        async with open_run(settings) as run:
             said = [Utterance((1, 2, 3), (first, 0), (0.0, 0.0)) for first in (5, 6)]
             archer.reinforce(settings, run, archer.Hierarchy(judge, ArcherRule(), Replay(10)), said)
             found: dict[str, Any] = run.model.state_dict()
             return found
 
-    plain, shifted = trained("a", Judge(5), "none"), trained("b", Shifted(5), "batch")
+    plain, shifted = await trained("a", Judge(5), "none"), await trained("b", Shifted(5), "batch")
     assert all(torch.allclose(plain[name], shifted[name], atol=1e-4) for name in plain)
-    uncentred = trained("c", Shifted(5), "none")
+    uncentred = await trained("c", Shifted(5), "none")
     assert not all(torch.allclose(plain[name], uncentred[name], atol=1e-3) for name in plain)
 
 
 @pytest.mark.parametrize("centred", ["none", "batch", "state"])
-def test_a_token_baseline_is_fitted_to_what_it_is_taken_off(tmp_path: Path, cloned: Path, centred: str) -> None:
+async def test_a_token_baseline_is_fitted_to_what_it_is_taken_off(tmp_path: Path, cloned: Path, centred: str) -> None:
     """Fitted to what was not centred, it would put back the offset that centring takes off."""
     fitted: list[torch.Tensor] = []
 
@@ -292,9 +281,7 @@ def test_a_token_baseline_is_fitted_to_what_it_is_taken_off(tmp_path: Path, clon
             return {}
 
     settings = config(tmp_path / "run", cloned / "model", centred=centred)
-    with TrainingRun(settings, "archer") as run:
-        run.begin()
-        run.open(*run.load(settings.model), None, optimizer=settings.optimizer)
+    async with open_run(settings) as run:
         said = [Utterance((1, 2, 3), (first, 0), (0.0, 0.0)) for first in (5, 6)]
         judge, baseline = Judge(5), Baseline()
         parts = archer.Hierarchy(judge, ArcherRule(), Replay(10), baseline)  # type: ignore[arg-type]
@@ -344,7 +331,7 @@ def test_what_would_have_no_effect_is_refused(settings: dict[str, Any]) -> None:
         ArcherConfig.model_validate({"env": "e", "model": "m", **settings})
 
 
-def test_every_batch_of_fresh_utterances_is_of_the_policy_as_it_is_then(
+async def test_every_batch_of_fresh_utterances_is_of_the_policy_as_it_is_then(
     tmp_path: Path, cloned: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here learner and policy share their weights; where they do not, what was not sent would be sampled from."""
@@ -361,11 +348,9 @@ def test_every_batch_of_fresh_utterances_is_of_the_policy_as_it_is_then(
 
     replay = Replay(10)
     replay.add([step((1, 2, 3), (5, 0))])
-    with TrainingRun(settings, "archer") as run:
-        run.begin()
-        run.open(*run.load(settings.model), None, optimizer=settings.optimizer)
-        run.weights = Recording()
+    async with open_run(settings) as run:
+        run = replace(run, weights=Recording())
         monkeypatch.setattr(archer, "fresh_utterances", fresh)
         judge: Any = Judge(5)
-        asyncio.run(archer.learn_actor(settings, run, archer.Hierarchy(judge, ArcherRule(), replay), Stopwatch()))
+        await archer.learn_actor(settings, run, archer.Hierarchy(judge, ArcherRule(), replay), Stopwatch())
     assert happened == ["sampled", "sent"] * 3

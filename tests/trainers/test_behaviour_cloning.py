@@ -17,11 +17,11 @@ from turnwise.inference.models import load_model, load_tokenizer
 from turnwise.rollouts.store import MANIFEST, EpisodeStore, load_episodes
 from turnwise.trainers.archer import ArcherConfig
 from turnwise.trainers.behaviour_cloning import CloningConfig
+from turnwise.trainers.collect.demonstrations import DemonstrationConfig, encoded, filtered, readable
 from turnwise.trainers.learning.rows import pack
-from turnwise.trainers.runs.demonstrations import DemonstrationConfig, encoded, filtered, readable
-from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.offline import minibatch
-from turnwise.trainers.runs.setup import AgentConfig, TrainConfig
+from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.offline import minibatch
+from turnwise.trainers.run.settings import AgentConfig, TrainConfig
 from turnwise.trainers.value_based import ValueBasedConfig
 
 from . import small

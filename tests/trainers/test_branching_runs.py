@@ -15,7 +15,7 @@ from turnwise.errors import ContractError
 from turnwise.rollouts.branching_entropy import EntropyBranching
 from turnwise.rollouts.branching_vine import StateValues
 from turnwise.trainers import on_policy
-from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.run.metrics import read_metrics
 
 from .test_on_policy import config, running
 from .test_resume import same, state

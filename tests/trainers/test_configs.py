@@ -12,15 +12,18 @@ import pytest
 
 from turnwise.agents.context import context_strategy
 from turnwise.agents.parsers import parser_for
-from turnwise.commands.train import ALGORITHMS, configured
 from turnwise.config import beneath, describe
 from turnwise.envs.registry import find
 from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.behaviour_cloning import train as clone
+from turnwise.trainers.collect.sampler import family_and_tools
 from turnwise.trainers.loop import LoopConfig
-from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.script import script
-from turnwise.trainers.runs.setup import RunResult, TrainConfig, family_and_tools
+from turnwise.trainers.options import configured
+from turnwise.trainers.registry import ALGORITHMS
+from turnwise.trainers.run.conclusion import RunResult
+from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.settings import TrainConfig
+from turnwise.trainers.script import script
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
 

@@ -11,8 +11,8 @@ from turnwise.inference.models import load_model
 from turnwise.trainers import loop
 from turnwise.trainers.learning.groups import grouped
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
-from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.session import TrainingRun
+from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.run_folder import RunFolder
 
 from . import small
 from .fakes import Bigram, Said, conversation
@@ -88,7 +88,7 @@ def test_a_linear_schedule_ends_with_the_run(tmp_path: Path, cloned: Path) -> No
     rates = [line["lr"] for line in read_metrics(result.folder / "metrics.jsonl") if "lr" in line]
     assert rates == sorted(rates, reverse=True), "the rate falls"
     assert rates[-1] < 0.5e-3, f"and is near 0 in the last of 4 steps, whose mean is {rates[-1]}"
-    assert loop.scheduled(small.looping(tmp_path, cloned, optimizer={"total": 7})).total == 7, "a named total stays"
+    assert small.looping(tmp_path, cloned, optimizer={"total": 7}).plan().optimizer.total == 7, "a named total stays"
 
 
 @pytest.mark.slow
@@ -125,18 +125,9 @@ def test_an_interrupted_collection_keeps_what_was_played(tmp_path: Path, cloned:
     straight = small.run(small.looping(tmp_path / "straight", cloned / "model", steps=2))
     config = small.looping(tmp_path / "broken", cloned / "model", steps=2, episodes={**small.SHARED["episodes"]})
 
-    async def interrupted(run: TrainingRun) -> None:
-        task = asyncio.create_task(loop._train(config, run))
-        while run.step < 1 or not run.pending:  # noqa: ASYNC110 - nothing tells of an episode that is over
-            await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    with TrainingRun(config, "loop") as run:
-        run.begin()
-        run.open(*run.load(config.model), None, optimizer=config.optimizer)
-        asyncio.run(interrupted(run))
+    run = asyncio.run(
+        small.stopped(loop.LoopTrainer, config, lambda run: run.step >= 1 and bool(run.collector.pending))
+    )
     checkpoint = run.folder.checkpoints.latest()
     assert checkpoint.step == 1
     assert checkpoint.progress["cursor"] == config.tasks, "the cursor is at what was trained, not at what was played"
@@ -149,5 +140,6 @@ def test_an_interrupted_collection_keeps_what_was_played(tmp_path: Path, cloned:
 def test_ctrl_c_leaves_a_run_that_continues(tmp_path: Path, cloned: Path) -> None:
     out = tmp_path / "run"
     steps = small.interrupted(out, cloned / "model")
-    run = TrainingRun(loop.LoopConfig(env=small.ENV, model="m", out=str(out)), "loop")
-    assert run.folder.checkpoints.latest().step == steps, "the step that was being learnt was finished and saved"
+    assert RunFolder(out, "loop").checkpoints.latest().step == steps, (
+        "the step that was being learnt was finished and saved"
+    )

@@ -10,7 +10,7 @@ from turnwise.config import load_config
 from turnwise.errors import CheckpointError
 from turnwise.trainers import on_policy
 from turnwise.trainers.on_policy import OnPolicyConfig
-from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.run.metrics import read_metrics
 
 from . import small
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.commands.train import configured
 from turnwise.errors import ConfigError, UsageError
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.inference.value_guided import ActionValues, ValueGuidedModel
@@ -12,6 +11,7 @@ from turnwise.trainers.critics.encoder import AdapterConfig
 from turnwise.trainers.critics.shared_backbone import SharedEncoder
 from turnwise.trainers.critics.token_values import backbone_copy
 from turnwise.trainers.learning.lora import LoraConfig, attach
+from turnwise.trainers.options import configured
 
 BASICS = ["env=turnwise/MazeU-v0", "model=somewhere"]
 

@@ -19,7 +19,7 @@ from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.reference import Reference
 from turnwise.trainers.learning.rows import Rows
 from turnwise.trainers.on_policy import OnPolicyConfig, Parts, iterate
-from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.run.metrics import read_metrics
 
 from . import small
 from .fakes import Bigram, Said, conversation
@@ -188,13 +188,11 @@ def test_a_reward_that_is_not_finite_is_told_and_nothing_is_learnt() -> None:
 
 
 def test_a_linear_schedule_ends_with_the_run() -> None:
-    scheduled = on_policy.scheduled(config("grpo", steps=10, tasks=4, k=4, minibatch=8, epochs=3))
+    scheduled = config("grpo", steps=10, tasks=4, k=4, minibatch=8, epochs=3).plan().optimizer
     assert scheduled.total == 10 * 3 * 2
-    assert (
-        on_policy.scheduled(config("ppo", steps=10, tasks=4, k=1, minibatch=4, epochs=1, values={"warmup": 4})).total
-        == 6
-    )
-    assert on_policy.scheduled(config("grpo", optimizer={"total": 7})).total == 7
+    warmed = config("ppo", steps=10, tasks=4, k=1, minibatch=4, epochs=1, values={"warmup": 4})
+    assert warmed.plan().optimizer.total == 6
+    assert config("grpo", optimizer={"total": 7}).plan().optimizer.total == 7
 
 
 @pytest.mark.slow

@@ -10,8 +10,8 @@ import pytest
 
 from turnwise.errors import UsageError
 from turnwise.trainers import archer, loop
-from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.setup import RunResult
+from turnwise.trainers.run.conclusion import RunResult
+from turnwise.trainers.run.metrics import read_metrics
 
 from . import small, test_archer
 

@@ -15,8 +15,8 @@ import torch
 
 from turnwise.config import Config
 from turnwise.trainers import behaviour_cloning, loop
-from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.run_folder import RunFolder
+from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.run_folder import RunFolder
 
 from . import small
 

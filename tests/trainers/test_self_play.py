@@ -10,7 +10,7 @@ import pytest
 
 from turnwise.trainers import behaviour_cloning, self_play
 from turnwise.trainers.behaviour_cloning import CloningConfig
-from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.run.metrics import read_metrics
 from turnwise.trainers.self_play import SelfPlayConfig
 
 SHARED: dict[str, Any] = {

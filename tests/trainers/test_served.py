@@ -19,9 +19,9 @@ from turnwise.inference.serving.http.client import ServerClient
 from turnwise.inference.serving.server import Pause
 from turnwise.rollouts.episode import Episode
 from turnwise.trainers import archer, loop
-from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.session import TrainingRun
-from turnwise.trainers.runs.setup import RunResult
+from turnwise.trainers.collect.collector import StepCollector
+from turnwise.trainers.run.conclusion import RunResult
+from turnwise.trainers.run.metrics import read_metrics
 
 from ..inference.serving.fake_server import FakeServer
 from . import small, test_archer
@@ -144,7 +144,7 @@ def test_what_is_wrong_with_a_server_is_said_before_anything_is_played(
     def refuse(*arguments: Any, **settings: Any) -> Episode:
         raise AssertionError("an episode was played")
 
-    monkeypatch.setattr(TrainingRun, "collect", refuse)
+    monkeypatch.setattr(StepCollector, "collect", refuse)
     evaluating = {"eval": {"episodes": 0}}
 
     def trained(name: str, **changes: Any) -> RunResult:

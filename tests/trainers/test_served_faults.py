@@ -10,7 +10,7 @@ import pytest
 
 from turnwise.errors import InfrastructureError
 from turnwise.inference.models import load_model
-from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.run.metrics import read_metrics
 
 from ..inference.serving.faults import FAULTS, SLOW, FaultyServer
 from . import small

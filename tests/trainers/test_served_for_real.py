@@ -31,8 +31,8 @@ from turnwise.trainers.learning.batch import Batch
 from turnwise.trainers.learning.groups import grouped
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.rows import merge
-from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.setup import RunResult
+from turnwise.trainers.run.conclusion import RunResult
+from turnwise.trainers.run.metrics import read_metrics
 
 from . import small, test_archer, test_on_policy
 

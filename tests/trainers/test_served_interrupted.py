@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from turnwise.inference.models import load_model
-from turnwise.trainers.runs.metrics import read_metrics
+from turnwise.trainers.run.metrics import read_metrics
 
 from ..inference.serving.fake_server import FakeServer
 from . import small

@@ -18,9 +18,9 @@ from safetensors.torch import load_file
 from turnwise.config import Config
 from turnwise.errors import UsageError
 from turnwise.inference.models import load_model
-from turnwise.trainers.learning.parallel import world
-from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.run_folder import RunFolder
+from turnwise.trainers.learning.parallel import process_group
+from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.run_folder import RunFolder
 
 from ..inference.serving.fake_server import FakeServer
 from . import small
@@ -104,5 +104,5 @@ def test_a_script_for_one_process_refuses_many(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(UsageError, match="bc trains in one process; start it without torchrun"):
         small.clone(small.cloning(tmp_path / "bc"))
-    with pytest.raises(UsageError, match="cuda:0 is one GPU for 2 processes; say device=cuda"), world("cuda:0"):
+    with pytest.raises(UsageError, match="cuda:0 is one GPU for 2 processes; say device=cuda"), process_group("cuda:0"):
         pass

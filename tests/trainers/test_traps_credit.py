@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from turnwise import Outcome
 from turnwise.errors import UnscoredEpisodeError
+from turnwise.trainers.collect.staleness import StalenessGate
 from turnwise.trainers.learning.advantages import bootstraps, centred, leave_one_out, turn_gae, turn_rewards
 from turnwise.trainers.learning.groups import grouped, members
 from turnwise.trainers.learning.loss import policy_loss
 from turnwise.trainers.learning.normalisers import normaliser
 from turnwise.trainers.learning.rows import Rows, pack
-from turnwise.trainers.runs.staleness import StalenessGate
 
 from .fakes import Said, comparing, conversation, episode, returning, turn
 

@@ -19,6 +19,7 @@ from turnwise.trainers import behaviour_cloning, value_based
 from turnwise.trainers.algorithms.ilql import ILQL
 from turnwise.trainers.algorithms.monte_carlo import MonteCarlo
 from turnwise.trainers.behaviour_cloning import CloningConfig
+from turnwise.trainers.collect.demonstrations import encoded
 from turnwise.trainers.critics.polyak import follow
 from turnwise.trainers.critics.token_learning import TokenLearner
 from turnwise.trainers.critics.token_steps import TokenSteps
@@ -26,9 +27,8 @@ from turnwise.trainers.learning.learner import OptimizerConfig
 from turnwise.trainers.learning.normalisers import normaliser
 from turnwise.trainers.learning.rows import Rows, pack
 from turnwise.trainers.learning.scoring import score
-from turnwise.trainers.runs.demonstrations import encoded
-from turnwise.trainers.runs.metrics import read_metrics
-from turnwise.trainers.runs.setup import AgentConfig
+from turnwise.trainers.run.metrics import read_metrics
+from turnwise.trainers.run.settings import AgentConfig
 from turnwise.trainers.value_based import ValueBasedConfig, guide
 
 from . import small

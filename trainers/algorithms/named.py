@@ -1,38 +1,28 @@
-"""What ``trainers/on_policy.py`` knows by name: algorithms and modulators. A new one is a file and a line here."""
+"""What ``trainers/on_policy.py`` knows by name: the registry's algorithms, and modulators."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pydantic
 
+from ..registry import one_of, rules
 from .algorithm import Algorithm
-from .arpo import ARPO
 from .duration import DurationWeighting
 from .empg import EMPG
-from .gigpo import GiGPO
-from .grpo import GRPO
-from .m_grpo import MGRPO
-from .ppo import PPO
-from .reinforce import Reinforce
-from .rloo import RLOO
-from .turn_credit import TurnCredit
-from .vine_ppo import VinePPO
 
-AnyAlgorithm = Annotated[
-    Reinforce | RLOO | GRPO | MGRPO | GiGPO | TurnCredit | PPO | ARPO | VinePPO, pydantic.Field(discriminator="name")
-]
+ALGORITHMS: Mapping[str, type[Algorithm]] = rules("on_policy")
+"""On-policy algorithms by name."""
+
+if TYPE_CHECKING:
+    AnyAlgorithm = Algorithm
+else:
+    AnyAlgorithm = one_of(ALGORITHMS)
 """What a configuration's ``algorithm`` may be; its ``name`` says which."""
 
 AnyModulator = Annotated[EMPG | DurationWeighting, pydantic.Field(discriminator="name")]
 """What may stand among a configuration's ``modulators``."""
-
-ALGORITHMS: Mapping[str, type[Algorithm]] = {
-    kind.model_fields["name"].default: kind
-    for kind in (Reinforce, RLOO, GRPO, MGRPO, GiGPO, TurnCredit, PPO, ARPO, VinePPO)
-}
-"""The same, by name."""
 
 
 def algorithm_named(given: Any) -> type[Algorithm] | None:

@@ -19,7 +19,7 @@ from .diverged import diverged
 from .kl import kl_estimate
 from .loss import Diagnostics
 from .objective import Objective, objective_loss
-from .parallel import ALONE, Part, World, sharded_like, unsharded
+from .parallel import ALONE, Part, ProcessGroup, sharded_like, unsharded
 from .rows import Layout, Rows, Unit
 from .scoring import Scores, refuse_unless_packable, score
 
@@ -111,7 +111,7 @@ class Learner:
         *,
         temperature: float = 1.0,
         dump: Path | None = None,
-        world: World = ALONE,
+        world: ProcessGroup = ALONE,
     ) -> None:
         self.model = model.eval()
         if options.layout == "packed":
@@ -149,7 +149,7 @@ class Learner:
             scores = self._score(part.rows)
             if part.counts:
                 found_2T[:, part.place_T] = torch.stack([scores.logp, scores.entropy]).cpu()
-        logp, entropy = self.world.total(found_2T)
+        logp, entropy = self.world.all_reduce(found_2T)
         return logp, entropy
 
     def step(self, rows: Rows, objective: Objective, *, version: int = 0) -> Update:
@@ -233,11 +233,11 @@ class Learner:
                 if part.counts:
                     sums = sums.to(loss.device) + torch.stack([loss.detach(), scores.entropy.detach().sum()])
                     mine += [diagnostics] if diagnostics is not None else []
-        loss_sum, entropy = self.world.total(sums.cpu()).tolist()
+        loss_sum, entropy = self.world.all_reduce(sums.cpu()).tolist()
         # One look at the end is enough: nothing has moved, and every process sees the same sum.
         if not math.isfinite(loss_sum):
             self._diverged(rows, f"the loss is {loss_sum}")
-        seen = [each for share in self.world.gathered(mine) for each in share]
+        seen = [each for share in self.world.all_gather(mine) for each in share]
         turns = torch.unique(rows.turn[rows.mask]).numel()
         metrics = {"entropy": entropy / rows.tokens, "entropy_turn": entropy / turns}
         return loss_sum, Diagnostics.join(seen) if seen else None, metrics
@@ -273,7 +273,7 @@ class Learner:
     def _diverged(self, rows: Rows, what: str) -> NoReturn:
         self._optimizer.zero_grad(set_to_none=True)
         happened, size = f"after {self.updates} updates {what}", f"{rows.tokens} tokens"
-        diverged(happened, size, rows.columns(), self.dump, rate="optimizer.lr", writes=self.world.leads)
+        diverged(happened, size, rows.columns(), self.dump, rate="optimizer.lr", writes=self.world.is_main)
 
 
 def _staleness(rows: Rows, version: int) -> dict[str, float]:

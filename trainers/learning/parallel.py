@@ -44,11 +44,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ProcessGroup:
     """The processes that learn together; by default there is one, and nothing here costs anything.
 
     Args:
-        rank: which of them this is; 0 leads.
+        rank: which of them this is; 0 is the main process.
         size: how many there are.
         device: where each keeps its shard.
     """
@@ -58,7 +58,7 @@ class World:
     device: str = "cpu"
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this process plays, evaluates and writes."""
         return self.rank == 0
 
@@ -79,13 +79,13 @@ class World:
             part, place_T = parts[mine if counts else 0]
             yield Part(part, place_T, counts)
 
-    def total(self, share: Tensor) -> Tensor:
+    def all_reduce(self, share: Tensor) -> Tensor:
         """The sum over processes of what each computed; the same number everywhere, to the last bit."""
         if self.size > 1:
             dist.all_reduce(share)
         return share
 
-    def gathered(self, mine: T) -> list[T]:
+    def all_gather(self, mine: T) -> list[T]:
         """What every process has, by rank, its tensors on this process's device."""
         if self.size == 1:
             return [mine]
@@ -95,7 +95,7 @@ class World:
         dist.all_gather_object(found, buffer.getvalue())
         return [torch.load(io.BytesIO(data), map_location=self.device, weights_only=False) for data in found]
 
-    def told(self, word: T | None = None) -> T:
+    def broadcast(self, word: T | None = None) -> T:
         """What process 0 says, in every process; the others' ``word`` is not looked at."""
         said: list[T | None] = [word]
         if self.size > 1:
@@ -107,7 +107,7 @@ class World:
         return heard  # type: ignore[return-value]
 
 
-ALONE = World()
+ALONE = ProcessGroup()
 
 
 def processes() -> int:
@@ -116,7 +116,7 @@ def processes() -> int:
 
 
 @contextmanager
-def world(device: str = "cpu") -> Iterator[World]:
+def process_group(device: str = "cpu") -> Iterator[ProcessGroup]:
     """The processes that ``torchrun`` started, joined until the block is left; without it, this one alone.
 
     Args:
@@ -127,7 +127,7 @@ def world(device: str = "cpu") -> Iterator[World]:
     """
     size = processes()
     if size == 1:
-        yield World(device=device)
+        yield ProcessGroup(device=device)
         return
     if ":" in device:
         raise UsageError(f"device {device} is one GPU for {size} processes; say device=cuda, and each takes its own")
@@ -143,14 +143,14 @@ def world(device: str = "cpu") -> Iterator[World]:
     signal.signal(signal.SIGTERM, (lambda *_: signal.raise_signal(signal.SIGINT)) if leads else signal.SIG_IGN)
     signal.signal(signal.SIGINT, before[signal.SIGINT] if leads else signal.SIG_IGN)
     try:
-        yield World(dist.get_rank(), dist.get_world_size(), device)
+        yield ProcessGroup(dist.get_rank(), dist.get_world_size(), device)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
         dist.destroy_process_group()
 
 
-def shard(model: Any, among: World) -> Any:
+def shard(model: Any, among: ProcessGroup) -> Any:
     """Shard a model in place over the processes, block by block; alone, it stays as it is.
 
     Args:

@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 
 from ...inference.policy import Completion
-from ..learning.led import led
-from ..learning.parallel import World, unsharded
+from ..learning.main_process import run_on_main
+from ..learning.parallel import ProcessGroup, unsharded
 from .canary import Canary, Probe, logprobs_of
 from .transfer import Updatable
 
@@ -23,7 +23,7 @@ class Gathered:
         probe: what the canary asks.
     """
 
-    def __init__(self, policy: Updatable | None, model: Any, world: World, probe: Probe) -> None:
+    def __init__(self, policy: Updatable | None, model: Any, world: ProcessGroup, probe: Probe) -> None:
         self.policy = policy
         self.model = model
         self.world = world
@@ -39,11 +39,11 @@ class Gathered:
             self.policy.update(weights, version)
             return await self.canary.ask(version)
 
-        answer = await led(self.world, arrive)
+        answer = await run_on_main(self.world, arrive)
         mine = logprobs_of(self.model, self.probe.prompt_ids, answer.token_ids)
 
         async def judge() -> None:
             assert self.canary is not None
             self.canary.judge(version, answer, mine)
 
-        await led(self.world, judge)
+        await run_on_main(self.world, judge)

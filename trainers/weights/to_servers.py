@@ -11,9 +11,9 @@ from torch import Tensor
 
 from ...errors import ContractError, TurnwiseError
 from ...inference.serving.server import Served
-from ..learning.led import led
 from ..learning.lora import adapted, merged
-from ..learning.parallel import ALONE, World, unsharded
+from ..learning.main_process import run_on_main
+from ..learning.parallel import ALONE, ProcessGroup, unsharded
 from .diagnosis import Answers, diagnose, moved
 from .questions import Kind, Question, Questions, answered
 from .transfer import Changeable, Transport
@@ -46,7 +46,7 @@ class ToServers:
         model: Any,
         questions: Questions,
         *,
-        world: World = ALONE,
+        world: ProcessGroup = ALONE,
     ) -> None:
         self.policy = policy
         self.transport = transport
@@ -74,13 +74,13 @@ class ToServers:
         """
         # All processes have to gather at once; a single one holds them whole already.
         weights: Mapping[str, Tensor] = unsharded(dict(self.model.state_dict()))
-        before, after = await led(self.world, lambda: _to_its_end(self._sync(weights, version)))
+        before, after = await run_on_main(self.world, lambda: _to_its_end(self._sync(weights, version)))
         were, are = self._scored(before), self._scored(after)
 
         async def judge() -> None:
             self._judge(version, were, are)
 
-        await led(self.world, judge)
+        await run_on_main(self.world, judge)
 
     async def close(self) -> None:
         """Remove what is left in folders and on servers."""

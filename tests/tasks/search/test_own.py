@@ -16,7 +16,7 @@ from turnwise.tasks.search.document import Document
 from turnwise.tasks.search.own import OwnQuestions, questions_of
 from turnwise.tasks.search.task import Lookup
 from turnwise.tasks.spec import Split
-from turnwise.trainers.runs.sampler import TaskSampler
+from turnwise.trainers.collect.sampler import TaskSampler
 
 PAGE = {"id": "a", "title": "A", "text": "A is first."}
 GOOD = {"question": "What is first?", "answers": ["Alpha"]}

@@ -23,7 +23,7 @@ from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.learning.normalisers import normaliser
 from turnwise.trainers.learning.objective import Objective
-from turnwise.trainers.learning.parallel import World, shard, unsharded, world
+from turnwise.trainers.learning.parallel import ProcessGroup, process_group, shard, unsharded
 from turnwise.trainers.learning.rows import Rows, pack
 from turnwise.trainers.learning.scoring import score
 
@@ -222,12 +222,12 @@ def together(rank: int, size: int, number: int, folder: str, lora: bool) -> None
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(number), "RANK": str(rank)}
     os.environ |= {"WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}
     torch.set_num_threads(1)
-    with world() as processes:
+    with process_group() as processes:
         found = three_updates(processes, lora=lora)
         torch.save(found, Path(folder, f"{rank}.pt"))
 
 
-def three_updates(processes: World, *, lora: bool = False) -> dict[str, Any]:
+def three_updates(processes: ProcessGroup, *, lora: bool = False) -> dict[str, Any]:
     model = tiny()
     if lora:
         attach(model, LoraConfig(rank=4))
@@ -270,7 +270,7 @@ def test_many_processes_learn_what_one_does(
     monkeypatch.syspath_prepend(str(Path(__file__).parents[3]))  # where the processes find this module
     started = (size, port(), str(tmp_path), lora)
     start_processes(together, started, nprocs=size, start_method=FORKS.get_start_method())  # type: ignore[no-untyped-call]
-    one = three_updates(World(), lora=lora)
+    one = three_updates(ProcessGroup(), lora=lora)
     shares = [torch.load(tmp_path / f"{rank}.pt", weights_only=False) for rank in range(size)]
     for found in shares:
         assert found["unmoved"], "a loss that is no number in one process stops all of them before anything moves"
@@ -292,7 +292,7 @@ def test_many_processes_learn_what_one_does(
 def test_every_process_gets_as_many_passes_and_each_row_is_computed_once(size: int) -> None:
     for seed in range(5):
         rows = batch(seed, episodes=1 + seed)
-        shares = [list(World(rank, size).parts(rows, 40)) for rank in range(size)]
+        shares = [list(ProcessGroup(rank, size).parts(rows, 40)) for rank in range(size)]
         assert len({len(share) for share in shares}) == 1, "a sharded pass is a joint one"
         counted = [int(place) for share in shares for part in share if part.counts for place in part.place_T]
         assert sorted(counted) == list(range(len(rows)))

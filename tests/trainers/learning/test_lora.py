@@ -16,7 +16,7 @@ from turnwise.trainers.learning.lora import LoraConfig, adapted, attach
 from turnwise.trainers.learning.normalisers import normaliser
 from turnwise.trainers.learning.rows import Rows, pack
 from turnwise.trainers.learning.scoring import score
-from turnwise.trainers.runs.model_files import ModelFiles
+from turnwise.trainers.run.model_files import ModelFiles
 
 from ..fakes import Said, conversation
 

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnwise import Episode
+from turnwise.rollouts.stats import RunStats
+from turnwise.trainers.collect.collect import Collected
+from turnwise.trainers.collect.dynamic_sampling import Drawn, DynamicSampling, draw
+from turnwise.trainers.learning.groups import Group
+
+from ..fakes import episode, turn
+
+
+def group(number: int, rewards: list[float]) -> Group:
+    """One attempt per reward; a reward above 0 is a success."""
+
+    def attempt(index: int, reward: float) -> Episode:
+        turns = [turn((1,), (2,), reward)]
+        return episode(turns, group=f"g{number}", name=f"g{number}-{index}", success=reward > 0)
+
+    return Group(f"g{number}", tuple(attempt(index, reward) for index, reward in enumerate(rewards)))
+
+
+class ProcessGroup:
+    """Tasks in a fixed order, of which some teach something."""
+
+    def __init__(self, teaching: list[bool]) -> None:
+        self.teaching = teaching
+        self.asked: list[int] = []
+
+    async def collect(self, tasks: int) -> Collected:
+        first = sum(self.asked)
+        self.asked.append(tasks)
+        places = range(first, first + tasks)
+        groups = [group(place, [0.0, float(self.teaching[place % len(self.teaching)])]) for place in places]
+        stats = RunStats(retries=1)
+        for member in (member for each in groups for member in each.members):
+            stats.add(member)
+        return Collected(tuple(groups), stats)
+
+
+def numbers(drawn: Drawn) -> list[int]:
+    return [int(each.group_id[1:]) for each in drawn.groups]
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=8), st.integers(1, 5), st.integers(1, 5))
+async def test_it_draws_until_enough_groups_teach_and_every_draw_is_accounted_for(
+    teaching: list[bool], tasks: int, rounds: int
+) -> None:
+    """A simulation of the whole law: kept are the first groups that teach, in order, among exactly what was drawn."""
+    world = ProcessGroup(teaching)
+    drawn = await draw(world.collect, tasks, DynamicSampling(max_rounds=rounds))
+    assert drawn.tasks == sum(world.asked), "the cursor moves by what was drawn, no more and no less"
+    assert numbers(drawn) == [place for place in range(drawn.tasks) if teaching[place % len(teaching)]]
+    assert len(drawn.groups) <= tasks, "nothing that teaches is drawn in vain"
+    assert len(drawn.groups) == tasks or len(world.asked) == rounds, "it stops when there are enough, or at the limit"
+    metrics = drawn.metrics()
+    assert metrics["groups_dropped"] == drawn.tasks - len(drawn.groups)
+    assert metrics["episodes"] == 2 * drawn.tasks, "returns are told of all that was played, dropped or not"
+    assert drawn.collected.stats.kept.count == 2 * drawn.tasks
+    assert metrics["retries"] == metrics["sampling_rounds"] == len(world.asked)
+
+
+async def test_without_rounds_every_group_is_kept_as_it_came() -> None:
+    world = ProcessGroup([False, True])
+    drawn = await draw(world.collect, 4, DynamicSampling())
+    assert (numbers(drawn), drawn.tasks, world.asked) == ([0, 1, 2, 3], 4, [4])
+
+
+@pytest.mark.parametrize(
+    ("rewards", "most", "kept"),
+    [
+        ([1.0, 1.0], 1.0, False),  # all alike
+        ([0.0], 1.0, False),  # nobody to be compared with
+        ([], 1.0, False),  # all were lost
+        ([1.0, 2.0], 1.0, True),  # all succeeded, not equally well
+        ([1.0, 2.0], 0.9, False),
+        ([1.0, 1.0, 1.0, 0.0], 0.9, True),
+        ([1.0, 1.0, 1.0, 0.0], 0.75, True),  # just at the limit
+        ([1.0, 1.0, 1.0, 0.0], 0.7, False),
+    ],
+)
+def test_what_teaches(rewards: list[float], most: float, kept: bool) -> None:
+    assert DynamicSampling(max_rounds=1, max_pass_rate=most).teaches(group(0, rewards)) is kept

@@ -1,0 +1,42 @@
+"""What a finished run says of its success, and of steps in which nothing was learned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from turnwise.trainers.run.conclusion import nothing_learned, success_line
+
+IDLE: dict[str, Any] = {"step": 1, "updates": 0.0, "episodes": 4.0, "groups_without_variance": 2.0, "success": 0.0}
+
+
+def test_success_is_that_before_and_after() -> None:
+    before, after = ({"step": step, "eval/success": 0.2 + step / 10, "eval/episodes": 50.0} for step in (0, 5))
+    between = {"step": 3, "success": 0.9}
+    assert success_line([before, between, after], "dev") == "success in 50 dev episodes: 20.0 % → 70.0 %"
+    assert success_line([before], "dev") == "success in 50 dev episodes: 20.0 %"
+    assert success_line([between], "dev") == "success on training tasks in step 3: 90.0 %"
+    assert success_line([{"step": 1, "loss": 2.0}], "dev") == "", "behavior cloning without evaluations plays nothing"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "no attempt succeeded; start from a model that succeeds sometimes"),
+        ({"cut_actions": 0.9}, "90% of actions were cut at agent.max_tokens"),
+        ({"success": 1.0}, "choose harder tasks"),
+        ({"success": 0.5}, "use more attempts per task (k)"),
+        ({"groups_without_variance": 0.0}, "no episode had an advantage"),
+        ({"episodes": 0.0}, "no episode was played to its end"),
+    ],
+)
+def test_a_run_without_an_update_says_why(changed: dict[str, Any], said: str) -> None:
+    found = nothing_learned([IDLE | changed, IDLE | changed | {"step": 2}])
+    assert found.startswith("nothing was learned in 2 steps: ")
+    assert said in found
+
+
+def test_one_update_is_enough_and_without_a_count_nothing_is_said() -> None:
+    assert nothing_learned([IDLE, IDLE | {"updates": 1.0}]) == ""
+    assert nothing_learned([{"step": 1, "loss": 2.0}]) == ""

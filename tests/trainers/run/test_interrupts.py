@@ -1,0 +1,117 @@
+"""Ctrl-C, once and again: in processes of their own, since the last one ends them."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from turnwise.trainers.run.interrupts import INTERRUPTED, Second, at_once, interruptible
+
+PROGRAM = """
+import asyncio, os, signal, sys, time
+from turnwise.trainers.run.interrupts import at_once, interruptible
+
+def press():
+    os.kill(os.getpid(), signal.SIGINT)
+
+async def patient():
+    press()
+    try:
+        await asyncio.sleep(30)
+    except asyncio.CancelledError:
+        print("tidied up", flush=True)
+        raise
+
+async def stubborn():
+    async def work():
+        while True:
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                print("goes on", flush=True)
+                press()
+    await asyncio.gather(work(), work())
+
+async def busy():
+    press()
+    press()  # in the midst of what does not wait for anything
+    print("not reached", flush=True)
+
+async def first():
+    asyncio.get_running_loop().call_later(0.05, press)
+    await stubborn()
+
+async def done():
+    return "done"
+
+try:
+    with at_once("stopped at once"):
+        print(interruptible(globals()[sys.argv[1]]()), flush=True)
+except KeyboardInterrupt:
+    print("KeyboardInterrupt", flush=True)
+    sys.exit(7)
+"""
+
+
+def ran(program: str) -> tuple[int, str, str]:
+    found = subprocess.run([sys.executable, "-c", PROGRAM, program], capture_output=True, text=True, timeout=240)
+    return found.returncode, found.stdout, found.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "ending"),
+    [
+        ("done", (0, "done\n", "")),
+        ("patient", (7, "tidied up\nKeyboardInterrupt\n", "")),
+        ("first", (INTERRUPTED, "goes on\n", "stopped at once\n")),
+        ("busy", (INTERRUPTED, "", "stopped at once\n")),
+    ],
+)
+def test_the_first_ends_a_run_whole_and_the_second_at_once(program: str, ending: tuple[int, str, str]) -> None:
+    assert ran(program) == ending
+
+
+async def nothing() -> int:
+    return 3
+
+
+def test_everything_is_as_before_afterwards() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with at_once("x"):
+        assert isinstance(signal.getsignal(signal.SIGINT), Second)
+        assert interruptible(nothing()) == 3
+        assert isinstance(signal.getsignal(signal.SIGINT), Second)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_whoever_handles_ctrl_c_already_goes_on_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mine(*_: object) -> None:
+        """Somebody else's."""
+
+    before = signal.signal(signal.SIGINT, mine)
+    try:
+        with at_once("x"):
+            assert interruptible(nothing()) == 3
+            assert signal.getsignal(signal.SIGINT) is mine
+    finally:
+        signal.signal(signal.SIGINT, before)
+    monkeypatch.setenv("RANK", "0")
+    with at_once("x"):
+        assert not isinstance(signal.getsignal(signal.SIGINT), Second), "torchrun says everything twice"
+
+
+def test_a_thread_has_no_signals() -> None:
+    found: list[int] = []
+
+    def work() -> None:
+        with at_once("x"):
+            found.append(interruptible(nothing()))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [3]

@@ -1,0 +1,235 @@
+"""Asynchronous rollouts: episodes are played while the learner learns in a thread, never too far ahead of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import pydantic
+
+from ...agents.agent import Agent
+from ...config import Config
+from ...errors import ContractError, UsageError
+from ...inference.pausable_clock import PausableClock
+from ...rollouts.accounts import Account
+from ...rollouts.branching import Strategy
+from ...rollouts.episode import Episode
+from ...rollouts.options import RunOptions
+from ...rollouts.pool import EnvPool
+from ...rollouts.runner import Placed, group_id, run_episodes
+from ...rollouts.stats import RunStats
+from ..learning.groups import grouped
+from .collect import Collected
+from .preflight import refuse_hopeless
+from .sampler import TaskSampler
+from .scheduler import PendingGroup, StalenessScheduler
+
+
+class OverlapConfig(Config):
+    """Whether episodes are played while the learner learns.
+
+    The policy then samples from a copy of the model, in a thread of its own. Who finishes when depends on time, so an
+    overlapped run is not reproducible bit by bit; which tasks it draws and that it trains each once is. Where tokens
+    may be older than the learner, correct for it: with the decoupled objective (``is_mode="tis"``: ratios are clipped
+    against the policy at the step's beginning, and weighted by how it differs from the one that sampled).
+    """
+
+    enabled: bool = False
+    """Play and learn at the same time."""
+    max_staleness: int = pydantic.Field(default=1, ge=0)
+    """By how many policy versions a token may be older than the policy that it trains. With 0 the two sides alternate;
+    n + 1 steps' worth of episodes are played at once, so ``episodes.concurrency`` should be as large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What episodes are played with.
+
+    Args:
+        pool: environments.
+        agent: who acts; its policy must not share its model with the learner.
+        sampler: draws tasks; its cursor is at what was drawn.
+        options: how episodes are played, but for the size of groups.
+        steps: of the whole run.
+        seed: of the run.
+    """
+
+    pool: EnvPool
+    agent: Agent
+    sampler: TaskSampler
+    options: RunOptions
+    steps: int
+    seed: int = 0
+
+
+class AsyncRollouts:
+    """Plays groups in the background and hands them out in the order in which they are over.
+
+    A group begins when the gate has room (see ``StalenessScheduler``), whatever the learner is doing; episodes that are
+    under way go on across updates. ``collect`` gives the first groups that are over, except that it waits for those
+    that would otherwise become too old. Nothing is cancelled and nothing dropped.
+
+    Args:
+        source: what is played.
+        max_staleness: η, in policy versions.
+        pending: episodes that are over and not trained are kept here; what a checkpoint brought, to begin with.
+        version: steps that are trained.
+        drawn: ``state_dict()["drawn"]`` of the checkpoint, if there is one.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        max_staleness: int,
+        pending: list[Episode],
+        version: int = 0,
+        drawn: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.max_staleness = max_staleness
+        self.pending = pending
+        self._source = source
+        self._version = version
+        self._restored = [(int(position), int(born)) for position, born in drawn]
+        self._scheduler: StalenessScheduler | None = None
+        self._playing: asyncio.Task[None] | None = None
+        self._moved = asyncio.Event()
+        self._busy = PausableClock(running=False)
+
+    @property
+    def generating(self) -> float:
+        """Seconds so far during which at least one episode was being played."""
+        return self._busy.seconds
+
+    @property
+    def background(self) -> Callable[[], float]:
+        """Reads ``generating``."""
+        return lambda: self.generating
+
+    async def collect(self, step: int, tasks: int, group_size: int, strategy: Strategy | None = None) -> Collected:
+        """``tasks`` groups for the step that makes version ``step + 1``; asked again within it, further ones.
+
+        Raises:
+            UsageError: the size of groups changed within the run, or a strategy is to fork episodes.
+            ContractError: a token is older than allowed, or the agent broke its contract.
+            PromptTooLongError: the very first prompt of every single episode is too long.
+            InfrastructureError: the machinery lost every single episode.
+        """
+        if strategy is not None:
+            raise UsageError("episodes that are played in the background are whole attempts: leave branching out")
+        scheduler = self._begun(tasks, group_size)
+        scheduler.expect(tasks, step)
+        self._moved.set()
+        while not scheduler.ready(tasks):
+            self._raise_if_over()
+            self._moved.clear()
+            await self._moved.wait()
+        taken = scheduler.take(tasks)
+        episodes = [episode for group in taken for episode in group]
+        refuse_hopeless(episodes, self._source.agent)
+        stats = RunStats()
+        for episode in episodes:
+            stats.add(episode)
+            stats.retries += episode.attempts - 1
+        extra = {"overlap/running": float(scheduler.running), "overlap/ready": float(scheduler.over)}
+        account = Account.of(episodes)
+        return Collected(tuple(grouped(episodes)), stats, extra | staleness(episodes, step), account, tasks)
+
+    def trained(self, tasks: int = 0) -> None:
+        """Note that the step has been learned. The cursor is at what was drawn already, however many ``tasks``."""
+        if self._scheduler is not None:
+            self._scheduler.trained()
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """JSON-able: what was drawn and not trained. The episodes of it that are over are in ``pending``."""
+        if self._scheduler is None:
+            return {"drawn": self._restored}
+        return {"drawn": [(one.position, one.born) for one in self._scheduler.drawn.values()]}
+
+    async def close(self) -> None:
+        """Stop playing. Episodes that were under way are dropped; their tasks stay drawn, to be played again."""
+        if self._playing is not None:
+            self._playing.cancel()
+            await asyncio.wait([self._playing])
+            if not self._playing.cancelled():
+                self._playing.exception()  # it is told of by collect(), or comes too late to matter
+        self._busy.run(False)
+
+    # -- the inside ---------------------------------------------------------------------------------------------
+
+    def _begun(self, tasks: int, group_size: int) -> StalenessScheduler:
+        """The scheduler, with what a checkpoint brought; from the first call on, episodes are played."""
+        if self._scheduler is None:
+            episodes = list(self.pending)
+            scheduler = StalenessScheduler(
+                batch=tasks,
+                group_size=group_size,
+                max_staleness=self.max_staleness,
+                steps=self._source.steps,
+                pending=self.pending,
+            )
+            groups = [(self._group(position), PendingGroup(position, born)) for position, born in self._restored]
+            scheduler.restore(self._version, groups, episodes)
+            self._scheduler = scheduler
+            skip = [episode.episode_id for episode in episodes]
+            self._playing = asyncio.create_task(self._play(scheduler, skip), name="turnwise-overlap")
+        if group_size != self._scheduler.group_size:
+            raise UsageError(
+                f"groups of {group_size} were asked for in a run of groups of {self._scheduler.group_size}"
+            )
+        return self._scheduler
+
+    async def _play(self, scheduler: StalenessScheduler, skip: Sequence[str]) -> None:
+        source = self._source
+        options = source.options.model_copy(update={"group_size": scheduler.group_size})
+        tasks = self._admitted(scheduler)
+        try:
+            async with aclosing(run_episodes(source.pool, source.agent, tasks, options=options, skip=skip)) as episodes:
+                async for episode in episodes:
+                    scheduler.finish(episode)
+                    self._busy.run(scheduler.running > 0)
+                    self._moved.set()
+        finally:
+            self._busy.run(False)
+            self._moved.set()
+
+    async def _admitted(self, scheduler: StalenessScheduler) -> AsyncGenerator[Placed, None]:
+        """Tasks, each as soon as there is room for it; first those that a checkpoint left unfinished."""
+        sampler = self._source.sampler
+        for position in scheduler.unfinished():
+            self._busy.run(True)
+            yield Placed(position, sampler.at(position))
+        while True:
+            while not scheduler.room:
+                self._moved.clear()
+                await self._moved.wait()
+            position = sampler.cursor
+            (task,) = sampler.draw(1)
+            scheduler.begin(position, self._group(position))
+            self._busy.run(True)
+            yield Placed(position, task)
+
+    def _group(self, position: int) -> str:
+        source = self._source
+        return group_id(source.pool.env_id, source.sampler.at(position), position, source.options.seed)
+
+    def _raise_if_over(self) -> None:
+        if self._playing is not None and self._playing.done():
+            self._playing.result()
+            raise ContractError("the collector stopped by itself; nothing more is played")
+
+
+def staleness(episodes: Sequence[Episode], version: int) -> dict[str, float]:
+    """How old the sampled tokens are at ``version``, and the share of actions that more than one version spoke."""
+    actions = [turn.versions for episode in episodes for turn in episode.turns if turn.versions]
+    if not actions:
+        return {}
+    ages = [version - token for action in actions for token in action]
+    return {
+        "overlap/staleness_max": float(max(ages)),
+        "overlap/staleness_mean": sum(ages) / len(ages),
+        "overlap/spanning": sum(len(set(action)) > 1 for action in actions) / len(actions),
+    }

@@ -1,0 +1,178 @@
+"""Collecting groups: K attempts at each task, the scored ones in a fixed order, the failed ones counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ...agents.agent import Agent
+from ...rollouts.accounts import Account
+from ...rollouts.branching import Strategy, branch_episodes
+from ...rollouts.episode import Episode
+from ...rollouts.options import RunOptions
+from ...rollouts.pool import EnvPool
+from ...rollouts.runner import Placed, group_id, run_episodes
+from ...rollouts.stats import RunStats
+from ...tasks.spec import TaskSpec
+from ..learning.groups import Group, grouped
+from .preflight import refuse_hopeless
+
+
+class Experience(Protocol):
+    """What a step learns from."""
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Groups of attempts at one task each."""
+        ...
+
+    @property
+    def tasks(self) -> int:
+        """The number of tasks that were drawn for it: the data cursor moves by as many when the step is finished."""
+        ...
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers worth a curve."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NothingPlayed:
+    """The experience of a step that plays no episodes."""
+
+    groups: tuple[Group, ...] = ()
+    tasks: int = 0
+
+    def metrics(self) -> dict[str, float]:
+        """No numbers."""
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a round of collection brought.
+
+    Args:
+        groups: one per task, in the order of the tasks; members in the order in which they were asked for.
+        stats: counts, failures and the time split.
+        account: what all that was played cost, unscored episodes included.
+        extra: further numbers worth a curve.
+        tasks: how many tasks were drawn.
+    """
+
+    groups: tuple[Group, ...]
+    stats: RunStats
+    extra: Mapping[str, float] = field(default_factory=dict)
+    account: Account = field(default_factory=Account)
+    tasks: int = 0
+
+    @classmethod
+    def joined(cls, parts: Sequence[Collected]) -> Collected:
+        """Several rounds as one; of further numbers, those of the last."""
+        stats = RunStats()
+        for part in parts:
+            stats.merge(part.stats)
+        account = sum((part.account for part in parts), Account())
+        groups = tuple(group for part in parts for group in part.groups)
+        return cls(groups, stats, parts[-1].extra, account, sum(part.tasks for part in parts))
+
+    @property
+    def episodes(self) -> tuple[Episode, ...]:
+        """All episodes that were played to an end, in order."""
+        return tuple(episode for group in self.groups for episode in group.members)
+
+    def held_out_metrics(self) -> dict[str, float]:
+        """The numbers of an evaluation while training; episodes that the policy failed count, as in any other."""
+        numbers = self.metrics()
+        wanted = ("return", "success", "turns", "unscored", "policy_failed")
+        found = {f"eval/{name}": numbers[name] for name in wanted if name in numbers}
+        return found | {"eval/episodes": numbers["episodes"] + numbers["policy_failed"]}
+
+    def metrics(self) -> dict[str, float]:
+        """Numbers worth a curve; failures of the machinery are counted and never averaged in."""
+        episodes = self.episodes
+        infra = sum(group.excluded for group in self.groups)
+        policy_failed = sum(group.policy_failed for group in self.groups)
+        numbers = {
+            "episodes": float(len(episodes)),
+            "unscored": float(infra),
+            "policy_failed": float(policy_failed),
+            "groups_without_baseline": float(sum(not group.comparable for group in self.groups)),
+            "groups_without_variance": float(sum(len(set(g.returns)) == 1 for g in self.groups if g.comparable)),
+            "retries": float(self.stats.retries),
+        }
+        if episodes or policy_failed:
+            numbers["success"] = sum(episode.success for episode in episodes) / (len(episodes) + policy_failed)
+        if episodes:
+            turns = sum(len(episode.turns) for episode in episodes)
+            numbers |= {
+                "return": sum(episode.total_reward for episode in episodes) / len(episodes),
+                "turns": turns / len(episodes),
+                "action_tokens": float(sum(len(turn.action_ids) for episode in episodes for turn in episode.own_turns)),
+                "cut_actions": sum(t.finish == "length" for e in episodes for t in e.turns) / max(turns, 1),
+            }
+        dropped, kept = self.stats.dropped.mean_seconds, self.stats.kept.mean_seconds
+        if dropped is not None and kept:
+            numbers["dropped_to_kept_seconds"] = dropped / kept
+        correlation = self.stats.kept.correlation
+        if correlation is not None:  # trap 25: who finishes first is no fair sample where this is far from 0
+            numbers["seconds_return_correlation"] = correlation
+        return numbers | self.account.metrics() | dict(self.extra)
+
+
+async def collect(
+    env: EnvPool,
+    agent: Agent,
+    tasks: Sequence[TaskSpec],
+    *,
+    options: RunOptions,
+    strategy: Strategy | None = None,
+    first: int = 0,
+    done: Iterable[Episode] = (),
+    keep: list[Episode] | None = None,
+    on_episode: Callable[[Episode], None] | None = None,
+) -> Collected:
+    """Play ``options.group_size`` episodes of each task and group them.
+
+    Episodes finish in any order and are put back in the order of tasks and members, so that what follows does not
+    depend on who was fast.
+
+    Args:
+        env: environments, kept from round to round.
+        agent: who acts.
+        tasks: one group each.
+        options: how to run; its seed names the round, and episode ids and agents' random numbers follow from it.
+        strategy: who leaves whom in the middle; whole attempts only when omitted.
+        first: how many tasks of the round were collected before: episode ids follow from a task's place in the round.
+        done: episodes of this very round that are there already; they are not played again.
+        keep: finished episodes are appended here at once, so that an interrupted round can be continued.
+        on_episode: told of every episode as it finishes.
+
+    Raises:
+        PromptTooLongError: the very first prompt of every single episode is too long: there is nothing to learn from.
+        InfrastructureError: the machinery lost every single episode.
+        UsageError: much of what the environment says is no word of the model's vocabulary.
+    """
+    stats = RunStats()
+    placed = [Placed(index, task) for index, task in enumerate(tasks, first)]
+    order = {group_id(env.env_id, each.task, each.index, options.seed): each.index for each in placed}
+    finished = [episode for episode in done if episode.group_id in order]
+    for episode in finished:
+        stats.add(episode)
+    skip = {episode.episode_id for episode in finished}
+    if strategy is None:
+        played = run_episodes(env, agent, placed, options=options, skip=skip, stats=stats)
+    else:
+        played = branch_episodes(env, agent, placed, strategy=strategy, options=options, skip=skip, stats=stats)
+    async with aclosing(played) as episodes:
+        async for episode in episodes:
+            finished.append(episode)
+            if keep is not None:
+                keep.append(episode)
+            if on_episode is not None:
+                on_episode(episode)
+    refuse_hopeless(finished, agent)
+    finished.sort(key=lambda e: (order[e.group_id], int(e.episode_id.rpartition("-")[2])))
+    return Collected(tuple(grouped(finished)), stats, account=Account.of(finished), tasks=len(placed))

@@ -1,0 +1,74 @@
+"""The seam between the training loop and the play of its episodes: in turn with learning, or in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from ...rollouts.branching import Strategy
+from ...rollouts.episode import Episode
+from ..learning.main_process import run_on_main
+from ..learning.parallel import ProcessGroup
+from .async_rollouts import AsyncRollouts, Source
+from .collect import Collected, collect
+from .sampler import round_seed
+
+
+class StepCollector:
+    """Plays the groups of a step while the learner waits. It has the methods of ``AsyncRollouts``.
+
+    Args:
+        source: what episodes are played with.
+        world: the processes that learn together; the main one plays.
+        pending: finished episodes of an interrupted step, which are not played again.
+    """
+
+    background = None
+
+    def __init__(self, source: Source, world: ProcessGroup, pending: list[Episode]) -> None:
+        self.pending = pending
+        self._source = source
+        self._world = world
+        self._asked = 0
+
+    async def collect(self, step: int, tasks: int, group_size: int, strategy: Strategy | None = None) -> Collected:
+        """Play the groups of a step; called again within the step, further ones.
+
+        The data cursor moves only when they have been trained on.
+
+        Args:
+            step: the number of finished steps, which is the policy version.
+            tasks: how many groups.
+            group_size: episodes per group.
+            strategy: forks episodes in the middle; whole attempts only when omitted.
+
+        Raises:
+            PromptTooLongError: The very first prompt of every single episode is too long.
+            InfrastructureError: Every single episode was lost.
+            UsageError: Much of what the environment says is not in the model's vocabulary.
+        """
+        source, first = self._source, self._asked
+        self._asked += tasks
+        drawn = source.sampler.peek(self._asked)[first:]
+        seed = round_seed("train", source.seed, step)
+        options = source.options.model_copy(update={"seed": seed, "group_size": group_size})
+        play = partial(collect, source.pool, source.agent, drawn, options=options, strategy=strategy, first=first)
+        return await run_on_main(self._world, lambda: play(done=tuple(self.pending), keep=self.pending))
+
+    def trained(self, tasks: int = 0) -> None:
+        """Note that a step has been learned, for which so many tasks were drawn."""
+        self._source.sampler.cursor += tasks
+        self._asked = 0
+        self.pending.clear()
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Return nothing: ``pending`` is all that a checkpoint must hold."""
+        return {}
+
+    async def close(self) -> None:
+        """Do nothing: between steps, nothing is played."""
+
+
+Collector = StepCollector | AsyncRollouts
+"""Plays the episodes of one step after another, in turn with learning or in the background."""

@@ -1,0 +1,299 @@
+"""Rounds of search self-play: questions are proposed, read, attempted; and what each of these episodes earned by it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from statistics import fmean
+from typing import Any, Self
+
+from ...agents.agent import Agent
+from ...envs.registry import make
+from ...envs.search.env import SearchEnv
+from ...envs.search.proposing import SearchProposeEnv
+from ...errors import InfrastructureError, PromptTooLongError, UsageError
+from ...rollouts.episode import Episode
+from ...rollouts.options import RunOptions
+from ...rollouts.pool import EnvPool
+from ...rollouts.runner import group_id
+from ...rollouts.stats import RunStats
+from ...tasks.family import TaskFamily
+from ...tasks.search.given import GivenQuestions
+from ...tasks.search.matching import normalised
+from ...tasks.search.task import SearchTask
+from ...tasks.spec import TaskSpec
+from ..learning.groups import Group
+from .collect import Collected, collect
+from .sampler import family_and_tools
+
+PROPOSER, READER = "turnwise/SearchPropose-v0", "turnwise/SearchDocuments-v0"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question that kept the rules.
+
+    Args:
+        about: the task whose answer was given.
+        level: of that task: what an episode may cost.
+        text: as it was proposed.
+        read: the ids of the pages that the proposer had read.
+    """
+
+    about: SearchTask
+    level: int
+    text: str
+    read: tuple[str, ...]
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """Equal for questions about the same corpus in the same words."""
+        return self.about.corpus.name, normalised(self.text)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for questions of which nobody could tell one from the other: what one is worth, the other is."""
+        return *self.words, self.about.answers, self.read, self.level
+
+    def for_reader(self) -> SearchTask:
+        """The question with the pages that it was made from at hand."""
+        pages = tuple((id,) for id in self.read)
+        return replace(self._bare(), evidence=pages)
+
+    def for_solver(self) -> SearchTask:
+        """The question alone. Which pages show the answer is not known, so a right answer is enough."""
+        return self._bare()
+
+    def _bare(self) -> SearchTask:
+        about = self.about
+        return SearchTask(self.text, about.answers, (), (), about.corpus, about.template, "proposed", about.hops)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How the episodes about a question went.
+
+    Args:
+        right: that succeeded.
+        wrong: that did not, or that the agent did not see through.
+        lost: by the machinery.
+    """
+
+    right: int = 0
+    wrong: int = 0
+    lost: int = 0
+
+    @classmethod
+    def of(cls, group: Group) -> Self:
+        """Of a group."""
+        right = sum(one.success for one in group.members)
+        return cls(right, len(group.members) - right + group.policy_failed, group.excluded)
+
+    @property
+    def tried(self) -> int:
+        """Episodes that say something."""
+        return self.right + self.wrong
+
+    @property
+    def difficulty(self) -> float | None:
+        """The share that failed, where some did not; ``None`` where nothing is known."""
+        if not self.tried:
+            return None
+        return self.wrong / self.tried if self.right else 0.0
+
+
+def question_of(episode: Episode, family: TaskFamily[SearchTask]) -> Question | None:
+    """What an episode proposed, if it kept the rules."""
+    info = episode.turns[-1].info if episode.turns else {}
+    if not episode.trainable or not info.get("valid"):
+        return None
+    return Question(family.generate(episode.task), episode.task.level, str(info["question"]), tuple(info["read"]))
+
+
+def earning(episode: Episode, reward: float) -> Episode:
+    """The same episode, paid at its end, and nothing before."""
+    last = len(episode.turns) - 1
+    turns = (replace(turn, reward=reward if i == last else 0.0) for i, turn in enumerate(episode.turns))
+    return replace(episode, turns=tuple(turns))
+
+
+def seated(episode: Episode, seat: str) -> Episode:
+    """The same episode, and who acted in it."""
+    return replace(episode, turns=tuple(replace(turn, seat=seat) for turn in episode.turns))
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round.
+
+    Args:
+        proposing: the proposer's episodes, a group for every answer, paid by what became of their questions.
+        solving: the solver's, a group for every question that was verified.
+        reading: the reader's, of which nothing is learnt.
+        extra: numbers worth a curve.
+    """
+
+    proposing: Collected
+    solving: Collected
+    reading: Collected
+    extra: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """What is learnt from: both sides, by the same policy."""
+        return (*self.proposing.groups, *self.solving.groups)
+
+    @property
+    def tasks(self) -> int:
+        """How many answers were given."""
+        return self.proposing.tasks
+
+    def metrics(self) -> dict[str, float]:
+        """The round in numbers."""
+        joined = Collected.joined([self.proposing, self.solving])
+        lost = sum(group.excluded for group in self.reading.groups)
+        failed = sum(group.policy_failed for group in self.reading.groups)
+        read = {"reading/unscored": float(lost), "reading/policy_failed": float(failed)}
+        return replace(joined, account=joined.account + self.reading.account).metrics() | read | dict(self.extra)
+
+
+@dataclass(slots=True)
+class SelfPlay:
+    """Plays rounds: the same agent proposes, reads and solves.
+
+    Args:
+        env: id of the solver's environment.
+        env_kwargs: of all three environments.
+        attempts: of the proposer at every answer.
+        tries: of the solver at every question.
+        readings: of every question with its pages at hand; all must be right, or it does not count.
+        others: pages among which the reader has to find those that matter.
+
+    Raises:
+        UsageError: the solver's environment asks no questions of search.
+    """
+
+    env: str
+    env_kwargs: Mapping[str, Any]
+    attempts: int
+    tries: int
+    readings: int = 1
+    others: int = 4
+    proposers: EnvPool = field(init=False)
+    family: TaskFamily[SearchTask] = field(init=False)
+
+    def __post_init__(self) -> None:
+        solver = make(self.env, **self.env_kwargs)
+        kind = type(solver.unwrapped)
+        solver.close()
+        if not issubclass(kind, SearchEnv) or issubclass(kind, SearchProposeEnv):
+            raise UsageError(
+                f"self-play asks its questions in an environment of search, such as turnwise/Search-v0 or "
+                f"turnwise/SearchTags-v0; {self.env} is none"
+            )
+        self.proposers = EnvPool.of(PROPOSER, env_kwargs=self.env_kwargs)
+        self.family, _ = family_and_tools(PROPOSER, self.env_kwargs)
+
+    async def aclose(self) -> None:
+        """Close the proposer's environments."""
+        await self.proposers.close()
+
+    async def round(self, agent: Agent, tasks: Sequence[TaskSpec], options: RunOptions) -> Round:
+        """Have questions proposed, keep those that can be answered from their pages, and have them attempted.
+
+        A question that somebody solved is worth to its proposer the share of attempts that failed. Any other is worth
+        nothing: one that nobody finds may have no answer, or several.
+
+        Args:
+            agent: who acts, in every seat.
+            tasks: whose answers are given.
+            options: how to run; its seed names the round.
+        """
+        proposed = await collect(self.proposers, agent, tasks, options=_sized(options, self.attempts))
+        asked = {one.episode_id: question_of(one, self.family) for one in proposed.episodes}
+        questions = _told_apart([one for one in asked.values() if one is not None])
+        reading, read = await self._asked(READER, agent, questions, options, self.readings, {"others": self.others})
+        verified = [one for one, tally in zip(questions, read, strict=True) if tally.right == self.readings]
+        solving, solved = await self._asked(self.env, agent, verified, options, self.tries, {})
+        # What the machinery lost says nothing: the proposer of a question of which too much is lost is not scored.
+        worths: dict[object, float | None] = dict.fromkeys((one.key for one in questions), 0.0)
+        worths |= {one.key: None for one, tally in zip(questions, read, strict=True) if not tally.wrong and tally.lost}
+        worths |= {one.key: tally.difficulty for one, tally in zip(verified, solved, strict=True)}
+
+        def worth(episode: Episode) -> float | None:
+            question = asked[episode.episode_id]
+            return 0.0 if question is None else worths.get(question.key, 0.0)
+
+        played = [tally.right / tally.tried for tally in solved if tally.tried]
+        found = {
+            "proposals/valid": sum(one is not None for one in asked.values()) / max(len(asked), 1),
+            "proposals/different": float(len(questions)),
+            "proposals/verified": float(len(verified)),
+            "proposals/lost": float(sum(one is None for one in worths.values())),
+            **({"proposals/solved": fmean(played)} if played else {}),
+        }
+        return Round(_paid(proposed, worth), _each(solving, partial(seated, seat="solver")), reading, found)
+
+    async def _asked(
+        self,
+        env: str,
+        agent: Agent,
+        questions: Sequence[Question],
+        options: RunOptions,
+        times: int,
+        more: Mapping[str, Any],
+    ) -> tuple[Collected, list[Tally]]:
+        """Episodes about questions, a group each; and how they went, question by question."""
+        if not questions:
+            return Collected((), RunStats()), []
+        reads = env == READER
+        given = GivenQuestions([one.for_reader() if reads else one.for_solver() for one in questions])
+        kwargs = {**self.env_kwargs, **more}
+        tasks = [given.spec(number, level=one.level) for number, one in enumerate(questions)]
+        async with EnvPool(env, partial(_asking, env, kwargs, given), "thread", kwargs) as pool:
+            try:
+                played = await collect(pool, agent, tasks, options=_sized(options, times))
+            except PromptTooLongError:  # of all of them, which here says something about the questions alone
+                return Collected((), RunStats()), [Tally(wrong=times)] * len(tasks)
+            except InfrastructureError:  # all were lost, perhaps only one; what is broken for good, the next round says
+                return Collected((), RunStats()), [Tally(lost=times)] * len(tasks)
+        groups = {group.group_id: group for group in played.groups}
+        ids = (group_id(env, task, number, options.seed) for number, task in enumerate(tasks))
+        return played, [Tally.of(groups[one]) if one in groups else Tally(lost=times) for one in ids]
+
+
+def _told_apart(proposed: Sequence[Question]) -> list[Question]:
+    """Every question once; of those that ask the same for different answers none, since it has no one answer."""
+    answers: dict[object, set[tuple[str, ...]]] = {}
+    for one in proposed:
+        answers.setdefault(one.words, set()).add(one.about.answers)
+    return list({one.key: one for one in proposed if len(answers[one.words]) == 1}.values())
+
+
+def _asking(env: str, kwargs: Mapping[str, Any], questions: GivenQuestions) -> Any:
+    """An environment that asks questions of another family than its own."""
+    made = make(env, **kwargs)
+    inside: Any = made.unwrapped
+    inside.ask(questions)
+    return made
+
+
+def _paid(proposed: Collected, worth: Callable[[Episode], float | None]) -> Collected:
+    """The proposals with what each is worth; where the machinery lost what would have told, that is not its fault."""
+
+    def paid(group: Group) -> Group:
+        worths = [(one, worth(one)) for one in group.members]
+        members = tuple(seated(earning(one, value), "proposer") for one, value in worths if value is not None)
+        return replace(group, members=members, excluded=group.excluded + len(worths) - len(members))
+
+    return replace(proposed, groups=tuple(map(paid, proposed.groups)))
+
+
+def _each(collected: Collected, change: Callable[[Episode], Episode]) -> Collected:
+    groups = (replace(group, members=tuple(map(change, group.members))) for group in collected.groups)
+    return replace(collected, groups=tuple(groups))
+
+
+def _sized(options: RunOptions, size: int) -> RunOptions:
+    return options.model_copy(update={"group_size": size})

@@ -1,0 +1,173 @@
+"""The options of a training command: one grammar for ``turnwise train``, ``python -m`` and ``torchrun``.
+
+A TOML file or the ``config.json`` of a run, then ``key=value`` words, of which one without ``=`` names the environment.
+Nothing here imports torch before an algorithm is loaded.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..config import load_config
+from ..errors import ConfigError, UsageError
+from .registry import ALGORITHMS, Entry
+
+if TYPE_CHECKING:
+    from .run.settings import TrainConfig
+
+CONFIG = "config.json"
+"""The settings of a run, in its folder."""
+SHIPPED = Path(__file__).resolve().parent.parent / "configs"
+
+
+def arguments(
+    words: Sequence[str], *, config: str | None = None, out: Path | str | None = None, resume: bool = False
+) -> tuple[Path | None, list[str]]:
+    """Return the file of settings, if there is one, and the overrides that a command line asks for.
+
+    Args:
+        words: an environment and ``key=value`` words.
+        config: ``--config``: a file, or the name of a shipped one.
+        out: ``--out``.
+        resume: ``--resume``; without ``config``, the settings are those of the run in ``out``.
+
+    Raises:
+        ConfigError: There is no such configuration or run.
+        UsageError: Several words name an environment, or one is empty.
+    """
+    overrides = [*settled(words), *([f"out={out}"] if out else [])]
+    file = located(config) if config else None
+    if resume and file is None and (folder := overridden(overrides, "out")) is not None:
+        file = of_run(Path(folder))
+    return file, [*overrides, *(["resume=true"] if resume else [])]
+
+
+def named(word: str) -> Entry:
+    """Return the algorithm with this name.
+
+    Raises:
+        ConfigError: there is no such algorithm; the message suggests similar names.
+    """
+    if word in ALGORITHMS:
+        return ALGORITHMS[word]
+    near = difflib.get_close_matches(word, ALGORITHMS, n=3, cutoff=0.5)
+    if "/" in word or word.endswith(".py"):
+        raise ConfigError(f"{word!r} is not an algorithm; put one before the environment: turnwise train loop {word}")
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"choose from {', '.join(ALGORITHMS)}"
+    raise ConfigError(f"unknown algorithm {word!r}; {hint}")
+
+
+def named_environment(path: Path | None, overrides: Sequence[str]) -> str | None:
+    """Return the environment that a file or override names, or None if neither does or the file cannot be read."""
+    if (given := overridden(overrides, "env")) is not None:
+        return given
+    try:
+        env = tomllib.loads(path.read_text(encoding="utf-8")).get("env") if path is not None else None
+    except (OSError, ValueError):
+        return None  # load_config reports it
+    return env if isinstance(env, str) else None
+
+
+def settled(words: Sequence[str]) -> list[str]:
+    """Return the words as overrides; a word without ``=`` names the environment.
+
+    Raises:
+        UsageError: several words have no ``=``, or a word is empty.
+    """
+    if not all(words):
+        raise UsageError("an argument is empty; is a shell variable unset?")
+    names = [word for word in words if not _sets(word)]
+    if len(names) > 1:
+        raise UsageError(f"give one environment at a time, not {' and '.join(names)}")
+    return [word if _sets(word) else f"env={word}" for word in words]
+
+
+def _sets(word: str) -> bool:
+    """Whether a word is a setting; a path such as ``envs/a=b.py`` is not one."""
+    key, equals, _ = word.partition("=")
+    return bool(equals) and not {"/", "\\", ":"} & set(key)
+
+
+def overridden(overrides: Sequence[str], key: str) -> str | None:
+    """Return the last value that the overrides set for a key, or None."""
+    given = [text.strip() for name, _, text in (word.partition("=") for word in overrides) if name.strip() == key]
+    if not given:
+        return None
+    try:
+        value = tomllib.loads(f"value = {given[-1]}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = given[-1]
+    return value if isinstance(value, str) else given[-1]
+
+
+def of_run(folder: Path) -> Path:
+    """Return the settings file of the run in a folder.
+
+    Raises:
+        ConfigError: there is no run in the folder.
+    """
+    if not (folder / CONFIG).is_file():
+        raise ConfigError(
+            f"there is no run in {folder} to resume (no {CONFIG}); start one without --resume, or name a run's folder "
+            "with --out"
+        )
+    return folder / CONFIG
+
+
+def configured(word: str, path: Path | None = None, overrides: Sequence[str] = ()) -> TrainConfig:
+    """Return the configuration of an algorithm, from a file and overrides.
+
+    Raises:
+        ConfigError: a setting is wrong, or the file belongs to another algorithm.
+    """
+    chosen = named(word)
+    if path is not None and path.suffix == ".json":
+        _refuse_other_run(word, path)
+    config: TrainConfig = load_config(chosen.load()[0], path, overrides, presets=chosen.presets)
+    configures = getattr(getattr(config, "algorithm", None), "name", None)
+    if chosen.algorithm is not None and configures != chosen.algorithm:
+        other = next((each for each, row in ALGORITHMS.items() if row.algorithm == configures), configures)
+        what = f"{path} sets algorithm.name" if path is not None else "algorithm.name is set"
+        raise ConfigError(f"{what} to {configures!r}: use `turnwise train {other}`, not {word}")
+    return config
+
+
+def _refuse_other_run(word: str, path: Path) -> None:
+    """Refuse the ``config.json`` of a run of another algorithm.
+
+    Raises:
+        ConfigError: the run used another algorithm; the message names it.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        name = data["config"].get("algorithm", {}).get("name", data["algorithm"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return  # not the file of a run; load_config reports what is wrong with it
+    if name not in (word, ALGORITHMS[word].algorithm):
+        other = next((each for each, row in ALGORITHMS.items() if name in (each, row.algorithm)), name)
+        raise ConfigError(f"{path} belongs to a run of {name!r}: use `turnwise train {other}`, not {word!r}")
+
+
+def located(name: str) -> Path:
+    """Return a configuration file by its path, or by its name if it comes with Turnwise.
+
+    Raises:
+        ConfigError: there is no such file; the message lists the names.
+    """
+    path, shipped = Path(name), SHIPPED / f"{name.removesuffix('.toml')}.toml"
+    if path.is_file() or (path.suffix in (".toml", ".json") and not shipped.is_file()):
+        return path
+    if shipped.is_file():
+        return shipped
+    known = sorted(file.stem for file in SHIPPED.glob("*.toml"))
+    near = difflib.get_close_matches(path.stem, known, n=2)
+    hint = f"did you mean {' or '.join(map(repr, near))}? All: " if near else ""
+    raise ConfigError(
+        f"there is no configuration {name!r}: name a TOML file, or a configuration that comes with Turnwise; "
+        f"{hint}{', '.join(known) or 'none'}"
+    )

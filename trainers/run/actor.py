@@ -1,0 +1,102 @@
+"""Who acts in a run, and how the learner's weights get there: the model itself, a copy of it, or servers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, cast
+
+from ...agents.chat import ChatAgent
+from ...errors import UsageError
+from ..learning.parallel import ProcessGroup
+from ..weights.canary import Probe
+from ..weights.gathered import Gathered
+from ..weights.in_process import Copied, InProcess, own_copy
+from ..weights.transfer import Updatable, WeightTransfer
+from .model_files import ModelFiles
+from .servers import Serving
+from .settings import TrainConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """An agent, and the way of weights to its policy.
+
+    Args:
+        agent: who acts.
+        weights: brings them.
+        serving: the servers behind it, if there are any.
+    """
+
+    agent: ChatAgent
+    weights: WeightTransfer
+    serving: Serving | None = None
+
+    @classmethod
+    def of(
+        cls,
+        config: TrainConfig,
+        model: Any,
+        tokenizer: Any,
+        *,
+        own: Any,
+        version: int,
+        files: ModelFiles,
+    ) -> Self:
+        """What the settings ask for.
+
+        Args:
+            config: of the run.
+            model: the learner's, sharded where many processes learn.
+            tokenizer: its own.
+            own: ``sampling_copy(…)`` of it.
+            version: of the weights.
+            files: loaded the model.
+
+        Raises:
+            UsageError: servers are asked for that cannot hold the model.
+        """
+        world = files.world
+        if config.server is not None:
+            serving = Serving(
+                config.server,
+                model,
+                tokenizer,
+                out=Path(config.out),
+                version=version,
+                temperature=config.agent.temperature,
+                dtype=config.dtype,
+                lora=config.lora,
+                base=files.base,
+                turn_timeout=config.episodes.turn_timeout,
+                world=world,
+            )
+            return cls(config.agent.over(serving.policy, tokenizer), serving.weights, serving)
+        probe = Probe.of(tokenizer, config.dtype)
+        if own is None or world.size > 1:
+            agent = config.agent.agent(model if own is None else own, tokenizer, version=version)
+            policy = cast(Updatable, agent.policy)
+            if world.size == 1:
+                return cls(agent, InProcess(policy, model, probe))
+            return cls(agent, Gathered(policy if world.is_main else None, model, world, probe))
+        agent = config.agent.model_copy(update={"threaded": True}).agent(own, tokenizer, version=version)
+        return cls(agent, Copied(cast(Updatable, agent.policy), model, probe))
+
+
+def sampling_copy(config: TrainConfig, model: Any, overlapped: bool, world: ProcessGroup) -> Any:
+    """A copy of the model to sample from, where the learner's own cannot be; ``None`` where it can, or servers sample.
+
+    Args:
+        config: of the run.
+        model: not sharded yet.
+        overlapped: whether episodes are played while the learner learns.
+        world: the processes that learn together.
+
+    Raises:
+        UsageError: play is to overlap with the learning of many processes.
+    """
+    if overlapped and world.size > 1:
+        raise UsageError("play cannot overlap with the learning of many processes; leave overlap off")
+    if config.server is not None:
+        return None
+    return own_copy(model) if overlapped or (world.size > 1 and world.is_main) else None

@@ -1,0 +1,95 @@
+"""The outcome of a run: its folder and model, success before and after, and steps in which nothing was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Line = Mapping[str, Any]
+"""One line of ``metrics.jsonl``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The outcome of a training run.
+
+    Args:
+        folder: the run's folder.
+        model: the exported model.
+        steps: steps trained in all.
+        metrics: the last numbers seen of each name.
+        note: remarks on how it ended, such as why it stopped early.
+        success: success before and after, in words; empty where nothing was measured.
+    """
+
+    folder: Path
+    model: Path
+    steps: int
+    metrics: Mapping[str, float]
+    note: str = ""
+    success: str = ""
+
+
+def success_line(log: Sequence[Line], split: str) -> str:
+    """Describe the first and last success of a run: ``"success in 50 dev episodes: 18.0 % → 88.0 %"``.
+
+    Args:
+        log: the lines of ``metrics.jsonl``.
+        split: the split of the held-out tasks.
+
+    Returns:
+        Success on held-out tasks, or on training tasks in a run without evaluations; empty without either.
+    """
+    held_out = [line for line in log if line.get("eval/success") is not None]
+    if held_out:
+        tasks = f"{held_out[-1].get('eval/episodes', 0):.0f} {split} episodes"
+        ends = held_out if len(held_out) == 1 else [held_out[0], held_out[-1]]
+        shares = [f"{100 * line['eval/success']:.1f} %" for line in ends]
+        return f"success in {tasks}: {' → '.join(shares)}"
+    played = [line for line in log if line.get("success") is not None]
+    return (
+        f"success on training tasks in step {played[-1]['step']}: {100 * played[-1]['success']:.1f} %" if played else ""
+    )
+
+
+def nothing_learned(log: Sequence[Line]) -> str:
+    """Say that no step changed the model, and why; empty if one did, or if the algorithm counts no updates.
+
+    Args:
+        log: the lines of ``metrics.jsonl``, or some of them.
+    """
+    steps = [line for line in log if line.get("updates") is not None]
+    if not steps or any(line["updates"] for line in steps):
+        return ""
+    span = f"step {steps[0]['step']}" if len(steps) == 1 else f"{len(steps)} steps"
+    return f"nothing was learned in {span}: {_reason(steps)}"
+
+
+def _reason(steps: Sequence[Line]) -> str:
+    same, success = _total(steps, "groups_without_variance"), _mean(steps, "success")
+    if not _total(steps, "episodes"):
+        return "no episode was played to its end; see unscored and policy_failed in metrics.jsonl"
+    if not same:
+        return "no episode had an advantage; see metrics.jsonl"
+    reason = f"in {same:.0f} groups all attempts at a task had the same return"
+    if success == 0:
+        cut = _mean(steps, "cut_actions") or 0.0
+        hint = f", and {cut:.0%} of actions were cut at agent.max_tokens" if cut > 0.5 else ""
+        return (
+            f"{reason}, and no attempt succeeded{hint}; start from a model that succeeds sometimes (`turnwise train "
+            "bc`), choose easier levels, or check agent.parser and agent.max_tokens"
+        )
+    if success == 1:
+        return f"{reason}: every attempt succeeded; choose harder tasks"
+    return f"{reason}; use more attempts per task (k) or a higher agent.temperature"
+
+
+def _total(steps: Sequence[Line], name: str) -> float:
+    return sum(float(line.get(name) or 0.0) for line in steps)
+
+
+def _mean(steps: Sequence[Line], name: str) -> float | None:
+    there = [float(line[name]) for line in steps if line.get(name) is not None]
+    return sum(there) / len(there) if there else None

@@ -1,0 +1,61 @@
+"""Evaluation while training, on tasks that are never trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+
+from ...agents.chat import ChatAgent
+from ...tasks.spec import TaskSpec
+from ..collect.async_rollouts import Source
+from ..collect.collect import collect
+from ..collect.sampler import round_seed
+from ..learning.main_process import run_on_main
+from ..learning.parallel import ProcessGroup
+from .settings import EvalConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Plays the same held-out tasks every time.
+
+    Args:
+        config: when, and how the policy samples.
+        source: what episodes are played with.
+        agent: acts in training.
+        tasks: the held-out tasks.
+        world: the processes that learn together; the main one plays.
+    """
+
+    config: EvalConfig
+    source: Source
+    agent: ChatAgent
+    tasks: Sequence[TaskSpec]
+    world: ProcessGroup
+
+    @property
+    def keep_best(self) -> bool:
+        """Whether the model of the best evaluation is kept."""
+        return self.config.keep_best
+
+    def due(self, step: int) -> bool:
+        """Return whether a step is followed by an evaluation; step 0 stands for the beginning."""
+        every = self.config.every
+        return bool(self.tasks) and (step in (0, self.source.steps) or bool(every and step % every == 0))
+
+    async def metrics(self) -> dict[str, float]:
+        """Play the tasks with the policy as it is, and return the numbers."""
+        source, agent, temperature = self.source, self.agent, self.config.temperature
+        if temperature is not None:
+            agent = with_temperature(agent, temperature)
+        options = source.options.model_copy(update={"seed": round_seed("eval", source.seed)})
+        collected = await run_on_main(self.world, lambda: collect(source.pool, agent, self.tasks, options=options))
+        return collected.held_out_metrics()
+
+
+def with_temperature(agent: ChatAgent, temperature: float) -> ChatAgent:
+    """Return the same agent, sampling at another temperature from the same policy."""
+    other = copy(agent)  # of whatever kind it is
+    other.sampling = replace(agent.sampling, temperature=temperature)
+    return other

@@ -1,0 +1,114 @@
+"""How a run loads and saves its model: whole or as adapters over a base, by one process or by many."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...errors import CheckpointError
+from ...inference.models import load_model, save_model
+from ...rollouts.episode import Episode
+from ..learning.lora import LoraConfig, adapted, attach, base_of, is_adapter, load_adapter, merged, save_adapter
+from ..learning.parallel import ALONE, ProcessGroup, unsharded
+
+Weights = Mapping[str, Tensor] | None
+"""The weights of a model, whole; ``None`` where the model itself has them so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a run starts from.
+
+    Args:
+        model: in the run's precision and place, not sharded yet.
+        tokenizer: the model's.
+        demonstrations: the episodes to learn from, in a run that learns from demonstrations.
+        values: action values that are trained beside the policy, in a value-based run.
+    """
+
+    model: Any
+    tokenizer: Any
+    demonstrations: Sequence[Episode] = ()
+    values: Any = None
+
+
+class ModelFiles:
+    """Loads a run's model, and writes it: into checkpoints as it is trained, and out of the run as others read it.
+
+    Args:
+        dtype: precision of the weights.
+        lora: adapters, if only these are trained.
+        seed: of new adapters.
+        world: the processes that learn together.
+    """
+
+    def __init__(
+        self, dtype: str, *, lora: LoraConfig | None = None, seed: int = 0, world: ProcessGroup = ALONE
+    ) -> None:
+        self.dtype: torch.dtype = getattr(torch, dtype)
+        self.lora = lora
+        self.seed = seed
+        self.world = world
+        self.base: dict[str, str] = {}
+        """Where the frozen part of an adapted model came from: its ``path`` and the ``digest`` of its weights."""
+
+    def load(self, path: Path | str) -> tuple[Any, Any]:
+        """Model and tokenizer of a model folder, with new adapters if there are to be any; or of a checkpoint's.
+
+        Raises:
+            ModelError: there is no model.
+            CheckpointError: the checkpoint's adapters belong to another base, or other settings.
+        """
+        if self.lora is None:
+            return load_model(path, dtype=self.dtype, device=self.world.device)
+        saved = is_adapter(path)
+        base = base_of(path) if saved else {"path": str(path), "digest": digest(path)}
+        if saved and digest(base["path"]) != base["digest"]:
+            raise CheckpointError(
+                f"the adapters in {path} belong to the weights that were in {base['path']}, and these have changed; "
+                "put the old ones back, or start a new run"
+            )
+        model, tokenizer = load_model(base["path"], dtype=self.dtype, device=self.world.device)
+        attach(model, self.lora, seed=self.seed)
+        if saved:
+            load_adapter(model, path)
+        self.base = self.base or base
+        return model, tokenizer
+
+    def weights(self, model: Any) -> Weights:
+        """What the methods below write; all processes have to ask at once."""
+        if self.lora is None and self.world.size == 1:
+            return None
+        found: dict[str, Tensor] = unsharded(dict(model.state_dict()))
+        return found
+
+    def write_checkpoint(self, model: Any, tokenizer: Any, weights: Weights, folder: Path) -> None:
+        """The model of a checkpoint: what is trained, bit by bit."""
+        if weights is not None and adapted(model):
+            save_adapter(model, weights, folder, base=self.base)
+        else:
+            save_model(model, tokenizer, folder, weights=weights)
+
+    def export(self, model: Any, tokenizer: Any, weights: Weights, folder: Path) -> None:
+        """A model folder that anything reads, with adapters merged; in ``adapter/`` these alone, as peft reads them."""
+        if weights is None or not adapted(model):
+            save_model(model, tokenizer, folder, weights=weights)
+            return
+        save_model(model, tokenizer, folder, weights=merged(model, weights))
+        save_adapter(model, weights, folder / "adapter", base=self.base)
+
+
+def digest(path: Path | str) -> str:
+    """Names the weights in a model folder; "" for a model that is not in a folder of its own."""
+    total = hashlib.sha256()
+    files = sorted(Path(path).glob("*.safetensors")) if Path(path).is_dir() else []
+    for file in files:
+        with file.open("rb") as opened:
+            total.update(hashlib.file_digest(opened, "sha256").digest())
+    return total.hexdigest() if files else ""

@@ -1,0 +1,154 @@
+"""What scripts that learn from demonstrations share: settings, episodes, the first model, and minibatches."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import pydantic
+import torch
+
+from ...config import beneath
+from ...errors import UsageError
+from ...inference.nano import NanoConfig, build_model, build_tokenizer
+from ...rollouts.episode import Episode
+from ...rollouts.pool import EnvPool
+from ...tasks.rng import Rng
+from ..collect.demonstrations import DemonstrationConfig, encoded, filtered, play, stored, texts
+from ..collect.sampler import TaskSampler, family_and_tools, held_out, round_seed
+from ..learning.groups import Group
+from ..learning.learner import Update
+from ..learning.normalisers import normaliser
+from ..learning.rows import Rows, pack
+from .kept_episodes import refuse_keeping
+from .metrics import Stopwatch
+from .model_files import ModelFiles, Start
+from .run import Run
+from .run_folder import DEMONSTRATIONS
+from .settings import TrainConfig
+from .training import Trainer
+
+NANO_TOKENS = 32
+"""The longest action of a model that is built here, unless it is set: the actions of a laptop's games are short."""
+
+
+class OfflineConfig(TrainConfig):
+    """Settings of a script that learns from demonstrations."""
+
+    model: str | None = None
+    """The model folder to start from; omitted, a nano model is built."""
+    nano: NanoConfig = NanoConfig()
+    """The model that is built."""
+    demonstrations: DemonstrationConfig = DemonstrationConfig()
+    """What is learnt from."""
+    checkpoint_every: int = pydantic.Field(default=25, ge=1)
+    """Steps between checkpoints."""
+    batch: int = pydantic.Field(default=128, ge=1)
+    """Rows per step. A row is a whole episode under the context ``full`` and one turn under ``last:1``."""
+
+    @pydantic.model_validator(mode="after")
+    def _keeps_none(self) -> Self:
+        refuse_keeping(self.keep_episodes, "this algorithm")
+        return self
+
+    async def start(self, files: ModelFiles, resumed: Path | None) -> Start:
+        episodes = await demonstrations(self, self.demonstrations)
+        origin = resumed if resumed is not None else self.model
+        model, tokenizer = files.load(origin) if origin is not None else self._built(episodes)
+        return Start(model, tokenizer, episodes)
+
+    def _built(self, episodes: Sequence[Episode]) -> tuple[Any, Any]:
+        """Build a nano model, and a tokenizer of the episodes' own words."""
+        _, tools = family_and_tools(self.env, self.episodes.env_kwargs)
+        corpus = list(texts(episodes, self.agent, tools))
+        tokenizer = build_tokenizer(self.nano.tokenizer, corpus, vocab_size=self.nano.vocab_size)
+        model: Any = build_model(self.nano, tokenizer, seed=self.seed)
+        return model.to(self.device, getattr(torch, self.dtype)), tokenizer
+
+    @classmethod
+    def filled(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What was set, and shorter actions for a model that is built."""
+        return given if given.get("model") else beneath({"agent": {"max_tokens": NANO_TOKENS}}, given)
+
+
+S = TypeVar("S", bound=OfflineConfig)
+
+
+async def demonstrations(config: TrainConfig, wanted: DemonstrationConfig) -> list[Episode]:
+    """What a run learns from: from the store that is named, or from the run's own folder, played if need be.
+
+    Raises:
+        StoreError: the store is not there, or not of this environment or split.
+        UsageError: no episode is left.
+    """
+    if wanted.store is not None:
+        return filtered(stored(wanted.store, config.env, config.split), wanted)
+    family, _ = family_and_tools(config.env, config.episodes.env_kwargs)
+    held_out(family, config.eval.split, None, config.eval.episodes)  # refused before anything is played
+    sampler = TaskSampler(family, split=config.split, levels=config.levels, pool=config.pool, seed=config.seed)
+    options = config.episodes.options(seed=round_seed("demonstrations", config.seed))
+    folder = Path(config.out) / DEMONSTRATIONS
+    async with EnvPool.of(config.env, isolation=options.isolation, env_kwargs=options.env_kwargs) as pool:
+        played = await play(pool, sampler.draw(wanted.count), wanted, options, folder)
+    return filtered(played, wanted)
+
+
+def as_said(episodes: Sequence[Episode], wanted: DemonstrationConfig, run: Run) -> list[Episode]:
+    """The episodes with ids of the run's own tokenizer: as they were sampled, or encoded as its agent says them."""
+    return list(episodes) if wanted.sampled_ids else encoded(episodes, run.agent, run.tools)
+
+
+def fitting(rows: Rows, context: int) -> Rows:
+    """The rows, if there are any and the model can read each of them wholly.
+
+    Raises:
+        UsageError: nothing was sampled in the demonstrations, or a row is longer than the model's context.
+    """
+    if not rows.tokens:
+        raise UsageError(
+            "the demonstrations hold no sampled token ids: scripted agents leave none; set "
+            "demonstrations.sampled_ids=false to write and encode their actions"
+        )
+    longest = int(torch.unique_consecutive(rows.row, return_counts=True)[1].max())
+    if longest > context:
+        raise UsageError(
+            f"a demonstration makes a row of {longest} tokens, and the model's context holds {context}: it would be "
+            "trained where it can never act; use a shorter agent.context (last:K), or a larger nano.context_length"
+        )
+    return rows
+
+
+def minibatch(rows: Rows, size: int, *, step: int, seed: int) -> Rows:
+    """The rows of one step: a pure function of step and seed, every row once per epoch, in a new order each time."""
+    count = int(rows.row.max()) + 1
+    size = min(size, count)
+    epoch, place = divmod(step, count // size)
+    order = list(range(count))
+    Rng("bc", seed, epoch).shuffle(order)
+    return rows.select(order[place * size : (place + 1) * size], unit="row")
+
+
+class OfflineTrainer(Trainer[S]):
+    """The part in the training loop of algorithms that learn from minibatches of the same rows.
+
+    Args:
+        config: the settings of the script.
+        run: an open run.
+        episodes: with token ids; all that there is to learn from.
+    """
+
+    plays = False
+
+    def __init__(self, config: S, run: Run, episodes: Sequence[Episode]) -> None:
+        super().__init__(config, run)
+        self.rows = fitting(pack(episodes), run.model.config.max_position_embeddings)
+
+    @abstractmethod
+    def update(self, rows: Rows) -> Update:
+        """Make one update, from rows whose weights make a loss the mean over their tokens."""
+
+    async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> Mapping[str, float]:
+        batch = minibatch(self.rows, self.config.batch, step=self.run.step, seed=self.config.seed)
+        return self.update(batch.with_weight(normaliser(batch, "token_mean"))).metrics

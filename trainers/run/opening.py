@@ -1,0 +1,173 @@
+"""``open_run``: make everything that a training run consists of, and leave a state to resume from."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import torch
+
+from ...envs.registry import find
+from ...errors import UsageError
+from ...rollouts.episode import Episode
+from ...rollouts.pool import EnvPool
+from ...rollouts.store import load_episodes
+from ..collect.async_rollouts import AsyncRollouts, OverlapConfig, Source
+from ..collect.collector import Collector, StepCollector
+from ..collect.sampler import TaskSampler, family_and_tools, held_out, round_seed
+from ..learning.learner import Learner
+from ..learning.main_process import StoppedByMain
+from ..learning.parallel import ProcessGroup, process_group, processes, shard
+from .actor import Actor, sampling_copy
+from .checkpoint import Checkpoint
+from .early_stop import EarlyStop
+from .evaluation import Evaluation
+from .generators import restore_generators, seed_generators
+from .metrics import read_metrics
+from .model_files import ModelFiles, Start
+from .openings import openings
+from .reports import Reports
+from .run import Run
+from .run_folder import RunFolder
+from .settings import Plan, TrainConfig
+from .state import RunState
+from .uninterrupted import TornError
+
+
+@asynccontextmanager
+async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
+    """Open a run, new or resumed; every field of it is set here.
+
+    Leaving the block by cancellation, which is what Ctrl-C becomes under ``asyncio.run``, writes a checkpoint: a step
+    that is being learned is finished first, and of one that is being collected the finished episodes are kept. Where
+    episodes are played in the background, a checkpoint also names the tasks that were drawn and not trained on, which
+    a resumed run plays again.
+
+    Under ``torchrun`` all processes open the run. Each learns its share; what plays, evaluates or writes happens in
+    the main one alone.
+
+    Args:
+        config: the settings of the script.
+
+    Raises:
+        UnknownEnvironmentError: There is no such environment; nothing is written.
+        UsageError: A setting, the demonstrations or the run's folder is not usable.
+        CheckpointError: The run cannot be resumed.
+        ModelError: There is no such model.
+    """
+    find(config.env)
+    plan = config.plan()
+    if processes() > 1 and not plan.many_processes:
+        raise UsageError(f"{plan.algorithm} trains in one process; start it without torchrun")
+    async with AsyncExitStack() as stack:
+        world = stack.enter_context(process_group(config.device))
+        folder = RunFolder(config.out, plan.algorithm, keep=config.keep_checkpoints)
+        if world.is_main:
+            stack.enter_context(folder.held())
+        if config.threads is not None:
+            torch.set_num_threads(config.threads)
+        if world.is_main:
+            resumed = folder.entered(config, may_change=plan.may_change)
+            world.broadcast(resumed.path if resumed is not None else Path())
+        else:
+            path = world.broadcast(Path())
+            resumed = folder.checkpoints.load(path) if path != Path() else None
+        files = ModelFiles(config.dtype, lora=config.lora, seed=config.seed, world=world)
+        start = await config.start(files, resumed.model if resumed is not None else None)
+        yield await _opened(config, plan, world, folder, files, start, resumed, stack)
+
+
+async def _opened(
+    config: TrainConfig,
+    plan: Plan,
+    world: ProcessGroup,
+    folder: RunFolder,
+    files: ModelFiles,
+    start: Start,
+    resumed: Checkpoint | None,
+    stack: AsyncExitStack,
+) -> Run:
+    own = sampling_copy(config, start.model, plan.overlap.enabled, world)
+    model = shard(start.model, world)
+    pool = EnvPool.of(config.env, isolation=config.episodes.isolation, env_kwargs=config.episodes.env_kwargs)
+    family, tools = family_and_tools(config.env, config.episodes.env_kwargs)
+    tasks = plan.family or family
+    sampler = TaskSampler(tasks, split=config.split, levels=config.levels, pool=config.pool, seed=config.seed)
+    levels = config.eval.levels or config.levels
+    measured = held_out(family, config.eval.split, levels, config.eval.episodes)
+    temperature, dump = config.agent.temperature, folder.dump
+    learner = Learner(model, plan.optimizer, temperature=temperature, dump=dump, world=world)
+    seed_generators(config.seed)
+    pending = _restore(resumed, learner, sampler)
+    step = resumed.step if resumed is not None else 0
+    actor = Actor.of(config, model, start.tokenizer, own=own, version=step, files=files)
+    if world.is_main:
+        for line in openings(config, model, actor.agent, tools):
+            print(f"turnwise: {line}", file=sys.stderr)
+    options = config.episodes.options(seed=round_seed("train", config.seed))
+    source = Source(pool, actor.agent, sampler, options, config.steps, config.seed)
+    collector = _collector(plan.overlap, source, world, pending, resumed)
+    reports = Reports.of(config, folder, world, step, stack)
+    logged = world.broadcast(read_metrics(folder.metrics) if world.is_main else [])
+    early = EarlyStop(patience=config.eval.patience, stop_at=config.eval.stop_at, logged=logged)
+    evaluation = Evaluation(config.eval, source, actor.agent, measured, world)
+    every = config.checkpoint_every
+    state = RunState(folder.checkpoints, files, start, learner, sampler, collector, world, config.steps, every, resumed)
+    await _guard(stack, actor, state, pool, collector)
+    return Run(
+        config=config,
+        world=world,
+        folder=folder,
+        files=files,
+        start=start,
+        tools=tools,
+        pool=pool,
+        sampler=sampler,
+        learner=learner,
+        agent=actor.agent,
+        weights=actor.weights,
+        collector=collector,
+        evaluation=evaluation,
+        early=early,
+        reports=reports,
+        state=state,
+    )
+
+
+def _restore(resumed: Checkpoint | None, learner: Learner, sampler: TaskSampler) -> list[Episode]:
+    """Restore what is not restored elsewhere, and return the episodes that were not trained on."""
+    if resumed is None:
+        return []
+    sampler.cursor = int(resumed.progress["cursor"])
+    learner.load_state_dict(resumed.tensors["learner"])
+    restore_generators(resumed.tensors["generators"])
+    return load_episodes(resumed.pending) if resumed.pending.is_dir() else []
+
+
+def _collector(
+    overlap: OverlapConfig, source: Source, world: ProcessGroup, pending: list[Episode], resumed: Checkpoint | None
+) -> Collector:
+    if not overlap.enabled:
+        return StepCollector(source, world, pending)
+    drawn = resumed.progress.get("overlap", {}).get("drawn", ()) if resumed is not None else ()
+    version = resumed.step if resumed is not None else 0
+    return AsyncRollouts(source, max_staleness=overlap.max_staleness, pending=pending, version=version, drawn=drawn)
+
+
+async def _guard(stack: AsyncExitStack, actor: Actor, state: RunState, pool: EnvPool, collector: Collector) -> None:
+    """Start servers, and say what happens at the end of the run, the last first."""
+    if actor.serving is not None:
+        await actor.serving.open()
+        stack.push_async_callback(actor.serving.close)
+
+    def save_if_stopped(kind: object, error: BaseException | None, trace: object) -> None:
+        # Any other interruption may have come in the middle of learning, and a checkpoint would keep half of a step.
+        if isinstance(error, asyncio.CancelledError | StoppedByMain) and not isinstance(error, TornError):
+            state.save()
+
+    stack.push(save_if_stopped)
+    stack.push_async_callback(pool.close)
+    stack.push_async_callback(collector.close)

@@ -1,0 +1,51 @@
+"""What a run says before its first step: how the model acts and where it learns, and settings that harm real models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from ...agents.chat import ChatAgent
+from ...envs.tools import Tool
+from .settings import TrainConfig, trained_settings
+
+SMALL = 100_000_000
+"""Parameters up to which a model is one of a laptop's, for which the default learning rate is made."""
+FINE_TUNING_LR = 1e-5
+"""The largest learning rate at which the full weights of a pretrained model usually survive reinforcement learning."""
+
+
+def openings(config: TrainConfig, model: Any, agent: ChatAgent, tools: Sequence[Tool]) -> Iterator[str]:
+    """One line for each thing that a user should know before a run costs anything.
+
+    Args:
+        config: of the run.
+        model: what is trained.
+        agent: who acts.
+        tools: what the environment offers.
+    """
+    if config.device != "cpu":
+        name = torch.cuda.get_device_name(config.device) if config.device.startswith("cuda") else config.device
+        yield f"training on {config.device} ({name})"
+    departures = config.agent.departures(trained_settings(getattr(config, "model", None)))
+    yield from filter(None, [departures])
+    yield from agent.remarks(tools)
+    yield from filter(None, [harmful_rate(config, sum(each.numel() for each in model.parameters()))])
+
+
+def harmful_rate(config: TrainConfig, parameters: int) -> str:
+    """Warn of a learning rate made for small models or adapters; "" if it fits.
+
+    Args:
+        config: of the run.
+        parameters: how many weights the model has.
+    """
+    rate = config.optimizer.lr
+    if config.lora is not None or parameters <= SMALL or rate <= FINE_TUNING_LR:
+        return ""
+    return (
+        f"warning: optimizer.lr = {rate:g} is high for the full weights of a model of {parameters / 1e9:.1f} billion: "
+        "reinforcement learning wants about 1e-6, cloning 1e-5; or train adapters (lora.rank=16 optimizer.lr=5e-5)"
+    )

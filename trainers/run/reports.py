@@ -1,0 +1,71 @@
+"""What a run shows and logs: numbers, a progress bar, and episodes to read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Self
+
+from ..learning.groups import Group
+from ..learning.parallel import ProcessGroup
+from .conclusion import nothing_learned
+from .kept_episodes import KeptEpisodes
+from .metrics import MetricsLog, StepProgress
+from .run_folder import RunFolder
+from .settings import TrainConfig
+
+
+class Reports:
+    """Logs and shows the numbers of a run, and keeps training episodes.
+
+    Args:
+        bar: shows the most telling numbers.
+        log: of the main process; ``None`` in the others.
+        episodes: of the main process; ``None`` in the others.
+    """
+
+    def __init__(self, bar: StepProgress, log: MetricsLog | None = None, episodes: KeptEpisodes | None = None) -> None:
+        self.latest: dict[str, float] = {}
+        """The last value of each number."""
+        self._bar, self._log, self._episodes = bar, log, episodes
+
+    @classmethod
+    def of(cls, config: TrainConfig, folder: RunFolder, world: ProcessGroup, step: int, stack: AsyncExitStack) -> Self:
+        """Open what the settings ask for.
+
+        Args:
+            config: of the run.
+            folder: the run's.
+            world: the processes that learn together; the main one reports.
+            step: the number of finished steps; what a run that died logged after them is removed.
+            stack: closes everything at the end of the run.
+        """
+        bar = StepProgress(folder.algorithm, config.steps, done=step, enabled=config.progress and world.is_main)
+        log = episodes = None
+        if world.is_main:
+            log = stack.enter_context(MetricsLog(folder.path, resume_at=step, tensorboard=config.tensorboard))
+            episodes = stack.enter_context(KeptEpisodes(folder.episodes, config.keep_episodes))
+        return cls(stack.enter_context(bar), log, episodes)
+
+    def write(self, step: int, metrics: Mapping[str, float], *, advance: bool = False) -> None:
+        """Log numbers, and show the most telling ones.
+
+        Args:
+            step: they belong to.
+            metrics: the numbers.
+            advance: whether one more step is finished.
+        """
+        if self._log is not None:
+            self._log.write(step, metrics)
+        self.latest.update(metrics)
+        self._bar.show(metrics, advance=advance)
+        self._bar.warn(nothing_learned([{"step": step, **metrics}]))
+
+    def has(self, step: int, name: str) -> bool:
+        """Return whether this process logged a number at a step."""
+        return self._log is not None and self._log.has(step, name)
+
+    def keep(self, step: int, groups: Sequence[Group]) -> None:
+        """Keep episodes of a step for readers, if ``keep_episodes`` asks for it."""
+        if self._episodes is not None:
+            self._episodes.add(step, groups)

@@ -1,0 +1,183 @@
+"""An open training run: what the steps of an algorithm work with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from ...agents.chat import ChatAgent
+from ...envs.tools import Tool
+from ...rollouts.branching import Strategy
+from ...rollouts.pool import EnvPool
+from ..collect.collect import Collected, Experience
+from ..collect.collector import Collector
+from ..collect.sampler import TaskSampler
+from ..learning.kl import KLConfig
+from ..learning.learner import Learner
+from ..learning.parallel import ProcessGroup
+from ..learning.reference import Reference
+from ..weights.to_servers import ToServers
+from ..weights.transfer import WeightTransfer
+from .conclusion import RunResult, nothing_learned, success_line
+from .early_stop import EarlyStop
+from .evaluation import Evaluation
+from .metrics import Stopwatch, read_metrics
+from .model_files import ModelFiles, Start
+from .reports import Reports
+from .run_folder import RunFolder
+from .settings import TrainConfig
+from .state import RunState
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Experience)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as ``open_run`` made it; nothing is added to it later.
+
+    Args:
+        config: its settings.
+        world: the processes that learn together.
+        folder: holds everything that it leaves.
+        files: writes its model.
+        start: its model, tokenizer and demonstrations.
+        tools: what the environment offers.
+        pool: environments.
+        sampler: draws training tasks.
+        learner: updates the model.
+        agent: acts.
+        weights: brings the learner's weights to the agent's policy.
+        collector: plays the episodes of a step.
+        evaluation: plays held-out tasks.
+        early: decides whether the run stops early.
+        reports: logs numbers and shows them.
+        state: the step, and what else a checkpoint holds.
+    """
+
+    config: TrainConfig
+    world: ProcessGroup
+    folder: RunFolder
+    files: ModelFiles
+    start: Start
+    tools: tuple[Tool, ...]
+    pool: EnvPool
+    sampler: TaskSampler
+    learner: Learner
+    agent: ChatAgent
+    weights: WeightTransfer
+    collector: Collector
+    evaluation: Evaluation
+    early: EarlyStop
+    reports: Reports
+    state: RunState
+
+    @property
+    def step(self) -> int:
+        """The number of finished steps, which is also the version of the policy."""
+        return self.state.step
+
+    @property
+    def model(self) -> Any:
+        """The model that is trained."""
+        return self.start.model
+
+    @property
+    def over(self) -> bool:
+        """Whether the last step is done, or an evaluation ended the run early."""
+        return self.step >= self.state.steps or self.early.reason is not None
+
+    def clock(self) -> Stopwatch:
+        """Return a watch for one step."""
+        return Stopwatch(self.collector.background)
+
+    async def collect(self, tasks: int, group_size: int, strategy: Strategy | None = None) -> Collected:
+        """Collect groups for the present step: see ``Collector.collect``."""
+        return self.record(await self.collector.collect(self.step, tasks, group_size, strategy))
+
+    def record(self, played: E) -> E:
+        """Keep episodes of the present step for readers, if ``keep_episodes`` asks for it; return what was played."""
+        self.reports.keep(self.step, played.groups)
+        return played
+
+    async def learn(self, learning: Callable[[], T]) -> T:
+        """Learn: in a thread where episodes are played meanwhile, otherwise right here."""
+        return learning() if self.collector.background is None else await asyncio.to_thread(learning)
+
+    def reference(self, penalty: KLConfig, start: str) -> Reference | None:
+        """Load the frozen policy that a KL penalty is measured from; ``None`` where nothing is penalized.
+
+        Args:
+            penalty: its settings.
+            start: the model folder to use when the penalty names none.
+
+        Raises:
+            ModelError: There is no such model, or it has another vocabulary.
+        """
+        if not penalty.coef:
+            return None
+        config = self.config
+        reference = Reference.load(
+            penalty.reference or start,
+            self.start.tokenizer,
+            dtype=getattr(torch, config.dtype),
+            device=config.device,
+            temperature=config.agent.temperature,
+            microbatch_tokens=config.optimizer.microbatch_tokens,
+        )
+        self.state.keep("reference", reference)
+        return reference
+
+    def report(self, metrics: Mapping[str, float]) -> None:
+        """Log the numbers of the step that was finished last, and show the most telling ones."""
+        if isinstance(self.weights, ToServers):
+            metrics = {**metrics, **self.weights.metrics}
+        self.reports.write(self.step, metrics, advance=True)
+
+    async def evaluate(self) -> None:
+        """Evaluate on the held-out tasks, if an evaluation is due and not done yet."""
+        done = self.world.broadcast(self.reports.has(self.step, "eval/episodes"))
+        if done or not self.evaluation.due(self.step):
+            return
+        await self.weights.send(self.step)
+        found = await self.evaluation.metrics()
+        if self.early.see(self.step, found) and self.evaluation.keep_best:
+            export = self._exporter()
+            if self.world.is_main:
+                self.folder.keep_best(export, step=self.step)
+        self.reports.write(self.step, found)
+
+    def finish(self, note: str = "") -> RunResult:
+        """Export the model with the settings of its agent, and return the outcome.
+
+        Args:
+            note: a remark of the algorithm.
+        """
+        notes = [note]
+        if self.early.reason and self.step < self.config.steps:
+            notes.append(f"stopped early: {self.early.reason}")
+            self.state.save()
+        export, success = self._exporter(), ""
+        if self.world.is_main:
+            notes += self.folder.export(export, best=self.early.best if self.config.eval.keep_best else None)
+            lines = read_metrics(self.folder.metrics)
+            notes.append(nothing_learned(lines))
+            success = success_line(lines, str(self.config.eval.split))
+        self.world.broadcast(None)
+        text, latest = "; ".join(filter(None, notes)), dict(self.reports.latest)
+        return RunResult(self.folder.path, self.folder.model, self.step, latest, text, success)
+
+    def _exporter(self) -> Callable[[Path], None]:
+        """Return a function that writes the present model for other programs; all processes must ask at once."""
+        weights = self.files.weights(self.model)
+
+        def export(folder: Path) -> None:
+            self.files.export(self.model, self.start.tokenizer, weights, folder)
+            self.config.agent.settings.save(folder)
+
+        return export

@@ -1,0 +1,250 @@
+"""The folder of one training run, and the check that a resumed run is the same run.
+
+::
+
+    runs/loop-maze/
+    ├── config.json       every setting, resolved; command, date and versions of the last start
+    ├── metrics.jsonl     one object per step
+    ├── tensorboard/
+    ├── checkpoints/      step-00000012/ …
+    ├── _lock             held by the process that trains here (the kernel lets go of it when that process dies)
+    ├── demonstrations/  what behaviour cloning played for itself
+    ├── training_episodes/  what keep_episodes keeps, each with its step
+    ├── diverged.pt       the batch that a run stopped at, if it did
+    ├── best/             the model of the best evaluation so far, where eval.keep_best asks for it
+    └── model/            the trained model, for agents.load_model and --policy
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from ...config import Config
+from ...envs.named import place_of
+from ...errors import CheckpointError, UsageError
+from ...rollouts.provenance import provenance
+from .checkpoint import Checkpoint, Checkpoints
+from .metrics import METRICS, read_metrics
+from .settings import TrainConfig
+
+CONFIG, CHECKPOINTS, MODEL, BEST, DEMONSTRATIONS = "config.json", "checkpoints", "model", "best", "demonstrations"
+
+
+class RunFolder:
+    """A run's folder.
+
+    Args:
+        path: where it is.
+        algorithm: what runs in it, e.g. ``"loop"``; a folder of another algorithm is refused.
+        keep: how many checkpoints to keep.
+    """
+
+    def __init__(self, path: Path | str, algorithm: str, *, keep: int = 2) -> None:
+        self.path = Path(path)
+        self.algorithm = algorithm
+        self.checkpoints = Checkpoints(self.path / CHECKPOINTS, run=algorithm, keep=keep)
+
+    @property
+    def model(self) -> Path:
+        """Where the trained model is exported."""
+        return self.path / MODEL
+
+    @property
+    def metrics(self) -> Path:
+        """Where its numbers are logged."""
+        return self.path / METRICS
+
+    @property
+    def episodes(self) -> Path:
+        """Where training episodes are kept to be read."""
+        return self.path / "training_episodes"
+
+    @property
+    def dump(self) -> Path:
+        """Where a batch with a non-finite loss is saved."""
+        return self.path / "diverged.pt"
+
+    def keep_best(self, write: Callable[[Path], None], *, step: int) -> None:
+        """Keep a model as the best so far, instead of the one before; whole or not at all.
+
+        Raises:
+            CheckpointError: the disk refuses.
+        """
+        target = self.path / BEST / f"step-{step:08d}"
+        try:
+            with tempfile.TemporaryDirectory(prefix=".best-", dir=self.path) as scratch:
+                write(Path(scratch, "new"))
+                target.parent.mkdir(exist_ok=True)
+                shutil.rmtree(target, ignore_errors=True)
+                Path(scratch, "new").rename(target)
+        except OSError as error:
+            raise CheckpointError(f"cannot keep the best model {target}: {error}") from error
+        for older in target.parent.iterdir():
+            if older != target:
+                shutil.rmtree(older, ignore_errors=True)
+
+    def export_best(self, *, step: int) -> bool:
+        """Make the best model, which is that of ``step``, the trained one; whether it is there."""
+        kept = self.path / BEST / f"step-{step:08d}"
+        if not kept.is_dir():
+            return False
+        shutil.copytree(kept, self.model, dirs_exist_ok=True)
+        return True
+
+    def export(self, write: Callable[[Path], None], *, best: tuple[int, float] | None = None) -> list[str]:
+        """Write the run's model, and say in words which one it is if it is not simply the last.
+
+        Args:
+            write: writes the last one.
+            best: step and return of the best evaluation, where its model is wanted.
+        """
+        if best is None:
+            write(self.model)
+            return []
+        if self.export_best(step=best[0]):
+            return [f"the model is that of step {best[0]}, with a held-out return of {best[1]:.4g}"]
+        write(self.model)
+        return [f"the model is the last one: that of the best evaluation, at step {best[0]}, was not kept"]
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes from training here.
+
+        Raises:
+            UsageError: another process does, or the path is no folder.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise UsageError(f"cannot run in {self.path}: it is a file; choose another folder with --out")
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "_lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UsageError(
+                    f"another process is training in {self.path}; wait for it, or choose another --out"
+                ) from None
+            yield
+
+    def begin(self, config: Config) -> None:
+        """Start a run here. One that died before it learnt or measured anything is begun anew.
+
+        Raises:
+            UsageError: the folder holds a run already.
+        """
+        if self.checkpoints.any() or (self.metrics.exists() and self.metrics.stat().st_size):
+            raise UsageError(f"{self.path} holds a run already: continue it with --resume, or choose another --out")
+        self._write(config)
+
+    def resume(self, config: TrainConfig, *, may_change: Collection[str]) -> Checkpoint | None:
+        """Continue the run that is here: its newest whole checkpoint, or ``None`` if it had not come to its first.
+
+        A run that is refused is left as it is, its settings too.
+
+        Args:
+            config: the settings asked for now.
+            may_change: fields that a resumed run may set anew.
+
+        Raises:
+            CheckpointError: there is no run, it is of another algorithm, its settings differ (each is named), or its
+                checkpoints are gone.
+            UsageError: it has more steps behind it than are asked for.
+        """
+        try:
+            data = json.loads((self.path / CONFIG).read_text(encoding="utf-8"))
+            algorithm, known = data["algorithm"], dict(data["config"])
+        except OSError:
+            raise CheckpointError(f"there is no run in {self.path} to resume; start one without --resume") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{self.path / CONFIG} cannot be read ({error}); start a new run") from None
+        if algorithm != self.algorithm:
+            raise CheckpointError(f"{self.path} holds a run of {algorithm!r}, not {self.algorithm!r}")
+        known = _completed(known, type(config))
+        changed = differences(known, config.model_dump(mode="json"), may_change)
+        if changed:
+            raise CheckpointError(
+                f"{self.path} was run with other settings: {'; '.join(changed)}. Set them back, or start a new run"
+            )
+        checkpoint = self.checkpoints.latest() if self.checkpoints.any() else None
+        if checkpoint is None:
+            self._refuse_bereft(int(known.get("checkpoint_every", config.checkpoint_every)))
+        elif checkpoint.step > config.steps:
+            raise UsageError(
+                f"the run in {self.path} has been trained for {checkpoint.step} steps already, more than "
+                f"steps={config.steps}; ask for as many or more, or start a new run"
+            )
+        self._write(config)
+        return checkpoint
+
+    def entered(self, config: TrainConfig, *, may_change: Collection[str]) -> Checkpoint | None:
+        """Begin here, or find the checkpoint to continue from (none, if the run died before its first).
+
+        Raises:
+            UsageError: the folder is taken; or as ``resume``.
+            CheckpointError: as ``resume``.
+        """
+        if not config.resume:
+            self.begin(config)
+            return None
+        checkpoint = self.resume(config, may_change=may_change)
+        for problem in checkpoint.passed_over if checkpoint else ():
+            print(f"passed over a newer checkpoint: {problem}", file=sys.stderr)
+        if checkpoint is None:
+            print(f"{self.path} has no checkpoint yet: the run begins anew", file=sys.stderr)
+        return checkpoint
+
+    def _refuse_bereft(self, every: int) -> None:
+        """Refuse a run that has no checkpoint, and has come so far that it must have had one.
+
+        Args:
+            every: steps between its checkpoints.
+        """
+        logged = read_metrics(self.metrics) if self.metrics.exists() else []
+        learnt = max((line["step"] for line in logged), default=0)
+        if learnt > every or self.model.exists():  # a kill after step ``every`` may come before its checkpoint
+            raise CheckpointError(
+                f"the run in {self.path} has learnt for {learnt} steps, and its checkpoints are gone from "
+                f"{self.checkpoints.folder}: put them back, or start a new run with another --out"
+            )
+
+    def _write(self, config: Config) -> None:
+        made = {name: value for name, value in asdict(provenance({})).items() if name != "settings"}
+        settings = config.model_dump(mode="json")
+        data = {"algorithm": self.algorithm, "env": place_of(settings.get("env", "")), "config": settings, "made": made}
+        text = json.dumps(data, indent=1)
+        partial = self.path / f".{CONFIG}"
+        partial.write_text(text + "\n", encoding="utf-8")
+        partial.replace(self.path / CONFIG)
+
+
+def _completed(known: dict[str, Any], config_type: type[pydantic.BaseModel]) -> dict[str, Any]:
+    """Add the defaults of settings that did not exist yet when a run began, which are how it was run."""
+    try:
+        return config_type.model_validate(known).model_dump(mode="json")
+    except pydantic.ValidationError:  # a setting that is gone; the differences name it
+        return known
+
+
+def differences(old: dict[str, Any], new: dict[str, Any], ignored: Collection[str], prefix: str = "") -> list[str]:
+    """What differs between two resolved configurations, one entry per field, in words."""
+    found: list[str] = []
+    for name in [*old, *(name for name in new if name not in old)]:
+        key = f"{prefix}{name}"
+        if key in ignored:
+            continue
+        before, now = old.get(name), new.get(name)
+        if isinstance(before, dict) and isinstance(now, dict):
+            found += differences(before, now, ignored, f"{key}.")
+        elif before != now:
+            found.append(f"{key} was {before!r}, now {now!r}")
+    return found

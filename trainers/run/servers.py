@@ -1,0 +1,251 @@
+"""A run whose policy is served: its settings, and the policy and the weight transfer made from them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import pydantic
+import torch
+
+from ...config import Config
+from ...errors import InfrastructureError, UsageError
+from ...inference.serving.http.client import ServerClient
+from ...inference.serving.http.vocabulary import check_tokenizer
+from ...inference.serving.limits import TimeLimits
+from ...inference.serving.served import ServedPolicy
+from ...inference.serving.server import Pause
+from ...inference.value_guided import ValueGuidedModel
+from ..learning.lora import LoraConfig
+from ..learning.main_process import run_on_main
+from ..learning.parallel import ALONE, ProcessGroup
+from ..weights.adapter import Adapter
+from ..weights.exchange import Exchange
+from ..weights.native import Files, Memory, Native
+from ..weights.nccl import Nccl
+from ..weights.questions import Questions
+from ..weights.reload import Reload
+from ..weights.to_servers import ToServers
+from ..weights.transfer import Transport
+from .own_engine import EngineConfig, OwnEngine
+
+API_KEY = "VLLM_API_KEY"
+
+
+class NcclConfig(Config):
+    """Weights over NCCL, from GPU to GPU: written against vLLM's API, and not tested on GPUs."""
+
+    host: str
+    """This machine's address as the servers see it."""
+    port: int = pydantic.Field(default=29600, ge=1, le=65535)
+    """Where trainer and servers meet."""
+    gpus: int = pydantic.Field(default=1, ge=1)
+    """GPUs of each server: tensor times pipeline parallel size."""
+
+
+class ServerConfig(Config):
+    """Servers that sample in the trainer's place; start them with ``scripts/serve`` or as ``docs/serving.md`` says.
+
+    Or, with ``engine``, vLLM in this process.
+    """
+
+    urls: list[str] = pydantic.Field(default_factory=list)
+    """Addresses of the replicas, e.g. ``["http://localhost:8000"]``; never that of a balancer in front of several. A
+    key that they ask for is read from the environment variable ``VLLM_API_KEY``."""
+    model: str | None = None
+    """The name that they serve the base model under; the one that they serve when omitted."""
+    engine: EngineConfig | None = None
+    """Instead of ``urls``: vLLM's engine in the trainer's process, which then has to be one with vLLM installed."""
+    transfer: Literal["native", "adapter", "reload", "memory"] | None = None
+    """How weights go: ``native`` (vLLM's four phases), ``adapter`` (with ``lora``: the adapters alone) or ``reload`` (a
+    whole checkpoint); omitted, ``adapter`` where ``lora`` is set, else ``native``. To an ``engine``, always ``memory``:
+    the learner's tensors themselves."""
+    pause: Pause = Pause.KEEP
+    """What happens to requests that are under way while weights change: ``keep`` (they go on with the new ones; needs a
+    server that tells which token is whose), ``wait`` or ``abort`` (they are continued with the new ones)."""
+    exchange: str | None = None
+    """A folder that trainer and servers both see; ``exchange`` in the run's folder when omitted."""
+    exchange_there: str | None = None
+    """The path by which the servers see that folder, where it is another."""
+    dtype: Literal["float32", "bfloat16"] | None = None
+    """Precision in which they hold weights (``--dtype``); the run's own when omitted. Weights are sent in it, and the
+    canary's tolerance is the coarser side's."""
+    concurrency: int = pydantic.Field(default=256, ge=1)
+    """The most requests under way at each replica; ``episodes.concurrency`` bounds those of all."""
+    timeout: float = pydantic.Field(default=600.0, gt=0)
+    """Seconds that a server has for one step of a weight transfer."""
+    request_timeout: float | None = pydantic.Field(default=None, gt=0)
+    """Seconds that a server has for one completion; omitted: what ``episodes.turn_timeout`` leaves room for (210 s).
+    Who writes for longer, at a server that works, has failed itself (``policy_failed``); a server that does not answer
+    anything else either is at fault."""
+    patience: float | None = pydantic.Field(default=None, gt=0)
+    """Seconds for which a request waits for a replica that takes it; then its episode is retried. Pauses for new
+    weights and waiting for room do not count. Omitted: what ``episodes.turn_timeout`` leaves room for (60 s)."""
+    nccl: NcclConfig | None = None
+    """Send weights over NCCL instead of files, with ``native``."""
+
+    @pydantic.model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if bool(self.urls) == (self.engine is not None):
+            raise ValueError("name either urls, the addresses of servers, or engine, for vLLM in this process")
+        others = self.transfer not in (None, "memory") or self.nccl is not None
+        if others if self.engine is not None else self.transfer == "memory":
+            raise ValueError(
+                "an engine in this process is given weights from memory (transfer = memory, or nothing), and servers "
+                "by any other way"
+            )
+        if self.nccl is not None and self.transfer not in (None, "native"):
+            raise ValueError(f"nccl is a backend of transfer = native; got transfer = {self.transfer}")
+        return self
+
+    def limits(self, turn_timeout: float | None) -> TimeLimits:
+        """How long servers may take, within the time of a turn.
+
+        Raises:
+            UsageError: the settings do not nest.
+        """
+        return TimeLimits.within(turn_timeout, request=self.request_timeout, patience=self.patience)
+
+
+class Serving:
+    """The policy over servers, and the transfer of weights to them, of one run.
+
+    Args:
+        config: the servers.
+        model: the learner's, sharded where many processes learn.
+        tokenizer: the model's.
+        out: the run's folder.
+        version: of the weights that the run begins with.
+        temperature: of sampling.
+        dtype: precision of the learner's weights.
+        lora: adapters, if only these are trained.
+        base: where the frozen part of an adapted model came from.
+        turn_timeout: seconds of a turn, in which the servers' limits have to fit.
+        world: the processes that learn together; the leading one alone speaks with servers.
+
+    Raises:
+        UsageError: settings that do not go together, or a model that no server can hold.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        model: Any,
+        tokenizer: Any,
+        *,
+        out: Path,
+        version: int,
+        temperature: float,
+        dtype: str,
+        lora: LoraConfig | None,
+        base: Mapping[str, str],
+        turn_timeout: float | None = None,
+        world: ProcessGroup = ALONE,
+    ) -> None:
+        if isinstance(model, ValueGuidedModel):
+            raise UsageError("a model that is guided by values of tokens cannot be served; leave server out")
+        if config.transfer == "adapter" and lora is None:
+            raise UsageError(
+                "server.transfer = adapter sends adapters, and none are trained: set lora, or leave it out"
+            )
+        key = os.environ.get(API_KEY)
+        self.tokenizer = tokenizer
+        self.world = world
+        theirs = config.dtype or dtype
+        longest = int(getattr(model.config, "max_position_embeddings", 1 << 20))
+        self.clients = [
+            ServerClient(url, model=config.model, api_key=key, timeout=config.timeout) for url in config.urls
+        ]
+        for client in self.clients:
+            client.vocabulary = getattr(model.config, "vocab_size", None)
+        self.engine: OwnEngine | None = None
+        if config.engine is not None:
+            if world.size > 1:
+                raise UsageError(
+                    "server.engine is for one process, since vLLM takes torch.distributed for itself; start servers "
+                    "(scripts/serve) and name them in server.urls"
+                )
+            options = config.engine.options(longest=longest, dtype=theirs)
+            self.engine = OwnEngine(options, model, tokenizer, out / "engine")
+        limits = config.limits(turn_timeout)
+        self.policy = ServedPolicy(
+            [self.engine.server] if self.engine is not None else self.clients,
+            max_in_flight=config.concurrency,
+            patience=limits.patience,
+            request_timeout=limits.request,
+            version=version,
+        )
+        asked = Questions.of(tokenizer, context_length=longest, temperature=temperature, dtypes=[dtype, theirs])
+        transport = self._transport(config, model, out, theirs, lora, base) if world.is_main else None
+        self.weights = ToServers(self.policy if world.is_main else None, transport, model, asked, world=world)
+
+    def _transport(
+        self,
+        config: ServerConfig,
+        model: Any,
+        out: Path,
+        dtype: str,
+        lora: LoraConfig | None,
+        base: Mapping[str, str],
+    ) -> Transport:
+        # A folder that several runs share has one of its own for each.
+        own = hashlib.sha256(str(out.absolute()).encode()).hexdigest()[:12]
+        folder = Path(config.exchange or out / "exchange").expanduser() / own
+        there = Path(config.exchange_there) / own if config.exchange_there else None
+        exchange = Exchange(folder, there=there, dtype=getattr(torch, dtype))
+        mode, timeout = config.pause, config.timeout
+        if config.engine is not None:
+            return Native(self.policy, Memory(getattr(torch, dtype)), mode=mode, timeout=timeout)
+        chosen = config.transfer or ("adapter" if lora is not None and config.nccl is None else "native")
+        if chosen == "adapter" and lora is not None:
+            return Adapter(self.policy, exchange, model, rank=lora.rank, base=base, mode=mode, timeout=timeout)
+        if chosen == "reload":
+            return Reload(self.policy, exchange, mode=mode, timeout=timeout)
+        if config.nccl is not None:
+            nccl = config.nccl
+            backend = Nccl(nccl.host, nccl.port, replicas=len(config.urls), gpus=nccl.gpus, dtype=getattr(torch, dtype))
+            return Native(self.policy, backend, mode=mode, timeout=timeout)
+        return Native(self.policy, Files(exchange), mode=mode, timeout=timeout)
+
+    async def open(self) -> None:
+        """Ask all servers what they can do, and whether their vocabulary is the model's; before anything is played.
+
+        Raises:
+            UsageError: one cannot be used.
+            ModelError: one has another tokenizer.
+            InfrastructureError: one cannot be reached.
+        """
+
+        async def ask() -> None:
+            if self.engine is not None:
+                self.engine.start()
+            transport = self.weights.transport
+            assert transport is not None
+            try:
+                # What a run that broke off left paused is this one's to wake, which sends it whole weights.
+                await self.policy.open(control=transport.needs_control)
+                for client in self.clients:
+                    await check_tokenizer(client, self.tokenizer, source="the run's model")
+            except InfrastructureError as error:
+                if self.engine is not None:
+                    raise
+                raise InfrastructureError(
+                    f"{error}; start it (docs/serving.md), or name another in server.urls, then run this again"
+                ) from error
+
+        try:
+            await run_on_main(self.world, ask)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Remove what the run left in folders and on servers; these go on."""
+        if self.world.is_main:
+            await self.weights.close()
+            await self.policy.close()
+            if self.engine is not None:
+                self.engine.stop()

@@ -1,0 +1,115 @@
+"""The state of a run: everything that its checkpoints hold, written and restored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ...errors import CheckpointError
+from ..collect.collector import Collector
+from ..collect.sampler import TaskSampler
+from ..learning.learner import Learner
+from ..learning.parallel import ProcessGroup
+from .checkpoint import Checkpoint, Checkpoints, Stateful
+from .generators import capture_generators, restore_generators
+from .kept_episodes import write_episodes
+from .model_files import ModelFiles, Start
+
+
+@dataclass(slots=True)
+class RunState:
+    """The step, the model and its learner, the data cursor, unlearned episodes, and the parts of the algorithm.
+
+    Args:
+        checkpoints: where they are written.
+        files: writes the model.
+        start: the model and its tokenizer.
+        learner: of the model; its state is restored already.
+        sampler: its cursor is at what was drawn.
+        collector: holds episodes that are not trained on yet.
+        world: the processes that learn together.
+        steps: of the whole run.
+        every: steps between checkpoints.
+        resumed: the checkpoint that the run continues from.
+    """
+
+    checkpoints: Checkpoints
+    files: ModelFiles
+    start: Start
+    learner: Learner
+    sampler: TaskSampler
+    collector: Collector
+    world: ProcessGroup
+    steps: int
+    every: int
+    resumed: Checkpoint | None = None
+    step: int = field(init=False)
+    parts: dict[str, Stateful] = field(init=False, default_factory=dict)
+    _saved: tuple[int, int, int] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.step = self.resumed.step if self.resumed is not None else 0
+        self._saved = self._mark() if self.resumed is not None else None
+
+    def keep(self, name: str, part: Stateful) -> None:
+        """Let checkpoints hold a part of the algorithm (a critic, a replay), and restore its state on resume.
+
+        Args:
+            name: of the part, unique in the run.
+            part: its state is plain types and tensors.
+
+        Raises:
+            CheckpointError: The run is resumed from a checkpoint without such a part.
+        """
+        self.parts[name] = part
+        if self.resumed is None:
+            return
+        states = self.resumed.tensors.get("kept", {})
+        if name not in states:
+            raise CheckpointError(f"checkpoint {self.resumed.path} holds no {name}; start a new run")
+        part.load_state_dict(states[name])
+        restore_generators(self.resumed.tensors["generators"])  # making the part may have drawn numbers
+
+    def finish_step(self, tasks: int) -> None:
+        """Count a step that has been learned.
+
+        Args:
+            tasks: how many tasks were drawn for it.
+        """
+        self.step += 1
+        self.collector.trained(tasks)
+
+    def save_if_due(self) -> None:
+        """Write a checkpoint at every so many steps, and at the last."""
+        if self.step == self.steps or self.step % self.every == 0:
+            self.save()
+
+    def save(self) -> None:
+        """Write a checkpoint, unless the newest is of this very state. All processes must call it at once."""
+        mark = self._mark()
+        if self.world.broadcast(self._saved == mark):
+            return
+        progress: dict[str, Any] = {"cursor": self.sampler.cursor, "version": self.step}
+        if ahead := self.collector.state_dict():
+            progress["overlap"] = ahead
+        weights, pending = self.files.weights(self.start.model), tuple(self.collector.pending)
+        tensors: Mapping[str, Any] = {
+            "learner": self.learner.state_dict(),
+            "generators": capture_generators(),
+            "kept": {name: part.state_dict() for name, part in self.parts.items()},
+        }
+        if self.world.is_main:
+            self.checkpoints.save(
+                self.step,
+                write_model=partial(self.files.write_checkpoint, self.start.model, self.start.tokenizer, weights),
+                progress=progress,
+                tensors=tensors,
+                write_pending=partial(write_episodes, pending) if pending else None,
+            )
+        self._saved = mark
+
+    def _mark(self) -> tuple[int, int, int]:
+        """Return what tells one checkpoint from the next."""
+        return self.step, len(self.collector.pending), self.sampler.cursor

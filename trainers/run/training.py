@@ -1,0 +1,108 @@
+"""The training loop: sync, collect, learn, report, checkpoint, evaluate. Every algorithm goes through this one."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import ClassVar, Generic, TypeVar
+
+from ..collect.collect import Experience, NothingPlayed
+from ..learning.groups import Group
+from ..learning.main_process import run_on_main
+from .conclusion import RunResult
+from .interrupts import interruptible
+from .metrics import Stopwatch
+from .opening import open_run
+from .run import Run
+from .settings import TrainConfig
+from .uninterrupted import uninterrupted
+
+C = TypeVar("C", bound=TrainConfig)
+
+
+class Trainer(ABC, Generic[C]):
+    """One algorithm's part in the training loop. It is made when its run is open.
+
+    A subclass makes in its constructor what the algorithm needs besides the policy (a critic, a replay), and passes to
+    ``run.state.keep`` what checkpoints must hold.
+
+    Args:
+        config: the settings of the script.
+        run: an open run.
+    """
+
+    plays: ClassVar[bool] = True
+    """Whether steps sample from the policy, so that it needs the present weights."""
+    note = ""
+    """A remark on the whole run."""
+
+    def __init__(self, config: C, run: Run) -> None:
+        self.config, self.run = config, run
+
+    async def begin(self) -> None:
+        """Do what must be done once, before the first step."""
+        return
+
+    async def aclose(self) -> None:
+        """Release what the constructor opened."""
+        return
+
+    async def collect(self) -> Experience:
+        """Play the episodes of a step."""
+        return NothingPlayed()
+
+    @abstractmethod
+    async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> Mapping[str, float]:
+        """Learn from a step's episodes, and return numbers worth a curve. It is never interrupted.
+
+        Args:
+            groups: those that ``collect`` returned; empty where nothing is played.
+            clock: of the step, for the seconds of parts of learning.
+        """
+
+
+def train_with(trainer: type[Trainer[C]], config: C) -> RunResult:
+    """Open a run and train to its last step, or until Ctrl-C, which leaves a checkpoint to resume from.
+
+    Args:
+        trainer: the algorithm.
+        config: the settings of its script.
+
+    Raises:
+        TurnwiseError: As ``open_run``.
+        DivergedError: A loss or gradient was not finite.
+        KeyboardInterrupt: After Ctrl-C, once the checkpoint is written.
+    """
+    return interruptible(_train(trainer, config))
+
+
+async def _train(trainer: type[Trainer[C]], config: C) -> RunResult:
+    async with open_run(config) as run, aclosing(trainer(config, run)) as opened:
+        return await train_steps(opened)
+
+
+async def train_steps(trainer: Trainer[C]) -> RunResult:
+    """Take the steps of an open run that are not done yet, and export its model."""
+    run = trainer.run
+    await trainer.begin()
+    await run.evaluate()
+    while not run.over:
+        await run_on_main(run.world, partial(asyncio.sleep, 0))  # where Ctrl-C is heard, by all processes at once
+        clock = run.clock()
+        played: Experience = NothingPlayed()
+        if trainer.plays:
+            with clock("sync"):
+                await run.weights.send(run.step)
+            with clock("collect"):
+                played = await trainer.collect()
+        with clock("learn"):
+            learned = await uninterrupted(trainer.learn(played.groups, clock))
+        run.state.finish_step(played.tasks)
+        metrics = {**played.metrics(), **learned}
+        run.report(metrics | clock.metrics(metrics.get("action_tokens", metrics.get("tokens", 0.0))))
+        run.state.save_if_due()
+        await run.evaluate()
+    return run.finish(trainer.note)

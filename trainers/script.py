@@ -1,0 +1,63 @@
+"""A training script on the command line: the options of ``turnwise train``, errors in one line, Ctrl-C resumable."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from ..config import describe, load_config
+from ..envs.named import environment
+from ..errors import TurnwiseError
+from .options import arguments
+from .run.conclusion import RunResult
+from .run.interrupts import INTERRUPTED, at_once
+from .run.settings import TrainConfig
+
+C = TypeVar("C", bound=TrainConfig)
+
+
+def script(config_type: type[C], train: Callable[[C], RunResult], argv: Sequence[str] | None = None) -> int:
+    """Run a training function from command-line words; the process's exit code.
+
+    Args:
+        config_type: its configuration.
+        train: runs it.
+        argv: the words; those of the process when omitted.
+    """
+    parser = argparse.ArgumentParser(
+        description=(config_type.__doc__ or "").splitlines()[0],
+        epilog="settings:\n" + "\n".join(describe(config_type)),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--config", help="a TOML file of settings, a shipped one's name, or a run's config.json")
+    parser.add_argument("--out", metavar="FOLDER", help="the run's folder")
+    parser.add_argument("--resume", action="store_true", help="continue the run in out from its newest checkpoint")
+    parser.add_argument("--settings", action="store_true", help="list every setting, and train nothing")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="an environment; settings, e.g. optimizer.lr=1e-4")
+    given = parser.parse_intermixed_args(argv)
+    if given.settings:
+        print(*describe(config_type), sep="\n")
+        return 0
+    config: C | None = None
+    leads = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started, one says how it went
+    try:
+        file, words = arguments(given.words, config=given.config, out=given.out, resume=given.resume)
+        config = load_config(config_type, file, words)
+        config = config.model_copy(update={"env": environment(config.env)})
+        with at_once(f"stopped at once; the run in {config.out} continues from its newest checkpoint with --resume"):
+            result = train(config)
+    except TurnwiseError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        where = f" in {config.out}" if config else ""
+        if leads:
+            print(f"stopped; the run{where} continues with --resume", file=sys.stderr)
+        return INTERRUPTED
+    if leads:
+        lines = [result.note, result.success, f"{result.steps} steps; model: {result.model}"]
+        print(*filter(None, lines), sep="\n")
+    return 0
