@@ -97,7 +97,7 @@ RULES = (
     ),
     _rule(
         "overused word",
-        r"\b(?:nobody|somebody|anybody|everybody|whoever|whomever|told|tells of|said)\b",
+        r"\b(?:nobody|somebody|anybody|everybody|whoever|whomever|told|tells of|said)\b(?!:)",
         "name who does what: a user, the caller, another process; or write 'given', 'set', 'no one', 'reported'",
     ),
     _rule(
