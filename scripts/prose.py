@@ -59,7 +59,7 @@ def _rule(name: str, pattern: str, cure: str, **options: str) -> Rule:
 
 
 _FALSE_FRIENDS = {
-    r"(?<!capital )(?<!-case )(?<!Greek )letters(?! and digits)": "'characters'",
+    r"(?<!capital )(?<!-case )(?<!Greek )letters(?! and digits|, digits)": "'characters'",
     "machinery": "'infrastructure'",
     "mend|mends|mended|mending": "'fix'",
     "anew": "'again'",
