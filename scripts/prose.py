@@ -168,6 +168,7 @@ def _python(source: str) -> Iterator[Text]:
                 and isinstance(child.value.value, str)
             ):
                 text = re.sub(r"^ *>>>.*(?:\n(?! *\n| *>>>).*)*", _blank, child.value.value, flags=re.MULTILINE)
+                text = re.sub(r"^( *).*::\n\n(?:\1 +.*\n|\n)+", _blank, text, flags=re.MULTILINE)
                 yield Text("docstring", child.lineno, re.sub(r"`[^`]+`", _code, text))
         if isinstance(node, ast.Call):
             yield from _messages(node)
