@@ -416,7 +416,7 @@ async def test_a_prompt_too_long_says_how_long_and_what_to_do() -> None:
 def test_limits_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ModelError, match="max_batch must be at least 1; got 0"):
         TransformersPolicy(MODEL, max_batch=0)
-    with pytest.raises(ModelError, match="beyond the 128 positions"):
+    with pytest.raises(ModelError, match="exceeds the model's 128 positions"):
         TransformersPolicy(MODEL, context_length=4096)
 
 
