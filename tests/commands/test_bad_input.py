@@ -140,7 +140,7 @@ def test_a_prompt_longer_than_the_context_is_no_result(run: Run, tmp_path: Path)
     ran = run("eval", "guess.py", "-p", "./model", "-n", "2", "--out", "runs/long")
     assert ran.code == 1, "0 % of episodes that never began is no measurement"
     assert "no episode reached its first turn: PromptTooLongError" in ran.err
-    assert "context holds 8" in ran.err
+    assert "the context of 8 leaves" in ran.err
     assert "use a shorter context strategy" in ran.err
     assert (tmp_path / "runs/long/summary.json").exists(), "and nothing is lost"
 
