@@ -94,7 +94,7 @@ def test_failures_and_unreadable_actions_are_left_out(run: Run) -> None:
         ),
         (
             '{"messages": [{"role": "user"}, {"role": "assistant", "content": "b"}], "env": "other/Env-v0"}',
-            "line 2: the line belongs to environment other/Env-v0, not demo/GuessNumber-v0; import each with its own --env",
+            "line 2: the line belongs to environment other/Env-v0, not demo/GuessNumber-v0; import each with its own",
         ),
         (
             '{"messages": [{"role": "user"}, {"role": "assistant", "content": "b"}], "reward": NaN}',
