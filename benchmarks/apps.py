@@ -93,7 +93,7 @@ def main() -> None:
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("--n", type=int, default=500, help="episodes")
     words.add_argument("--live", type=int, default=1000, help="live worlds")
-    words.add_argument("--json", type=Path, help="where to write the figures")
+    words.add_argument("--json", type=Path, help="file to write the figures to")
     said = words.parse_args()
     worlds = made()
     found = {"making a world": worlds, **episodes(said.n), "fork": forks(said.n)}

@@ -185,7 +185,7 @@ def table(curves: Sequence[Curve], share: float) -> Table:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run what is missing, print the table, and write the numbers if asked to."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="where runs are kept")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sides", nargs="+", choices=list(SIDES), default=[PLAIN, "arpo"])
     parser.add_argument("--share", type=float, default=0.9, help="of what plain sampling gained: the target")

@@ -169,7 +169,7 @@ def table(runs: Sequence[Ran], chosen: Mapping[str, Side]) -> Table:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run what is missing, print the table, and write the numbers if asked to."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True, help="where runs are kept")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sides", nargs="+", choices=list(sides("", 0, 0)), default=list(sides("", 0, 0)))
     parser.add_argument("--loop-steps", type=int, default=30)

@@ -14,7 +14,7 @@ from turnwise.trainers.registry import ALGORITHMS
 
 
 def begun(out: Path, settings: Mapping[str, Any]) -> None:
-    """Note the settings in the folder, or see that they are those that it was begun with.
+    """Note the settings in the folder, or see that they are those that it was started with.
 
     Raises:
         UsageError: they are others.
@@ -26,7 +26,7 @@ def begun(out: Path, settings: Mapping[str, Any]) -> None:
     there = json.loads(path.read_text())
     for name, value in settings.items():
         if there.get(name) != value:
-            raise UsageError(f"{path} was begun with {name} = {there.get(name)}, not {value}: choose another --out")
+            raise UsageError(f"{path} was started with {name} = {there.get(name)}, not {value}: choose another --out")
 
 
 def trained(word: str, config: str, words: Sequence[str], out: Path) -> Path:

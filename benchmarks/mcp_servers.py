@@ -86,7 +86,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=5, help="how often each server is started")
     parser.add_argument("--calls", type=int, default=200, help="how many calls are timed, over all starts")
-    parser.add_argument("--servers", type=Path, default=Path(sys.prefix) / "mcp-servers", help="where npm installed")
+    parser.add_argument(
+        "--servers", type=Path, default=Path(sys.prefix) / "mcp-servers", help="folder of the npm installation"
+    )
     options = parser.parse_args()
     print("| server | tools | start s | call ms |\n|---|---|---|---|")
     for spec, tool, arguments in rows(options.servers):

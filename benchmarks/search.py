@@ -243,7 +243,7 @@ def main() -> None:
     said.add_argument("--engines", nargs="+", default=list(ENGINES))
     said.add_argument("--queries", type=int, default=300)
     said.add_argument("--wiki", type=int, default=300, help="questions of the fictional wiki; 0 leaves it out")
-    said.add_argument("--json", type=Path, help="where to write the figures")
+    said.add_argument("--json", type=Path, help="file to write the figures to")
     said.add_argument("--task", nargs="+", help=argparse.SUPPRESS)
     args = said.parse_args()
     if args.task:

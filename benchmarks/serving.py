@@ -296,7 +296,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--turns", type=int, default=8)
     parser.add_argument("--tokens", type=int, default=16, help="of every action")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--tables", default="1,2,3,4", help="which of them")
+    parser.add_argument("--tables", default="1,2,3,4", help="numbers of the tables to measure")
     parser.add_argument("--out", type=Path, help="a JSON file for all numbers")
     parser.add_argument("--quick", action="store_true", help="as small as can be: whether it works, not how fast")
     wanted = parser.parse_args(words)

@@ -264,7 +264,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--out", type=Path, default=Path("runs/study"), help="the folder of all runs")
     parser.add_argument("--results", type=Path, default=HERE / "results", help="the folder of what came of them")
-    parser.add_argument("--docs", type=Path, default=HERE.parent / "docs", help="where report writes")
+    parser.add_argument("--docs", type=Path, default=HERE.parent / "docs", help="folder that report writes to")
     parser.add_argument("--retry", action="store_true", help="start runs again that failed before")
     words = parser.parse_args(argv)
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's SIGTERM is Ctrl-C

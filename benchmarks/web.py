@@ -186,7 +186,7 @@ def main() -> None:
     words.add_argument("--each", type=int, default=3, help="episodes of each of those")
     words.add_argument("--browsergym", metavar="PYTHON", help="of an environment in which BrowserGym is installed")
     words.add_argument("--seeds", type=int, default=3, help="episodes of each of the MiniWoB++ pages, with BrowserGym")
-    words.add_argument("--json", type=Path, help="where to write the figures")
+    words.add_argument("--json", type=Path, help="file to write the figures to")
     said = words.parse_args()
     figures = asyncio.run(measured(said.n, said.at_once, said.each, said.browsergym, said.seeds))
     shown(figures, Console())

@@ -110,7 +110,7 @@ def evaluate(
     """Play tasks with a policy, and report success with its interval, where time went, and failures by kind.
 
     Writes an episode store, summary.json and a report in one file. Set any field of EvalConfig with key=value:
-    group_size=4, concurrency=16, seed=1, env_kwargs.max_turns=5. The [agent] table of training works too:
+    group_size=4, concurrency=16, seed=1, env_kwargs.max_turns=5. The agent table of training works too:
     agent.parser=tools, agent.temperature=0 (or temperature=0), agent.system="Be brief."; --settings lists them all.
 
     Examples:

@@ -1,4 +1,4 @@
-"""Nano models: language models built from scratch, small enough to learn on a CPU; nothing is downloaded."""
+"""Nano models: language models built from scratch, small enough to train on a CPU, without downloads."""
 
 from __future__ import annotations
 
@@ -45,34 +45,34 @@ CHAT_TEMPLATE = (
 
 
 class NanoConfig(Config):
-    """A from-scratch model: a size, and what to change about it."""
+    """Shape and tokenizer of a model built from scratch."""
 
     tokenizer: TokenizerKind = "word"
-    """How text becomes tokens: words and punctuation, bytes, or byte-pair merges learnt from the texts."""
+    """Tokenizer: words and punctuation, bytes, or byte-pair merges learned from the texts."""
     size: Size = "0.5M"
     """Parameters outside the embedding: 0.1M, 0.5M, 2M, 8M or 30M."""
     hidden: int | None = pydantic.Field(default=None, ge=1)
-    """Width of the residual stream; from ``size`` when omitted, as are the four below."""
+    """Width of the residual stream (default for this and the four fields below: from ``size``)."""
     layers: int | None = pydantic.Field(default=None, ge=1)
     """Number of transformer blocks."""
     heads: int | None = pydantic.Field(default=None, ge=1)
-    """Attention heads; as many key-value heads."""
+    """Number of attention heads, and of key-value heads."""
     head_dim: int | None = pydantic.Field(default=None, ge=2, multiple_of=2)
-    """Width of one head: even, since positions turn pairs of numbers."""
+    """Width of one head; must be even, because positions rotate pairs of numbers."""
     intermediate: int | None = pydantic.Field(default=None, ge=1)
     """Width inside the MLP."""
     vocab_size: int = 512
-    """The most tokens that a "bpe" tokenizer learns, or a "word" tokenizer keeps (most frequent first)."""
+    """Maximum number of tokens that a "bpe" tokenizer learns or a "word" tokenizer keeps (most frequent first)."""
     context_length: int = pydantic.Field(default=1024, ge=2)
-    """Longest prompt plus action, in tokens."""
+    """Maximum tokens of prompt plus action."""
     initializer_range: float = pydantic.Field(default=0.05, ge=0)
     """Standard deviation of the initial weights; 0.02, the usual one, is too small at these widths."""
     tie_embeddings: bool = False
-    """Share input and output embedding. Weight transfer to some servers drops a shared output embedding silently."""
+    """Share input and output embeddings. Weight transfer to some servers silently drops a shared output embedding."""
 
     @property
     def shape(self) -> tuple[int, int, int, int, int]:
-        """Hidden, layers, heads, head_dim and intermediate, with the overrides applied."""
+        """Return hidden, layers, heads, head_dim and intermediate, with the overrides applied."""
         own = (self.hidden, self.layers, self.heads, self.head_dim, self.intermediate)
         hidden, layers, heads, head_dim, intermediate = (
             preset if value is None else value for value, preset in zip(own, SHAPES[self.size], strict=True)
@@ -83,13 +83,13 @@ class NanoConfig(Config):
 def build_tokenizer(
     kind: TokenizerKind, texts: Iterable[str] = (), *, vocab_size: int = 512
 ) -> PreTrainedTokenizerFast:
-    """A tokenizer with a compact chat template, built from texts alone.
+    """Build a tokenizer with a compact chat template from texts alone.
 
     Args:
         kind: "word" splits on words and punctuation and round-trips text of single spaces and newlines within
             its vocabulary; "byte" and "bpe" round-trip everything.
-        texts: what the vocabulary is made of; "byte" needs none.
-        vocab_size: the most ordinary tokens kept ("word": the most frequent; "bpe": bytes and merges).
+        texts: texts for the vocabulary; "byte" needs none.
+        vocab_size: number of ordinary tokens to keep ("word": the most frequent; "bpe": bytes and merges).
 
     Raises:
         ModelError: "word" or "bpe" without texts, or an unknown kind.
@@ -123,12 +123,12 @@ def build_tokenizer(
 
 
 def build_model(config: NanoConfig, tokenizer: Any, seed: int = 0) -> Qwen3ForCausalLM:
-    """A randomly initialised Qwen3 of the configured shape, in evaluation mode.
+    """Build a randomly initialized Qwen3 of the configured shape, in evaluation mode.
 
     Args:
-        config: shape and initialisation.
-        tokenizer: fixes the vocabulary, pad and stop ids.
-        seed: the weights are a pure function of it; the global generator is left as it was.
+        config: shape and initialization.
+        tokenizer: tokenizer that determines the vocabulary, pad and stop ids.
+        seed: seed of the weights; the global generator is unchanged.
     """
     hidden, layers, heads, head_dim, intermediate = config.shape
     architecture = Qwen3Config(
@@ -155,7 +155,7 @@ def build_model(config: NanoConfig, tokenizer: Any, seed: int = 0) -> Qwen3ForCa
 
 
 def _word_level(texts: list[str], vocab_size: int) -> Tokenizer:
-    """Words carry the space before them (as "▁"), so that a word is one token at the start of an action and inside."""
+    """Attach the preceding space to words (as "▁"), so that it is one token at the start of an action and inside."""
     core = Tokenizer(models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN))
     core.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -185,7 +185,7 @@ def _word_level(texts: list[str], vocab_size: int) -> Tokenizer:
 
 
 def _segments(text: str) -> list[str]:
-    """The stretches of text between control tokens, as the tokenizer will see them."""
+    """Yield the stretches of text between control tokens, as the tokenizer will see them."""
     for token in (*ROLES.values(), *MARKS, STOP, PAD):
         text = text.replace(token, "\0")
     return [segment for segment in text.split("\0") if segment]

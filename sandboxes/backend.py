@@ -1,4 +1,4 @@
-"""``Backend``: what makes sandboxes, and says beforehand what it can enforce here."""
+"""``Backend``: creates sandboxes, and declares what it can enforce on this machine."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .spec import Limit, SandboxSpec
 
 
 class Enforcement(StrEnum):
-    """How well a limit holds."""
+    """How well a limit is enforced."""
 
     ENFORCED = "enforced"
-    """The kernel holds it, whatever the code inside does."""
+    """The kernel enforces it, whatever the code inside does."""
     BEST_EFFORT = "best effort"
-    """It holds for honest code, or only roughly; ``how`` says what gets past it."""
+    """It holds for honest code, or only roughly; ``how`` says what circumvents it."""
     ABSENT = "absent"
-    """It does not hold."""
+    """It is not enforced."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guarantee:
-    """How well one limit holds, and by what means or for what reason not."""
+    """How well one limit is enforced, and by what means; if it is not, why."""
 
     enforcement: Enforcement
     how: str
@@ -35,15 +35,15 @@ class Guarantee:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a backend can do on this machine.
+    """Capabilities of a backend on this machine.
 
     Args:
-        backend: its name.
-        available: whether it can make any sandbox.
+        backend: name of the backend.
+        available: whether it can create any sandbox.
         confines: whether untrusted code may run in it at all.
-        why: what it runs on, e.g. versions; if it is not available, what is missing and how to get it.
-        limits: for every limit, how well it holds.
-        notes: what else a careful person wants to know.
+        why: software that it runs on, e.g. versions; if it is not available, what is missing and how to get it.
+        limits: guarantee of each limit.
+        notes: further remarks for careful users.
     """
 
     backend: str
@@ -54,10 +54,10 @@ class Capabilities:
     notes: tuple[str, ...] = ()
 
     def demand(self, spec: SandboxSpec) -> None:
-        """See that this spec can be held to.
+        """Check that the backend can fulfill a spec.
 
         Raises:
-            SandboxUnavailableError: the backend is not available, or limits that are not relaxed do not hold; the
+            SandboxUnavailableError: the backend is not available, or cannot enforce limits that are not relaxed; the
                 message names all of them.
         """
         if not self.available:
@@ -78,7 +78,7 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """What was left behind by owners that are gone, and is now removed; counts."""
+    """Numbers of objects that dead owners left behind, and that are now removed."""
 
     sandboxes: int = 0
     processes: int = 0
@@ -86,15 +86,15 @@ class Reaped:
 
 
 class Backend(ABC):
-    """Makes sandboxes of one kind. Third parties' backends register through the entry-point group
-    ``turnwise.sandboxes`` and are held to the same suite: ``turnwise sandbox check NAME``.
+    """Creates sandboxes of one kind. Third-party backends register in the entry-point group ``turnwise.sandboxes`` and
+    are tested by the same suite: ``turnwise sandbox check NAME``.
     """
 
     name: ClassVar[str]
 
     @abstractmethod
     async def probe(self) -> Capabilities:
-        """What it can do here, found out by trying, without leaving anything behind."""
+        """Find out by trial what it can do here, without leaving anything behind."""
 
     @abstractmethod
     async def create(
@@ -104,31 +104,31 @@ class Backend(ABC):
         files: Mapping[str, bytes] | None = None,
         start: Snapshot | None = None,
     ) -> Sandbox:
-        """A new sandbox, never one that was used before.
+        """Create a new sandbox, never one that was used before.
 
         Args:
-            spec: what it shall be; by default ``SandboxSpec()``.
-            files: what lies in its working directory, by relative path.
-            start: files of another sandbox to begin with; ``files`` come after them.
+            spec: specification of the sandbox; by default ``SandboxSpec()``.
+            files: content of its working directory, by relative path.
+            start: files of another sandbox to start with; ``files`` are added to them.
 
         Raises:
-            SandboxUnavailableError: the spec cannot be held to on this machine.
+            SandboxUnavailableError: this machine cannot fulfill the spec.
             ToolError: a path of ``files`` is refused, or they do not fit.
-            SandboxError: it could not be made this time.
+            SandboxError: it could not be created this time.
         """
 
     def keep_ready(self, n: int) -> None:
-        """Make so many sandboxes of the kind last asked for ahead of time, each for one use, so that ``create`` and
-        ``fork`` need not wait. A backend that cannot does nothing.
+        """Create this many sandboxes of the last requested kind ahead of time, each for one use, so that ``create`` and
+        ``fork`` need not wait. A backend that does not support this does nothing.
         """
         del n
 
     @abstractmethod
     async def reap(self) -> Reaped:
-        """Remove every sandbox of this backend on this machine whose owner, a process, is gone."""
+        """Remove every sandbox of this backend on this machine whose owner, a process, is dead."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Destroy all sandboxes that were made here, and let go of what the backend holds. One that is used again
-        afterwards must be closed again.
+        """Destroy all sandboxes that this backend created, and release its resources. If it is used again afterwards,
+        it must be closed again.
         """

@@ -1,4 +1,4 @@
-"""Backends by name: ours, and those that other packages register."""
+"""Backends by name: Turnwise's own, and those that other packages register."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from ..errors import SandboxUnavailableError, UsageError
 from .backend import Backend
 
 GROUP = "turnwise.sandboxes"
-"""Entry points of other packages: a name, and a class derived from ``Backend`` that is made without arguments."""
+"""Entry-point group of other packages: a name, and a class derived from ``Backend`` without required arguments."""
 OURS = {
     "bubblewrap": ".bubblewrap.backend:BubblewrapBackend",
     "docker": ".docker.backend:DockerBackend",
     "unconfined": ".unconfined:UnconfinedBackend",
 }
 BY_ITSELF = ("bubblewrap", "docker")
-"""What is tried when nobody names a backend, in this order. What confines nothing is never among them."""
+"""Backends to try, in this order, if none is named. A backend that confines nothing is never among them."""
 
 
 def backend_names() -> tuple[str, ...]:
-    """All names that ``backend_named`` knows, ours first."""
+    """Return all names that ``backend_named`` knows, Turnwise's own first."""
     others = sorted(point.name for point in entry_points(group=GROUP) if point.name not in OURS)
     return (*OURS, *others)
 
 
 def backend_named(name: str) -> Backend:
-    """A new backend by its name; it is not said that it works here: ``probe`` it.
+    """Create a backend by its name. It may not work on this machine: ``probe`` it.
 
     Raises:
-        UsageError: there is none of this name, or it cannot be imported.
+        UsageError: there is no backend of this name, or it cannot be imported.
     """
     if name in OURS:
         module, _, attribute = OURS[name].partition(":")
@@ -45,10 +45,10 @@ def backend_named(name: str) -> Backend:
 
 
 async def default_backend() -> Backend:
-    """The first backend that works here and confines; nothing that does not is ever chosen.
+    """Return the first backend that works here and confines.
 
     Raises:
-        SandboxUnavailableError: there is none; the message says what each of them lacks.
+        SandboxUnavailableError: none works; the message says what each lacks.
     """
     lacks = list[str]()
     for name in BY_ITSELF:

@@ -1,7 +1,7 @@
-"""One event loop, on one thread that lives as long as the process, where all sandboxes are.
+"""One event loop for all sandboxes, on one thread that lives as long as the process.
 
-Sandboxes are used from any event loop, and from none; a sandbox's streams belong to one. And a process that was started
-with ``--die-with-parent`` dies with the *thread* that started it (containers/bubblewrap#692).
+Sandboxes are used from any event loop, or without one, but a sandbox's streams belong to one loop. Also, a process that
+was started with ``--die-with-parent`` dies with the *thread* that started it (containers/bubblewrap#692).
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ async def through(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Home:
-    """A function of the loop on which this is entered, for calls from the sandboxes' loop, one at a time.
+    """Makes a function of the current loop callable from the sandboxes' loop, one call at a time.
 
-    When it is left, no call is going on: whoever called has cancelled it, and it has ended.
+    On exit, no call is running: the caller has cancelled it, and it has ended.
 
     Args:
-        function: what is called.
+        function: function to call.
     """
 
     def __init__(self, function: Callable[[bytes], Awaitable[bytes]]) -> None:
         self._function, self._loop, self._turn, self._left = function, asyncio.get_running_loop(), asyncio.Lock(), False
 
     async def call(self, argument: bytes) -> bytes:
-        """Call it, on its own loop; on the sandboxes' loop."""
+        """Call the function on its own loop, from the sandboxes' loop."""
         if self._loop is asyncio.get_running_loop():
             return await self._here(argument)
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._here(argument), self._loop))
@@ -61,11 +61,11 @@ class Home:
 
 
 async def aside(work: Callable[[], T], threads: Executor | None = None) -> T:
-    """What ``work`` returns, done on another thread; while the interpreter ends none can be had, and then on this one.
+    """Run ``work`` on another thread and return its result; on this thread if the interpreter is shutting down.
 
     Args:
-        work: blocks.
-        threads: whose; the loop's own if omitted.
+        work: blocking function.
+        threads: executor; the loop's own if omitted.
     """
     if not threading.main_thread().is_alive():
         return work()
@@ -73,19 +73,19 @@ async def aside(work: Callable[[], T], threads: Executor | None = None) -> T:
 
 
 def wait(work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``, for code that is not asynchronous."""
+    """Return the result of ``work``, for synchronous code."""
     return _sent(work).result()
 
 
 def leave(work: Coroutine[Any, Any, object]) -> None:
-    """Have ``work`` done there, and wait for nothing: for finalisers, which may run on any thread, also on that one."""
+    """Run ``work`` on the sandboxes' loop without waiting: for finalizers, which may run on any thread."""
     with suppress(UsageError):  # what belongs to another process is that one's to end
         _sent(work)
 
 
 def _sent(work: Coroutine[Any, Any, T]) -> Future[T]:
     process, loop = _begun()
-    if process != os.getpid():  # its thread is not in this process: whoever waited for it would wait for ever
+    if process != os.getpid():  # its thread is not in this process: a caller would wait forever
         work.close()
         raise UsageError("sandboxes do not survive os.fork(): start processes by spawn or forkserver")
     return asyncio.run_coroutine_threadsafe(work, loop)
@@ -93,7 +93,7 @@ def _sent(work: Coroutine[Any, Any, T]) -> Future[T]:
 
 @lru_cache(maxsize=1)
 def _begun() -> tuple[int, asyncio.AbstractEventLoop]:
-    """The process in which the loop runs, and the loop."""
+    """Return the process in which the loop runs, and the loop."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name=THREAD, daemon=True).start()
     return os.getpid(), loop

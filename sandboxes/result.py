@@ -1,4 +1,4 @@
-"""What came of running something in a sandbox."""
+"""Results of sandbox operations."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How a command ended; exactly one holds, the first that applies."""
+    """How a command ended; exactly one value, the first that applies."""
 
     OOM = "oom"
-    """The kernel killed it, or what it started, for memory."""
+    """The kernel killed it, or a process that it started, for memory."""
     TIMEOUT = "timeout"
-    """It did not end in time and was killed, with all that it had started."""
+    """It did not end in time and was killed, with all processes that it started."""
     SIGNALED = "signaled"
     """A signal ended it."""
     EXITED = "exited"
-    """It ended by itself; see ``exit_code``."""
+    """It exited normally; see ``exit_code``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One stream of output: its beginning and its end, and how much was dropped between them.
+    """One output stream: its beginning, its end, and the number of bytes dropped between them.
 
     Args:
-        head: the first bytes; all of them if nothing was dropped.
-        tail: the last bytes, after what was dropped.
-        dropped: how many bytes between them were not kept.
+        head: first bytes; all of them if nothing was dropped.
+        tail: last bytes, after the dropped ones.
+        dropped: number of dropped bytes.
     """
 
     head: bytes = b""
@@ -35,7 +35,7 @@ class Output:
 
     @property
     def text(self) -> str:
-        """As text, with a note where bytes were dropped; what is no UTF-8 is replaced."""
+        """The output as text, with a note if bytes were dropped; bytes that are not UTF-8 are replaced."""
         head = self.head.decode("utf-8", "replace")
         if not self.dropped:
             return head + self.tail.decode("utf-8", "replace")
@@ -43,23 +43,23 @@ class Output:
 
     @property
     def size(self) -> int:
-        """Bytes that were written in all."""
+        """Total number of bytes written."""
         return len(self.head) + len(self.tail) + self.dropped
 
 
 @dataclass(frozen=True, slots=True)
 class ExecResult:
-    """What came of a command. That the sandbox itself failed is never a result, but a ``SandboxError``.
+    """Result of a command. A failure of the sandbox itself is never a result, but a ``SandboxError``.
 
     Args:
         status: how it ended.
-        exit_code: of a command that exited; 128 plus the signal's number of one that a signal ended.
-        signal: the signal that ended it; ``None`` if none did.
-        stdout: what it wrote there.
-        stderr: what it wrote there.
-        seconds: wall-clock time, measured inside.
-        cpu_seconds: processor time of it and of the children that it waited for.
-        peak_memory: largest resident set of one of them, in bytes.
+        exit_code: exit code, or 128 plus the number of the signal that ended it.
+        signal: signal that ended it; ``None`` if there was none.
+        stdout: standard output.
+        stderr: standard error.
+        seconds: wall-clock time in seconds, measured inside.
+        cpu_seconds: processor time in seconds, including children that it waited for.
+        peak_memory: largest resident set of any of its processes, in bytes.
     """
 
     status: Status
@@ -73,7 +73,7 @@ class ExecResult:
 
     @property
     def ok(self) -> bool:
-        """Whether it exited with 0."""
+        """Whether it exited with code 0."""
         return self.status is Status.EXITED and self.exit_code == 0
 
 
@@ -82,9 +82,9 @@ class FileInfo:
     """One entry of a directory listing.
 
     Args:
-        path: relative to the directory that was listed; names that are no UTF-8 carry surrogates.
+        path: path relative to the listed directory; names that are not UTF-8 contain surrogates.
         kind: ``file``, ``directory``, ``link`` or ``other``.
-        size: bytes of a file; 0 otherwise.
+        size: size of a file in bytes; 0 for other kinds.
         mode: permission bits.
     """
 
@@ -96,15 +96,15 @@ class FileInfo:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """What a sandbox uses; ``None`` where the backend cannot tell.
+    """Resource usage of a sandbox; ``None`` for values that the backend cannot determine.
 
     Args:
-        memory: bytes now, files in memory included.
-        memory_peak: the most so far.
-        pids: processes and threads now.
-        cpu_seconds: so far.
-        oom_kills: processes that the kernel killed for memory, so far.
-        seconds: since it was created.
+        memory: current memory in bytes, including files in memory.
+        memory_peak: peak memory in bytes.
+        pids: current number of processes and threads.
+        cpu_seconds: processor time in seconds.
+        oom_kills: number of processes that the kernel killed for memory.
+        seconds: seconds since it was created.
     """
 
     memory: int | None

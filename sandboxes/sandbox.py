@@ -1,4 +1,4 @@
-"""``Sandbox``: where untrusted code runs. What every backend gives, and what the check suite holds it to."""
+"""``Sandbox``: a place for untrusted code. The contract of every backend, tested by the check suite."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ Command = str | Sequence[str]
 """A line for ``/bin/sh``, or a program and its arguments."""
 SessionKind = Literal["sh", "python"]
 Answer = Callable[[bytes], Awaitable[bytes]]
-"""Answers what code in a session asks; a ``ToolError`` of its own is told to the code."""
+"""Answers requests of code in a session; a ``ToolError`` that it raises is passed on to the code."""
 
 
 class Session(ABC):
     """A shell or a Python interpreter that keeps its state between commands.
 
-    It ends with the sandbox, when it is closed, or when what it runs ends it; then ``alive`` is false and ``run``
-    raises ``ToolError``. A command that does not end in time is interrupted, and if that does not help, the session is
-    ended.
+    It ends with the sandbox, when it is closed, or when a command ends it; then ``alive`` is false and ``run`` raises
+    ``ToolError``. A command that does not end in time is interrupted; if that does not help, the session ends.
     """
 
     kind: SessionKind
@@ -37,44 +36,45 @@ class Session(ABC):
     async def run(
         self, source: str, *, timeout: float = 30.0, answer: Answer | None = None, asks: int = 1000
     ) -> ExecResult:
-        """Run shell commands, or Python statements, in the state that the last ones left.
+        """Run shell commands, or Python statements, in the state that earlier ones left.
 
-        The standard input is empty. Of Python, the value of a last expression is printed as the interpreter does, and
-        an exception is an exit code of 1 with the traceback on ``stderr``.
+        The standard input is empty. For Python, the value of a last expression is printed as the interpreter does, and
+        an exception becomes exit code 1 with the traceback on ``stderr``.
 
-        While it runs, Python code may ask: ``turnwise_host.ask(request)`` gives the bytes that ``answer`` returns,
-        which is awaited on the loop of whoever called ``run``, for one request at a time. ``turnwise_host.Refused``
-        is raised instead where ``answer`` raises ``ToolError``, where nothing runs that has an ``answer``, in a
-        forked process, and beyond the limits: 256 KiB of a request, 1 MiB of an answer, and ``asks``. An answer that
-        is still awaited when the run ends, as at its timeout, is cancelled, and has ended when ``run`` returns.
+        While it runs, Python code may send requests: ``turnwise_host.ask(request)`` returns the bytes that ``answer``
+        returns, which is awaited on the loop of the caller of ``run``, for one request at a time. It raises
+        ``turnwise_host.Refused`` if ``answer`` raises ``ToolError``, if nothing with an ``answer`` is running, in a
+        forked process, and beyond the limits: 256 KiB per request, 1 MiB per answer, and ``asks``. An answer that is
+        still awaited at the end of the run, for instance at its timeout, is cancelled, and has ended when ``run``
+        returns.
 
         Args:
-            source: what to run.
-            timeout: seconds after which it is interrupted; answers count.
-            answer: answers what the code asks.
-            asks: how often it may ask.
+            source: code to run.
+            timeout: seconds after which it is interrupted, including the time for answers.
+            answer: function that answers the code's requests.
+            asks: maximum number of requests.
 
         Raises:
             ToolError: the session has ended.
             SandboxError: the sandbox failed.
-            UsageError: a shell cannot ask.
-            Exception: whatever else ``answer`` raised; the code was interrupted.
+            UsageError: ``answer`` was given to a shell.
+            Exception: any other exception of ``answer``; the code was interrupted.
         """
 
     @abstractmethod
     async def close(self) -> None:
-        """End it, with all that it started."""
+        """End the session, and kill all processes that it started."""
 
 
 class Sandbox(ABC):
-    """A place that untrusted code cannot leave, made by ``Backend.create``; an async context manager.
+    """An isolated place for untrusted code, created by ``Backend.create``; an async context manager.
 
-    Its methods may be awaited on any event loop. A failure of the sandbox itself raises ``SandboxError``, never looks
-    like a command's: an episode that meets one is ``infra_failed``.
+    Its methods may be awaited on any event loop. A failure of the sandbox itself raises ``SandboxError`` and never
+    looks like a command's failure: an episode that meets one is ``infra_failed``.
 
     Args:
-        id: names it on this machine.
-        spec: what was asked for.
+        id: id of the sandbox on this machine.
+        spec: requested specification.
     """
 
     id: str
@@ -83,7 +83,7 @@ class Sandbox(ABC):
     @property
     @abstractmethod
     def alive(self) -> bool:
-        """Whether it can be used; false once it was destroyed or died."""
+        """Whether it can be used; false after it was destroyed or died."""
 
     @abstractmethod
     async def exec(
@@ -96,15 +96,15 @@ class Sandbox(ABC):
         timeout: float = 30.0,
         output: int | None = None,
     ) -> ExecResult:
-        """Run a command to its end. Whatever it leaves running is killed when nothing else runs in the sandbox: for
-        what shall go on, open a session.
+        """Run a command to its end. Processes that it leaves behind are killed when nothing else runs in the sandbox;
+        to keep them, open a session.
 
         Args:
             command: a program with arguments, or text for ``/bin/sh``.
-            stdin: what it can read.
-            cwd: where, relative to the working directory.
-            env: more environment variables.
-            timeout: seconds after which it is killed, with all that it started.
+            stdin: content of its standard input.
+            cwd: working directory of the command, relative to the sandbox's.
+            env: additional environment variables.
+            timeout: seconds after which it is killed, with all processes that it started.
             output: bytes of each stream to keep; at most, and by default, ``limits.output``.
 
         Raises:
@@ -122,42 +122,42 @@ class Sandbox(ABC):
 
     @abstractmethod
     async def write_files(self, files: Mapping[str, bytes], *, executable: bool = False) -> None:
-        """Write files, with the directories above them.
+        """Write files, and create their parent directories.
 
         Args:
-            files: contents by path, relative to the working directory; one that leads out of it is refused.
-            executable: whether they can be run.
+            files: contents by path, relative to the working directory; a path that leads out of it is refused.
+            executable: whether to make them executable.
 
         Raises:
-            ToolError: a path is refused, or there is no room left; files before it may have been written.
+            ToolError: a path is refused, or there is no space left; earlier files may have been written.
             SandboxError: the sandbox failed.
         """
 
     @abstractmethod
     async def read_file(self, path: str, *, limit: int = 1024 * 1024) -> bytes:
-        """The bytes of a regular file.
+        """Read a regular file.
 
         Args:
-            path: relative to the working directory, or absolute inside.
-            limit: the most bytes; a larger file is refused, whatever size it says it has.
+            path: path relative to the working directory, or absolute inside.
+            limit: maximum bytes; a larger file is refused, whatever size it claims to have.
 
         Raises:
-            ToolError: there is no such file, it is none that can be read, or it is too large.
+            ToolError: there is no such file, it is not readable, or it is too large.
             SandboxError: the sandbox failed.
         """
 
     @abstractmethod
     async def list_files(self, path: str = ".", *, limit: int = 10_000) -> tuple[FileInfo, ...]:
-        """Everything below a directory, sorted by path; symbolic links are listed and not followed.
+        """List everything below a directory, sorted by path; symbolic links are listed and not followed.
 
         Raises:
-            ToolError: there is no such directory, or it holds more than ``limit`` entries.
+            ToolError: there is no such directory, or it has more than ``limit`` entries.
             SandboxError: the sandbox failed.
         """
 
     @abstractmethod
     async def remove(self, paths: Sequence[str]) -> None:
-        """Remove files and whole directories; one that is not there is no error.
+        """Remove files and whole directories; a missing path is not an error.
 
         Raises:
             ToolError: a path leads out of the working directory.
@@ -166,28 +166,28 @@ class Sandbox(ABC):
 
     @abstractmethod
     async def snapshot(self) -> Snapshot:
-        """The working directory as a value. What runs is not stopped: take it between commands.
+        """Return the working directory as a value. Running processes are not stopped: call it between commands.
 
         Raises:
-            ToolError: it holds what no snapshot can (more bytes than the disk limit).
+            ToolError: the directory is larger than a snapshot may be (more bytes than the disk limit).
             SandboxError: the sandbox failed.
         """
 
     @abstractmethod
     async def fork(self, n: int = 1) -> list[Sandbox]:
-        """New sandboxes of the same spec with the same files, independent of this one and of each other.
+        """Create sandboxes with the same spec and the same files, independent of this one and of each other.
 
         Raises:
-            SandboxError: one of them could not be made; then none is left.
+            SandboxError: one of them could not be created; then none is left.
         """
 
     @abstractmethod
     async def stats(self) -> Stats:
-        """What it uses."""
+        """Return its resource usage."""
 
     @abstractmethod
     async def destroy(self) -> None:
-        """Kill what runs in it and remove what is left of it; returns when nothing is. It may be called again."""
+        """Kill its processes and remove all its traces; returns when nothing is left. It may be called again."""
 
     async def __aenter__(self) -> Self:
         return self

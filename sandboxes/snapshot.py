@@ -1,4 +1,4 @@
-"""The files of a sandbox as a value: taken from one backend, it fills a sandbox of any other."""
+"""The files of a sandbox as a value: taken from one backend, it can fill a sandbox of any other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cached_property
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The working directory of a sandbox at one moment. Processes and ``/tmp`` are not in it.
+    """Working directory of a sandbox at one moment, without processes and ``/tmp``.
 
     Args:
         archive: an uncompressed tar of regular files, directories and symbolic links, sorted by name, with no owner and
@@ -20,5 +20,5 @@ class Snapshot:
 
     @cached_property
     def digest(self) -> str:
-        """Names the content: equal directories have equal digests, on every backend."""
+        """Digest of the content: equal directories have equal digests, on every backend."""
         return hashlib.sha256(self.archive).hexdigest()

@@ -1,4 +1,4 @@
-"""What a sandbox is asked to be: its limits, and what it sees of the host."""
+"""Specification of a sandbox: its limits, and the parts of the host that it sees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KIB, MIB = 1024, 1024 * 1024
 
 
 class Limit(StrEnum):
-    """What can be limited; the fields of ``Limits`` by name."""
+    """A resource that can be limited: the names of the fields of ``Limits``."""
 
     MEMORY = "memory"
     PIDS = "pids"
@@ -24,14 +24,14 @@ class Limit(StrEnum):
     OUTPUT = "output"
     LIFETIME = "lifetime"
     NETWORK = "network"
-    """No way out: not a number, and so no field of ``Limits``, but it can be enforced or not like them."""
+    """Isolation from networks: not a field of ``Limits``, because it is not a number, but enforced or not like them."""
 
 
 class Limits(Config):
-    """The most that a sandbox may use. A backend that cannot enforce one refuses the sandbox, unless it is relaxed."""
+    """Limits of a sandbox. A backend that cannot enforce one refuses the sandbox, unless the limit is relaxed."""
 
     memory: int = pydantic.Field(default=512 * MIB, ge=16 * MIB)
-    """Bytes of memory of all its processes together, with the files in it, which live in memory."""
+    """Bytes of memory of all its processes together, including its files, which are in memory."""
     pids: int = pydantic.Field(default=64, ge=4)
     """Processes and threads at a time."""
     cpus: float = pydantic.Field(default=1.0, gt=0)
@@ -41,18 +41,18 @@ class Limits(Config):
     inodes: int = pydantic.Field(default=16_384, ge=64)
     """Files and directories in the working directory."""
     output: int = pydantic.Field(default=256 * KIB, ge=256)
-    """Bytes of each output stream that a result keeps, half of the beginning and half of the end."""
+    """Bytes of each output stream in a result: half from the beginning, half from the end."""
     lifetime: float = pydantic.Field(default=3600.0, gt=0)
-    """Seconds after which it is destroyed, whoever still holds it."""
+    """Seconds after which it is destroyed, even if it is in use."""
 
 
 class Mount(Config):
-    """A folder or file of the host that the sandbox can read and never write."""
+    """A folder or file of the host that the sandbox can read but never write."""
 
     source: Path
-    """On the host; absolute."""
+    """Absolute path on the host."""
     target: PurePosixPath
-    """Inside; absolute."""
+    """Absolute path inside."""
 
     @pydantic.model_validator(mode="after")
     def _absolute(self) -> Self:
@@ -63,21 +63,21 @@ class Mount(Config):
 
 
 class SandboxSpec(Config):
-    """What a sandbox is asked to be. There is no network in any sandbox."""
+    """Specification of a sandbox. No sandbox has a network."""
 
     image: str | None = None
-    """The file system that it runs on: an image by digest or name for docker, the folder of a root for bubblewrap;
-    omitted: this machine's own programs, read-only."""
+    """File system of the sandbox: an image by digest or name for docker, the folder of a root for bubblewrap (default:
+    this machine's own programs, read-only)."""
     workdir: str = "/work"
-    """Where commands run and files lie; the one place, beside ``/tmp``, that can be written."""
+    """Directory where commands run and files are stored; apart from ``/tmp``, the only writable place."""
     env: dict[str, str] = pydantic.Field(default_factory=dict)
-    """Environment variables. Nothing of the host's environment comes in by itself."""
+    """Environment variables. The host's environment is not inherited."""
     limits: Limits = Limits()
-    """The most that it may use."""
+    """Resource limits."""
     mounts: tuple[Mount, ...] = ()
-    """What it can read of the host beside its image."""
+    """Parts of the host that it can read in addition to its image."""
     relaxed: frozenset[Limit] = frozenset()
-    """Limits that may go unenforced where the backend or the machine cannot hold them; all others are demanded."""
+    """Limits that may go unenforced if the backend or the machine cannot enforce them; all others are required."""
 
     @pydantic.field_validator("workdir")
     @classmethod

@@ -1,4 +1,4 @@
-"""``unconfined``: no sandbox at all, behind the same interface: for code that you would run yourself, no other."""
+"""``unconfined``: no isolation, behind the same interface, only for code that you would run yourself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .runner.trees import left_behind, remove_tree
 from .spec import Limit, SandboxSpec
 
 MARK = "TURNWISE_SANDBOX"
-"""The environment variable by which whatever was started here is found again."""
+"""Environment variable that identifies processes started here."""
 HELD = {
     Limit.OUTPUT: Guarantee(Enforcement.ENFORCED, "the runner keeps no more of it"),
     Limit.LIFETIME: Guarantee(Enforcement.BEST_EFFORT, "what hides from its parent and its environment lives on"),
@@ -32,15 +32,15 @@ HELD = {
 NOTHING = Guarantee(Enforcement.ABSENT, "nothing is confined: code runs as you do, with all that you may do")
 NUMBERS = count(1)
 LOOKS = 3
-"""How often in a row no process with a mark must be found until none is believed to be left."""
+"""Number of consecutive searches without a marked process after which none is assumed to be left."""
 
 
 class UnconfinedCell(Cell):
-    """A temporary directory, and the runner as a plain child.
+    """A temporary directory, and the runner as a plain child process.
 
     Args:
-        folder: where files lie; removed in the end.
-        child: the runner.
+        folder: folder for files; removed at the end.
+        child: process of the runner.
     """
 
     def __init__(self, folder: Path, child: Child) -> None:
@@ -51,11 +51,11 @@ class UnconfinedCell(Cell):
 
     @property
     def env(self) -> Mapping[str, str]:
-        """The mark: the runner has it, and whatever it starts must."""
+        """The mark: the runner and all processes that it starts have it."""
         return {MARK: self.id}
 
     async def kill(self) -> None:
-        """Kill the runner last: who loses its parent becomes its child, and cannot hide."""
+        """Kill the runner last: orphaned processes become its children, and cannot hide."""
         if self._ended:
             return
         self._ended = True
@@ -67,20 +67,20 @@ class UnconfinedCell(Cell):
         await aside(partial(remove_tree, self.folder))
 
     async def stats(self) -> Stats:
-        """What can be counted without asking the kernel to count it."""
+        """Return the usage that can be measured without the kernel's counters."""
         pids = 0 if self._ended else len(descendants(self.child.pid)) + 1
         return Stats(None, None, pids, None, None, time.monotonic() - self._began)
 
     async def died(self) -> str:
-        """How the runner ended."""
+        """Describe how the runner ended."""
         if self._ended:
             return "it was destroyed"
         return f"the runner ended with {await self.child.gone()}: {self.child.said()}"
 
 
 class UnconfinedBackend(RunnerBackend):
-    """Runs code as you would run it yourself. It is never chosen unless it is named, and a spec must say for every
-    limit that is not held that it may go without.
+    """Runs code with your own rights. It is used only if you name it, and a spec must relax every limit that it does
+    not enforce.
     """
 
     name = "unconfined"
@@ -118,13 +118,13 @@ class UnconfinedBackend(RunnerBackend):
 
     async def _reap(self) -> Reaped:
         folders = left_behind(self.parent, "unconfined")
-        processes = await kill_until_none(orphans, looks=LOOKS)  # also those whose folder is gone
+        processes = await kill_until_none(orphans, looks=LOOKS)  # also those whose folder was removed
         for folder in folders:
             await aside(partial(remove_tree, folder))
         return Reaped(len(folders), processes, len(folders))
 
 
 def orphans() -> set[int]:
-    """Processes that were started in sandboxes of this backend whose owners are gone."""
+    """Return processes of this backend's sandboxes whose owners are dead."""
     found = {pid: owner_in(mark) for pid, mark in marks(MARK).items()}
     return {pid for pid, owner in found.items() if owner is not None and not owner.alive}

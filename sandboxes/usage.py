@@ -1,4 +1,4 @@
-"""What the kernel has counted for a control group, of either version: memory, processes, processor time, kills."""
+"""Kernel counters of a control group, of either version: memory, processes, processor time, kills."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from .result import Stats
 ROOT = Path("/sys/fs/cgroup")
 NOWHERE = Path("/nowhere")
 BOTH = ""
-"""Stands for all controllers: the second version of control groups has one directory."""
+"""Key for all controllers: version 2 of control groups has one directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Where the counters of one sandbox are.
+    """Locations of the counters of one sandbox.
 
     Args:
-        directories: by controller; with the second version one, by the empty name. Without any, nothing is known.
+        directories: directory of each controller; for version 2 one, under the empty name. Empty if unknown.
     """
 
     directories: Mapping[str, Path]
 
     def stats(self, seconds: float) -> Stats:
-        """What is used now; what cannot be read is ``None``.
+        """Return the current usage; values that cannot be read are ``None``.
 
         Args:
-            seconds: since the sandbox was created.
+            seconds: seconds since the sandbox was created.
         """
         both = self.directories.get(BOTH)
         if both is not None:
@@ -55,14 +55,14 @@ class Usage:
 
 
 def usage_of(pid: int, name: str) -> Usage | None:
-    """The counters of the control group that a process is in.
+    """Return the counters of the control group of a process.
 
     Args:
-        pid: the process.
-        name: what the group's path must hold, so that no other is taken for it.
+        pid: id of the process.
+        name: text that the group's path must contain, so that no other group is used.
 
     Returns:
-        ``None`` if it is in no such group, or that cannot be seen from here.
+        ``None`` if it is in no such group, or the group is not visible.
     """
     try:
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
@@ -89,7 +89,7 @@ def _number(file: Path) -> int | None:
 
 
 def _named(file: Path, name: str) -> int | None:
-    """The number after a name, in a file of such lines."""
+    """Return the number after a name, in a file of such lines."""
     try:
         lines = file.read_text().splitlines()
     except OSError:

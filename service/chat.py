@@ -1,4 +1,4 @@
-"""Answers of the chat API: one JSON object, or the same in pieces."""
+"""Responses of the chat API: one JSON object, or a stream of chunks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DONE = "data: [DONE]\n\n"
 
 
 def completion(answer: Answer, *, model: str, logprobs: bool) -> dict[str, Any]:
-    """The body of an answer."""
+    """Return the body of a response."""
     reply: dict[str, Any] = {"role": "assistant", "content": answer.reply.text or None, "refusal": None}
     reply |= {"reasoning_content": answer.thoughts} if answer.thoughts else {}
     reply |= {"tool_calls": [_call(call) for call in answer.reply.tool_calls]} if answer.reply.tool_calls else {}
@@ -29,7 +29,7 @@ def completion(answer: Answer, *, model: str, logprobs: bool) -> dict[str, Any]:
 
 
 def pieces(answer: Answer, *, model: str, logprobs: bool, with_usage: bool) -> Iterator[str]:
-    """The lines of a stream of server-sent events that tells the same."""
+    """Yield the lines of a stream of server-sent events for a response."""
     head = _head(answer, model, "chat.completion.chunk")
 
     def piece(delta: dict[str, Any], finish: str | None = None, tokens: tuple[Token, ...] = ()) -> str:
@@ -57,23 +57,23 @@ def pieces(answer: Answer, *, model: str, logprobs: bool, with_usage: bool) -> I
 
 
 def event(data: dict[str, Any], name: str | None = None) -> str:
-    """One server-sent event."""
+    """Format one server-sent event."""
     return (f"event: {name}\n" if name else "") + f"data: {json.dumps(data)}\n\n"
 
 
 def parts(text: str, size: int = 16) -> Iterator[str]:
-    """A text in pieces, as a client that streams expects it."""
+    """Split a text into chunks, as a client that streams expects it."""
     return (text[start : start + size] for start in range(0, len(text), size))
 
 
 def usage(answer: Answer) -> dict[str, Any]:
-    """How many tokens were read and sampled."""
+    """Return the numbers of tokens read and sampled."""
     sampled = answer.sampled
     return {"prompt_tokens": answer.read, "completion_tokens": sampled, "total_tokens": answer.read + sampled}
 
 
 def arguments(call: ToolCall) -> str:
-    """A call's arguments as the JSON text that clients are given."""
+    """Return a call's arguments as JSON text for clients."""
     return json.dumps(dict(call.arguments), ensure_ascii=False)
 
 

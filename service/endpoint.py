@@ -1,4 +1,4 @@
-"""``Endpoint``: one OpenAI-compatible server for any number of episodes, told apart by their keys."""
+"""``Endpoint``: one OpenAI-compatible server for any number of episodes, each with its own key."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ KEY_BYTES = 24
 
 
 class World(Protocol):
-    """An episode's environment, as a program may act in it."""
+    """An episode's environment, as a program may use it."""
 
     async def look(self) -> dict[str, Any]:
-        """What there is to see."""
+        """Return the current observation."""
         ...
 
     async def take(self, action: Action) -> dict[str, Any]:
-        """Take one action; what there is to see then."""
+        """Take one action and return the next observation."""
         ...
 
 
 class Guest:
-    """Whoever holds a key: one episode's client.
+    """Client of one episode, identified by its key.
 
     Args:
-        recorder: answers its requests.
-        world: the environment it may act in; ``None`` where there is none.
-        failed: told of what is wrong with the machinery while its requests are answered.
+        recorder: recorder that answers its requests.
+        world: environment that it may act in; ``None`` if there is none.
+        failed: callback for infrastructure failures during its requests.
     """
 
     def __init__(
@@ -53,22 +53,22 @@ class Guest:
         self._failed = failed
 
     def fail(self, error: Exception) -> None:
-        """Something is wrong that is no fault of the client's."""
+        """Report an infrastructure failure, which is not the client's fault."""
         if self._failed is not None:
             self._failed(error)
 
 
 class Endpoint:
-    """The server: started by the first guest in the event loop that runs then, and over with that loop at the latest.
+    """HTTP server, started by the first guest in the running event loop, and closed with that loop at the latest.
 
     Every request names its episode by a key that cannot be guessed: as a bearer token (``Authorization``), or in the
-    path, ``/episodes/{key}/v1/…``, for a program that can be told an address only. A key is good for one episode.
+    path, ``/episodes/{key}/v1/…``, for a program that accepts only a URL. A key is valid for one episode.
 
     Args:
-        model: the name that the policy goes by; a client may ask for any.
-        host: where to listen; this machine only, by default.
-        port: 0 takes a free one.
-        max_body: bytes that a request may have.
+        model: name of the policy; clients may request any name.
+        host: address to listen on; this machine only, by default.
+        port: port to listen on; 0 picks a free one.
+        max_body: maximum size of a request in bytes.
     """
 
     def __init__(
@@ -80,10 +80,10 @@ class Endpoint:
         self.app = _application(self)
 
     async def start(self) -> str:
-        """Serve, unless it does already; the address, without a path.
+        """Start serving, unless already running, and return the base URL without a path.
 
         Raises:
-            UsageError: the address cannot be listened on.
+            UsageError: the server cannot listen on the address.
         """
         opening = self._opening
         if opening is None or opening.get_loop() is not asyncio.get_running_loop() or _failed(opening):
@@ -100,20 +100,20 @@ class Endpoint:
             await (await opening).close()
 
     def admit(self, guest: Guest, key: str | None = None) -> str:
-        """A key for a guest."""
+        """Return a new key for a guest."""
         made = key or f"tw-{secrets.token_urlsafe(KEY_BYTES)}"
         self._guests[made] = guest
         return made
 
     def dismiss(self, key: str) -> None:
-        """The key is good for nothing any more."""
+        """Invalidate the key."""
         self._guests.pop(key, None)
 
     def guest(self, request: Request) -> Guest:
-        """Whose request this is.
+        """Return the guest who sent a request.
 
         Raises:
-            RequestError: nobody's.
+            RequestError: the key is unknown.
         """
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         key = request.path_params.get("key") or (token.strip() if scheme.lower() == "bearer" else "")
@@ -128,7 +128,7 @@ class Endpoint:
 
 
 class _Door:
-    """What the routes do: read a request, find whose it is, have it answered."""
+    """Implementation of the routes: read a request, find its guest, and return the answer."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -219,7 +219,7 @@ def _stream(lines: Iterable[str]) -> Response:
 
 
 async def _explained(request: Request, error: Exception) -> Response:
-    """An error in the form that OpenAI's clients read."""
+    """Return an error in the format of OpenAI's clients."""
     status, param, code = 500, None, "internal_error"
     if isinstance(error, RequestError):
         status, param, code = error.status, error.param, error.code
@@ -241,7 +241,7 @@ def _world(guest: Guest) -> World:
 
 
 def _action(body: Any) -> Action:
-    """``{"text": …}``, ``{"tool_calls": […]}`` as the chat API has them, or both."""
+    """Parse ``{"text": …}``, ``{"tool_calls": […]}`` in the chat API's format, or both."""
     known = {"text", "tool_calls"}
     if not isinstance(body, dict) or not body or set(body) - known or not isinstance(body.get("text") or "", str):
         raise RequestError('an action must be {"text": "…"}, {"tool_calls": […]}, or both')

@@ -1,4 +1,4 @@
-"""What a client sends back, as ids: what the policy said is found again and never encoded."""
+"""Convert a client's messages to ids; the policy's own messages map to their sampled ids."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..envs.messages import Message
 from ..errors import ModelError, RequestError
 
 REMEMBERED = 64
-"""Conversations whose ids are kept; an older one that goes on is put together again from what was sampled in it."""
+"""Number of conversations whose ids are kept; an older one that continues is rebuilt from its sampled ids."""
 
 
 @dataclass(slots=True, eq=False)
 class Place:
-    """A point in the tree of all conversations: what was said last, and what came after it."""
+    """Node in the tree of all conversations: the last message, and what followed it."""
 
     entry: Entry | None = None
     after: dict[bytes, Place] = field(default_factory=dict)
@@ -27,12 +27,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the policy is to read.
+    """Prompt for the policy.
 
     Args:
-        ids: exactly.
-        new: the client's messages since the policy last spoke in this conversation; all of them in a new row.
-        place: where what it says will stand.
+        ids: exact token ids.
+        new: the client's messages since the policy's last answer in this conversation; all of them in a new row.
+        place: node under which the policy's answer will be stored.
     """
 
     ids: tuple[int, ...]
@@ -48,16 +48,16 @@ class _Line:
 
 
 class History:
-    """The conversations of one client: messages in, ids out, growing only at the end or beginning a new row.
+    """Conversations of one client: messages in, ids out, growing only at the end or starting a new row.
 
-    A client keeps the conversation itself and sends all of it each time. Here it is looked up, message by message, in
-    a tree of what was sent and said before, so that an assistant message of the policy's own stands for the ids that
-    were sampled. Where the client changed history, the prompt begins a new row; what the policy said still enters it
-    as the ids that it sampled.
+    A client keeps the conversation itself and sends all of it each time. ``History`` looks it up, message by message,
+    in a tree of earlier messages, so that an assistant message of the policy itself maps to the ids that were sampled.
+    If the client changed history, the prompt starts a new row; messages of the policy still enter it as their sampled
+    ids.
 
     Args:
-        template: the policy's chat template.
-        follow_template: begin a new row where the template rewrites history; see ``Transcript``.
+        template: chat template of the policy.
+        follow_template: whether to start a new row if the template rewrites history; see ``Transcript``.
     """
 
     def __init__(self, template: ChatTemplate, *, follow_template: bool = True) -> None:
@@ -67,7 +67,7 @@ class History:
         self._lines: list[_Line] = []
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Prompt:
-        """The ids that the policy reads.
+        """Return the ids that the policy reads.
 
         Raises:
             RequestError: the chat template would not show the tools.
@@ -101,7 +101,7 @@ class History:
         return Prompt(ids, tuple(new), place)
 
     def said(self, prompt: Prompt, utterance: Utterance, reply: Message) -> None:
-        """Remember what the policy said there, by the message that the client was given for it."""
+        """Store the policy's answer at a node, under the message that the client received for it."""
         key = _key(reply)
         self._said[key] = utterance
         prompt.place.after[key] = Place(utterance)
@@ -113,7 +113,7 @@ class History:
         return place.after[key]
 
     def _fitting(self, tools: str, entries: Sequence[Entry]) -> _Line | None:
-        """The longest conversation that these entries go on with, or repeat."""
+        """Return the longest stored conversation that these entries continue or repeat."""
         fitting = [line for line in self._lines if line.tools == tools and _goes_on(line.entries, entries)]
         return max(fitting, key=lambda line: len(line.entries), default=None)
 
@@ -126,9 +126,9 @@ def _goes_on(before: Sequence[Entry], entries: Sequence[Entry]) -> bool:
 
 
 def _key(sent: Message) -> bytes:
-    """What makes two messages the same, though clients repeat what an assistant said in a form of their own.
+    """Return a key that is equal for equal messages, although clients may reformat an assistant's message.
 
-    White space around its text, the ids of its tool calls, and the order and spacing of their arguments do not count.
+    It ignores white space around the text, the ids of tool calls, and the order and spacing of their arguments.
     """
     calls = [(call.name, dict(call.arguments)) for call in sent.tool_calls]
     text = sent.text.strip() if sent.role == "assistant" else sent.text

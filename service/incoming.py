@@ -1,4 +1,4 @@
-"""What each server of ours does with whatever comes in: it reads a bounded body, and works for nobody who has gone."""
+"""Read bounded request bodies, and stop work for clients that have disconnected."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .requests import parsed
 
 T = TypeVar("T")
 GONE = 499
-"""Status for a client that did not wait; nobody reads it."""
+"""Status for a client that disconnected; no client reads it."""
 
 
 class ClientGone(Exception):
-    """The client closed the connection before it was answered."""
+    """The client closed the connection before it got an answer."""
 
 
 async def read_json(request: Request, limit: int) -> Any:
-    """The JSON of a request's body; an empty one is an empty object.
+    """Read the JSON of a request's body; an empty body is an empty object.
 
     Raises:
-        RequestError: it is longer than ``limit`` bytes, or no JSON that can be used.
+        RequestError: the body is longer than ``limit`` bytes, or is not JSON that the server accepts.
     """
     body = bytearray()
     async for chunk in request.stream():
@@ -35,10 +35,10 @@ async def read_json(request: Request, limit: int) -> Any:
 
 
 async def unless_gone(request: Request, work: Awaitable[T]) -> T:
-    """Do the work, and stop doing it when the client does not wait for it any more.
+    """Do the work, and cancel it when the client disconnects.
 
     Raises:
-        ClientGone: it does not.
+        ClientGone: the client disconnected.
     """
     task, gone = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
     try:

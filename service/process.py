@@ -1,4 +1,4 @@
-"""A black-box agent's program as a child process: on a leash, with limits on what it may write."""
+"""Run a black-box agent's program as a child process, with limits on its output and a watchdog."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from ..errors import InfrastructureError, UsageError
 from ..inference.serving.launch import leash
 
 TAIL = 4096
-"""Bytes of standard error that are kept."""
+"""Number of bytes kept from the end of standard error."""
 CHUNK = 65536
 LOOK = 0.1
-"""Seconds between two looks at whether a program has ended while something else holds its pipes."""
+"""Seconds between two checks whether a program has exited while another process keeps its pipes open."""
 
 
 class ProgramConfig(Config):
-    """A program that acts in an agent's place, once per episode."""
+    """A program that acts in place of an agent, once per episode."""
 
     command: tuple[str, ...]
     """Program and arguments, or one line as for a shell; ``{task}`` in it becomes the first observation's text."""
     timeout: float = pydantic.Field(default=600.0, gt=0)
-    """Seconds that it has for a whole episode; beyond them the episode is ``policy_failed``."""
+    """Seconds for a whole episode; beyond them the episode is ``policy_failed``."""
     grace: float = pydantic.Field(default=2.0, ge=0)
-    """Seconds that it has to end by itself once the episode is over."""
+    """Seconds that the program has to exit after the end of the episode."""
     max_output: int = pydantic.Field(default=1_000_000, ge=1)
-    """Bytes that it may write to standard output; beyond them the episode is ``policy_failed``."""
+    """Maximum bytes that the program may write to standard output; beyond them the episode is ``policy_failed``."""
     fixed_temperature: bool = True
-    """Sample at the agent's own temperature whatever the program asks for, as training needs it."""
+    """Sample at the agent's own temperature, whatever the program requests; training needs this."""
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -59,10 +59,10 @@ class ProgramConfig(Config):
 
 
 class Process:
-    """One run of a program; made by ``start``.
+    """One run of a program, created by ``start``.
 
-    It runs in a session of its own, on a leash (``inference/serving/launch/leash.py``): with ``stop``, and when this
-    process is gone, however it went, the whole session is killed.
+    It runs in its own session under a watchdog (``inference/serving/launch/leash.py``). ``stop`` kills the whole session,
+    and so does the end of this process, whatever its cause.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, max_output: int) -> None:
@@ -74,7 +74,7 @@ class Process:
         reading = (self._read(process.stdout, self._wrote), self._read(process.stderr, self._complain))
         self._readers = [asyncio.ensure_future(each) for each in reading]
         self.flooded = False
-        """It wrote more than it may, and was killed for it."""
+        """Whether the program was killed for writing too much."""
 
     @classmethod
     async def start(cls, words: Sequence[str], environment: Mapping[str, str], *, max_output: int) -> Self:
@@ -82,12 +82,13 @@ class Process:
 
         Args:
             words: program and arguments.
-            environment: variables beside this process's own.
-            max_output: bytes.
+            words: program and arguments.
+            environment: variables to add to this process's own.
+            max_output: maximum size of standard output in bytes.
 
         Raises:
             InfrastructureError: the machine cannot start another process.
-            UsageError: the arguments are more than the machine can pass on.
+            UsageError: the arguments are longer than the machine allows.
         """
         # -I and -S: the leash needs the standard library only, and starts twice as fast.
         command = [sys.executable, "-I", "-S", str(Path(leash.__file__)), "0", *words]
@@ -109,28 +110,28 @@ class Process:
 
     @property
     def output(self) -> str:
-        """What it wrote to standard output."""
+        """Standard output of the program."""
         return self._written.decode(errors="replace")
 
     @property
     def complaint(self) -> str:
-        """The end of what it wrote to standard error."""
+        """End of the program's standard error."""
         return self._complained.decode(errors="replace").strip()
 
     @property
     def pid(self) -> int:
-        """Of the leash; the program is its child."""
+        """Process id of the watchdog; the program is its child."""
         return self._process.pid
 
     async def wait(self) -> int:
-        """Its exit code, once it has ended and all that it wrote was read; over 128 for the signal that ended it."""
+        """Wait until the program has exited and its output is read; return its exit code, above 128 for a signal."""
         code = await self._ended()
         # Something that it started and that left its session may still hold the pipes.
         await asyncio.wait(self._readers, timeout=1.0)
         return code if code >= 0 else 128 - code
 
     async def stop(self) -> None:
-        """Kill it and all that it started, if it still runs."""
+        """Kill the program and all processes that it started, if it still runs."""
         self._let_go()
         await self._ended()
         for reader in self._readers:
@@ -138,7 +139,7 @@ class Process:
         await asyncio.gather(*self._readers, return_exceptions=True)
 
     async def _ended(self) -> int:
-        """Its exit code; asyncio's ``wait`` is for the pipes too (before 3.12.4), which others may hold for ever."""
+        """Wait for the exit code alone; asyncio's ``wait`` also waits for the pipes (before 3.12.4)."""
         waiting = asyncio.ensure_future(self._process.wait())
         try:
             while self._process.returncode is None:
@@ -158,7 +159,7 @@ class Process:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Let the leash see its standard input end, upon which it kills the session; a signal may come too early."""
+        """Close the watchdog's standard input, upon which it kills the session; a signal may arrive too early."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 

@@ -1,4 +1,4 @@
-"""``ProgramAgent``: a program of anybody's plays the episodes, and what its policy sampled for it is recorded."""
+"""``ProgramAgent``: a program plays the episodes, and its policy's samples are recorded."""
 
 from __future__ import annotations
 
@@ -21,35 +21,36 @@ from .recorder import Recorder, Sampled
 OVER = "the episode is over"
 TASK = "{task}"
 QUOTED = 1000
-"""Characters of standard error that an episode's error quotes."""
+"""Maximum characters of standard error in an episode's error."""
 LONGEST_TASK = 100_000
-"""Bytes of a task that a program is started with; Linux passes on 131,072 at most. All of it is in the environment."""
+"""Maximum bytes of a task in the program's arguments; Linux allows 131,072. The environment variable has all of it."""
 
 
 class ProgramAgent(ChatAgent):
-    """A chat agent whose episodes are played by a program: any that talks to a model as OpenAI's SDK does.
+    """A chat agent whose episodes are played by a program that calls a model as OpenAI's SDK does.
 
-    Per episode, the program is started with these in its environment, and ends before the episode's record is sealed:
+    Each episode starts the program with these environment variables, and it ends before the episode's record is sealed:
 
     ``OPENAI_BASE_URL``, ``OPENAI_API_KEY``
-        the policy, as a model of the chat completions and the responses API, for this one episode.
+        the policy, as a model of the chat completions and the responses API, for this episode only.
     ``OPENAI_MODEL``
-        a name for the policy; any other does as well.
+        a name for the policy; any other works too.
     ``TURNWISE_ENV_URL``, ``TURNWISE_TOOLS_URL``
-        the environment: ``GET`` shows what there is to see, ``POST`` takes an action; ``POST …/NAME`` calls one tool.
+        the environment: ``GET`` shows the current observation, ``POST`` takes an action; ``POST …/NAME`` calls one
+            tool.
     ``TURNWISE_TASK``
-        the text of the first observation, which ``{task}`` in the command becomes too.
+        the text of the first observation, which also replaces ``{task}`` in the command.
 
-    What the policy sampled since the last step belongs to the step that follows: the last answer to the turn of that
-    step, earlier ones to unsent turns before it. A program that took no step itself answers by what it writes to
-    standard output. One that ends well before the episode does says nothing for the rest of it; one that crashes or
-    takes too long is ``policy_failed``.
+    Samples since the last step belong to the step that follows: the last answer to that step's turn, earlier ones to
+    unsent turns before it. If a program takes no step itself, its standard output is its answer. A program that exits
+    with code 0 before the end of the episode is silent for the rest of it. One that crashes or takes too long is
+    ``policy_failed``.
 
     Args:
-        chat: the agent whose policy, template and sampling are used. Its context strategy, parser and system message
-            are not: what the policy reads is the program's affair.
-        program: what to run.
-        endpoint: to share with other agents; one of its own is made when omitted.
+        chat: agent whose policy, template and sampling are used. Its context strategy, parser and system message are
+            ignored, because the program decides what the policy reads.
+        program: program to run.
+        endpoint: endpoint to share with other agents (default: a new one).
     """
 
     def __init__(self, chat: ChatAgent, program: ProgramConfig, *, endpoint: Endpoint | None = None) -> None:
@@ -68,28 +69,28 @@ class ProgramAgent(ChatAgent):
         self.endpoint = endpoint or Endpoint()
 
     def remarks(self, tools: Sequence[Tool]) -> tuple[str, ...]:
-        """What a reader of results should know; no parser of the agent's own is used."""
+        """Remarks for a reader of results; the agent's parser is not used."""
         return self.notes
 
     def start(self, context: EpisodeContext) -> ProgramSession:  # type: ignore[override]
-        """A session that starts the program with its first observation."""
+        """Return a session that starts the program with its first observation."""
         return ProgramSession(self, context)
 
 
 def program_agent(agent: Agent, program: ProgramConfig) -> ProgramAgent:
-    """The agent that a program is with a model behind it.
+    """Return the agent for a program with a model behind it.
 
     Raises:
-        UsageError: the agent is no model, and so has no answers to give.
+        UsageError: the agent is not a model, so it cannot answer a program.
     """
     return ProgramAgent(chat_agent(agent), program)
 
 
 def chat_agent(agent: Agent) -> ChatAgent:
-    """The agent, if it has a language model that can answer others.
+    """Return the agent's language model that can answer programs.
 
     Raises:
-        UsageError: it has none.
+        UsageError: the agent has no such model.
     """
     if not isinstance(agent, ChatAgent):
         raise UsageError(
@@ -101,7 +102,7 @@ def chat_agent(agent: Agent) -> ChatAgent:
 
 @dataclass(slots=True, eq=False)
 class _Step:
-    """The program acts; it is answered with what there is to see then."""
+    """A step of the program; its answer is the next observation."""
 
     action: Action
     answer: asyncio.Future[dict[str, Any]]
@@ -109,13 +110,13 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """The program is over."""
+    """The end of the program."""
 
     code: int
 
 
 class ProgramSession:
-    """One episode of a program: the runner asks for an action, the program takes one, and each waits for the other."""
+    """One episode of a program: the runner waits for an action, the program for its result."""
 
     def __init__(self, agent: ProgramAgent, context: EpisodeContext) -> None:
         self._agent, self._context = agent, context
@@ -140,12 +141,12 @@ class ProgramSession:
     # -- the runner's side --------------------------------------------------------------------------------------
 
     async def act(self, observation: Observation) -> Decision:
-        """The program's next action, with the tokens of the answer before it.
+        """Return the program's next action, with the tokens of the answer before it.
 
         Raises:
-            ProgramFailedError: it crashed, wrote without end, or ended without having done anything.
+            ProgramFailedError: it crashed, wrote too much, or ended without having done anything.
             PolicyTimeoutError: it takes too long.
-            InfrastructureError: the policy's server is gone, or the program could not be started.
+            InfrastructureError: the policy's server is unavailable, or the program could not be started.
         """
         if self._process is None:
             await self._begin(observation)
@@ -161,7 +162,7 @@ class ProgramSession:
         return self._decided(self._last_word(event.code))
 
     async def over(self, observation: Observation) -> tuple[int, ...]:
-        """Show the program how it ended, give it time to end by itself; what its policy would have read next."""
+        """Show the program the end, give it time to exit, and return the next prompt of its policy."""
         self._over = True
         self._recorder.end(OVER)
         self._show(observation)
@@ -171,7 +172,7 @@ class ProgramSession:
         return self._recorder.next_ids
 
     async def close(self) -> None:
-        """Kill the program, withdraw its key, record what it had sampled and not acted on."""
+        """Kill the program, invalidate its key, and record samples that led to no action."""
         self._over = True
         self._agent.endpoint.dismiss(self._key)
         self._recorder.end(OVER)
@@ -228,7 +229,7 @@ class ProgramSession:
             raise PolicyTimeoutError(f"{self._who()} did not finish within {limit:g} s (program.timeout)") from None
 
     def _last_word(self, code: int) -> Action:
-        """What a program that has ended says to the environment; from then on it is silent."""
+        """Return the output of an exited program as its last action; after that it is silent."""
         process = self._process
         assert process is not None
         self._silent = True
@@ -257,7 +258,7 @@ class ProgramSession:
         return ProgramFailedError(f"{self._who()} {how} in turn {self._turn}{last}")
 
     def _decided(self, action: Action) -> Decision:
-        """A decision with the tokens of the last answer; what was sampled before it was a draft."""
+        """Return a decision with the tokens of the last answer; earlier samples become drafts."""
         if not self._pending:
             return Decision(action)
         *drafts, last = self._pending
@@ -274,11 +275,11 @@ class ProgramSession:
     # -- the program's side -------------------------------------------------------------------------------------
 
     async def look(self) -> dict[str, Any]:
-        """What there is to see."""
+        """Return the current observation."""
         return self._state()
 
     async def take(self, action: Action) -> dict[str, Any]:
-        """Take one action, once the one before it has been answered."""
+        """Take one action, after the previous one has been answered."""
         if self._over:
             raise RequestError(OVER, status=410, code="episode_over")
         step = _Step(action, asyncio.get_running_loop().create_future())
@@ -289,7 +290,7 @@ class ProgramSession:
         self._pending.append(sampled)
 
     def _refuse_steps(self) -> None:
-        """Nobody will take the steps that were asked for too late."""
+        """Refuse steps that were requested too late."""
         waiting = [self._open] if self._open is not None else []
         while not self._events.empty():
             event = self._events.get_nowait()
@@ -310,7 +311,7 @@ class ProgramSession:
 
 
 def _told(sent: Message) -> dict[str, Any]:
-    """A message as the chat API has it, so that a program can pass it on as it is."""
+    """Return a message in the chat API's format, so that a program can pass it on unchanged."""
     told: dict[str, Any] = {"role": sent.role, "content": _plain(sent.text)}
     if sent.tool_calls:
         told["tool_calls"] = [
@@ -322,5 +323,5 @@ def _told(sent: Message) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """The text with a question mark for what UTF-8, and so HTTP, cannot hold."""
+    """Replace characters that UTF-8, and so HTTP, cannot represent by question marks."""
     return text.encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""``Recorder``: answers one client's requests from a policy, and keeps the exact tokens of every answer."""
+"""``Recorder``: answers one client's requests from a policy, and records the exact tokens of every answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FinishReason = Literal["stop", "length", "tool_calls"]
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One sampled token, as ``logprobs`` tells it."""
+    """One sampled token, for ``logprobs``."""
 
     id: int
     text: str
@@ -36,17 +36,17 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a client is told.
+    """An answer for a client.
 
     Args:
-        number: which answer it is in its episode, from 1 on.
+        number: index of the answer in its episode, from 1.
         created: seconds since 1970.
-        reply: the assistant message, without thoughts.
-        thoughts: what stood between ``<think>`` and ``</think>``.
-        finish: why it ends.
-        read: how many tokens the policy read.
-        sampled: how many it sampled.
-        tokens: those, if they were asked for.
+        reply: assistant message, without reasoning.
+        thoughts: text between ``<think>`` and ``</think>``.
+        finish: reason why it ends.
+        read: number of tokens that the policy read.
+        sampled: number of tokens that it sampled.
+        tokens: sampled tokens, if the client requested them.
     """
 
     number: int
@@ -61,22 +61,22 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What is recorded of an answer: the client's new messages, and the decision with its exact tokens."""
+    """Record of an answer: the client's new messages, and the decision with its exact tokens."""
 
     observation: Observation
     decision: Decision
 
 
 class Recorder:
-    """One client's dealings with a policy, as an episode needs them.
+    """Answers one client from a policy, and records what an episode needs.
 
     Args:
-        agent: whose policy, template and sampling are used; the context is the client's own affair.
-        session: the policy's session id.
-        rng: seeds requests that bring no seed, in the order in which they come, as ``ChatAgent`` seeds its turns.
-        record: is given every answer's tokens, before the client is given the answer.
-        fixed_temperature: sample at the agent's own temperature, whatever the client asks for. Training needs this: it
-            scores what was sampled at that temperature.
+        agent: agent whose policy, template and sampling are used; the client manages its own context.
+        session: session id of the policy.
+        rng: source of seeds for requests without one, in their order, as ``ChatAgent`` seeds its turns.
+        record: callback with every answer's tokens, before the client receives the answer.
+        fixed_temperature: whether to sample at the agent's own temperature, whatever the client requests. Training
+            needs this, because it scores the samples at that temperature.
     """
 
     def __init__(
@@ -95,17 +95,17 @@ class Recorder:
         self._running: set[asyncio.Task[Completion]] = set()
         self._refusal: str | None = None
         self.next_ids: tuple[int, ...] = ()
-        """What the policy would read next: the prompt that was refused after the end, or else all that it has read and
-        said."""
+        """Prompt that the policy would read next: the one that was refused after the end, or else everything that it
+        has read and written."""
         self.too_long: PromptTooLongError | None = None
-        """The last request had no room for an answer, and the client was told so."""
+        """Error of the last request, if it had no room for an answer."""
 
     async def answer(self, asked: Asked) -> Answer:
         """Sample one answer; cancelling this cancels the sampling, and then nothing is recorded.
 
         Raises:
-            RequestError: it cannot be answered; the message is for the client.
-            InfrastructureError: the policy's server is gone.
+            RequestError: the request is invalid; the message is for the client.
+            InfrastructureError: the policy's server is unavailable.
         """
         prompt = self._history.prompt(asked.messages, asked.tools)
         if self._refusal is not None:
@@ -131,10 +131,10 @@ class Recorder:
         return Answer(number, int(time.time()), reply, thoughts, reason, *sizes, tokens)
 
     def end(self, why: str) -> None:
-        """Answer nothing any more: cancel what is being sampled, refuse what comes.
+        """Stop answering: cancel running samples, and refuse new requests.
 
         Args:
-            why: for the client.
+            why: reason, for the client.
         """
         self._refusal = why
         for task in self._running:
@@ -204,10 +204,10 @@ class _Decoded:
 
 
 def _cut(template: ChatTemplate, completion: Completion, stops: tuple[str, ...]) -> _Decoded:
-    """The completion as far as the client's stop texts let it go.
+    """Cut a completion at the client's stop texts.
 
-    What was sampled after a stop text is dropped, down to the first token that completes it: sampling would have ended
-    there, with the same tokens and the same log-probabilities.
+    Tokens after a stop text are dropped, down to the first token that completes it. Sampling would have ended there,
+    with the same tokens and the same log-probabilities.
     """
     closed = completion.finish is Finish.STOP
     ids = completion.token_ids[:-1] if closed else completion.token_ids

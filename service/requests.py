@@ -1,4 +1,4 @@
-"""What a client may ask of the endpoint: requests of the chat API, read strictly, and refused in words."""
+"""Parse requests of the chat API strictly, and refuse unsupported ones with an error message."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ CHANGES_THE_DISTRIBUTION: Mapping[str, Any] = {
     "repetition_penalty": 1,
     "logit_bias": {},
 }
-"""Parameters whose one value samples from the policy as it is. Another one would make recorded log-probabilities, and
-with them what is learnt, wrong (trap 17)."""
+"""Parameters and the only value that leaves the policy's distribution unchanged. Any other value would make recorded
+log-probabilities, and so the training, wrong (trap 17)."""
 HARMLESS = frozenset(
     {
         "metadata",
@@ -42,7 +42,7 @@ HARMLESS = frozenset(
         "user",
     }
 )
-"""Parameters that may be given and change nothing here."""
+"""Parameters that are accepted and have no effect."""
 CHAT = frozenset(
     {
         "functions",
@@ -66,18 +66,18 @@ CHAT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request for a completion, by whichever API it came.
+    """One request for a completion, from either API.
 
     Args:
-        messages: the whole conversation, as the client has it.
-        tools: JSON descriptions, as chat templates want them.
-        temperature: ``None`` leaves it to the endpoint, like all that follow.
-        max_tokens: the longest completion.
-        seed: of this one request.
+        messages: whole conversation, as the client has it.
+        tools: JSON descriptions, as chat templates need them.
+        temperature: temperature; ``None`` leaves it to the endpoint, as for all arguments that follow.
+        max_tokens: maximum tokens of the completion.
+        seed: seed of this request.
         stop: texts before which the completion ends.
-        stream: answer in pieces.
-        stream_usage: end a stream with a piece that counts tokens.
-        logprobs: tell the log-probability of every token.
+        stream: whether to answer in chunks.
+        stream_usage: whether to end a stream with a chunk that counts tokens.
+        logprobs: whether to return the log-probability of every token.
     """
 
     messages: tuple[Message, ...]
@@ -92,10 +92,10 @@ class Asked:
 
 
 def parsed(text: str | bytes) -> Any:
-    """What a text of JSON says, if anything that comes from it can be encoded, recorded and said again.
+    """Parse JSON text into values that can be encoded, recorded and returned.
 
     Raises:
-        RequestError: it is no JSON, has numbers that are none, is nested very deeply, or holds half a character.
+        RequestError: it is not JSON, has invalid numbers, is nested too deeply, or has a lone surrogate.
     """
     try:
         read = json.loads(text, parse_constant=_no_number)
@@ -112,10 +112,10 @@ def _no_number(name: str) -> Any:
 
 
 def read_chat(body: Any) -> Asked:
-    """The request that the JSON body of ``/v1/chat/completions`` makes.
+    """Parse the JSON body of ``/v1/chat/completions``.
 
     Raises:
-        RequestError: something in it is wrong, or is not done here.
+        RequestError: something in it is wrong or unsupported.
     """
     given = options(body, CHAT)
     messages = given.get("messages")
@@ -143,10 +143,10 @@ def read_chat(body: Any) -> Asked:
 
 
 def options(body: Any, known: Iterable[str]) -> dict[str, Any]:
-    """The parameters that say something, checked to be known and to leave the policy's distribution alone.
+    """Return the parameters that have a value, after checking that they are known and keep the policy's distribution.
 
     Raises:
-        RequestError: one is unknown, or would filter or reshape what is sampled.
+        RequestError: one is unknown, or would filter or reshape the distribution.
     """
     if not isinstance(body, dict):
         raise RequestError("the body must be a JSON object")
@@ -169,10 +169,10 @@ def options(body: Any, known: Iterable[str]) -> dict[str, Any]:
 
 
 def wanted_tools(given: Mapping[str, Any], describe: Any) -> tuple[Mapping[str, Any], ...]:
-    """The tools to show: none where ``tool_choice`` says so.
+    """Return the tools to show, or none if ``tool_choice`` says so.
 
     Raises:
-        RequestError: a call is demanded, which only a filter on what is sampled could bring about.
+        RequestError: a call is required, which would need a filter on the samples.
     """
     tools, choice = given.get("tools") or [], given.get("tool_choice", "auto")
     if not isinstance(tools, list):
@@ -188,10 +188,10 @@ def wanted_tools(given: Mapping[str, Any], describe: Any) -> tuple[Mapping[str, 
 
 
 def refuse_format(wanted: Any, param: str) -> None:
-    """Refuse any form of answer but plain text.
+    """Refuse any format of the answer other than plain text.
 
     Raises:
-        RequestError: it is another one.
+        RequestError: another format is requested.
     """
     kind = wanted.get("type") if isinstance(wanted, dict) else wanted
     if kind not in (None, "text"):
@@ -199,7 +199,7 @@ def refuse_format(wanted: Any, param: str) -> None:
 
 
 def unsupported(param: str, value: Any, why: str) -> RequestError:
-    """The error for a parameter that is known and not followed."""
+    """Return the error for a parameter that is known but unsupported."""
     shown = json.dumps(value, default=str)
     return RequestError(
         f"{param}={shown if len(shown) < 80 else '…'} is not supported: {why}",
@@ -209,10 +209,10 @@ def unsupported(param: str, value: Any, why: str) -> RequestError:
 
 
 def text_of(content: Any, where: str) -> str:
-    """The text of a message's content: a string, parts of text, or nothing.
+    """Return the text of a message's content: a string, parts of text, or nothing.
 
     Raises:
-        RequestError: there is something else in it, such as a picture.
+        RequestError: there is something else in it, such as an image.
     """
     if content is None or isinstance(content, str):
         return content or ""
@@ -230,7 +230,7 @@ def text_of(content: Any, where: str) -> str:
 
 
 def called(name: Any, arguments: Any, call_id: Any, where: str) -> ToolCall:
-    """A tool call as a client repeats it.
+    """Parse a tool call as a client repeats it.
 
     Raises:
         RequestError: its arguments are not the JSON of an object.
@@ -245,10 +245,10 @@ def called(name: Any, arguments: Any, call_id: Any, where: str) -> ToolCall:
 
 
 def flag(given: Mapping[str, Any], name: str) -> bool:
-    """A boolean parameter, false where it is not given.
+    """Return a boolean parameter, or false if it is missing.
 
     Raises:
-        RequestError: it is something else.
+        RequestError: it is not a boolean.
     """
     value = given.get(name, False) if isinstance(given, Mapping) else None
     if not isinstance(value, bool):
@@ -257,10 +257,10 @@ def flag(given: Mapping[str, Any], name: str) -> bool:
 
 
 def read_number(given: Mapping[str, Any], name: str) -> float | None:
-    """A parameter that is a number from 0 on, ``None`` where it is not given.
+    """Return a parameter that is a non-negative number, or ``None`` if it is missing.
 
     Raises:
-        RequestError: it is something else.
+        RequestError: it is not such a number.
     """
     value = given.get(name)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100):
@@ -269,10 +269,10 @@ def read_number(given: Mapping[str, Any], name: str) -> float | None:
 
 
 def whole_number(value: Any, name: str, *, least: int | None = 1) -> int:
-    """A parameter that is a whole number.
+    """Return a parameter that is an integer.
 
     Raises:
-        RequestError: it is something else, or too small.
+        RequestError: it is not an integer, or too small.
     """
     if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
         raise RequestError(f"{name} must be an integer{'' if least is None else f' of at least {least}'}", param=name)
@@ -295,7 +295,7 @@ def _message(entry: Any, where: str) -> Message:
 
 
 def said(role: Role, text: str, calls: Sequence[ToolCall] = (), *, name: Any = None, answers: Any = None) -> Message:
-    """A message of one text part, or of none."""
+    """Return a message of one text part, or of none."""
     parts = (TextPart(text),) if text or not calls else ()
     return Message(role, parts, tuple(calls), str(name) if name else None, str(answers) if answers else None)
 

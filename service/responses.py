@@ -1,4 +1,4 @@
-"""The responses API: items in, items out, over the same recorder as the chat API."""
+"""The responses API: items in, items out, with the same recorder as the chat API."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ KNOWN = frozenset(
     }
 )
 INCLUDED = frozenset({"reasoning.encrypted_content"})
-"""What a client may want included that there never is."""
+"""Values of ``include`` that are accepted although nothing is ever included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """A request of the responses API as one for a completion, with what its answer repeats of it.
+    """A request of the responses API, converted to a request for a completion.
 
     Args:
-        asked: the request.
-        body: as it came.
-        conversation: the messages that a later request may refer to, without instructions.
+        asked: request for a completion.
+        body: original body, parts of which the answer repeats.
+        conversation: messages that a later request may refer to, without instructions.
     """
 
     asked: Asked
@@ -66,7 +66,7 @@ class Responses:
     """The responses API of one episode, which remembers conversations by the ids of its answers.
 
     Args:
-        recorder: answers.
+        recorder: recorder that answers.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -74,10 +74,10 @@ class Responses:
         self._before: dict[str, tuple[Message, ...]] = {}
 
     def read(self, body: Any) -> Turned:
-        """The request that a JSON body makes.
+        """Parse a JSON body.
 
         Raises:
-            RequestError: something in it is wrong, or is not done here.
+            RequestError: something in it is wrong or unsupported.
         """
         given = options(body, KNOWN)
         previous = given.get("previous_response_id")
@@ -107,11 +107,11 @@ class Responses:
         return Turned(asked, given, conversation)
 
     async def answer(self, turned: Turned, *, model: str) -> dict[str, Any]:
-        """The response's JSON.
+        """Return the response's JSON.
 
         Raises:
-            RequestError: as ``Recorder.answer``.
-            InfrastructureError: likewise.
+            RequestError: the request is invalid; see ``Recorder.answer``.
+            InfrastructureError: the policy's server is unavailable.
         """
         answer = await self._recorder.answer(turned.asked)
         made = _response(answer, turned.body, model)
@@ -120,7 +120,7 @@ class Responses:
 
 
 def events(response: dict[str, Any]) -> Iterator[str]:
-    """The server-sent events of a stream that tells a response."""
+    """Yield the server-sent events of a streamed response."""
     number = -1
 
     def told(kind: str, **data: Any) -> str:
@@ -204,7 +204,7 @@ def _items(answer: Answer) -> Iterator[dict[str, Any]]:
 
 
 def _messages(given: Any) -> list[Message]:
-    """The messages that input items are; what the assistant said and called together is one message."""
+    """Convert input items to messages; the assistant's consecutive text and calls become one message."""
     if isinstance(given, str):
         return [said("user", given)]
     if not isinstance(given, list) or not given:

@@ -1,4 +1,4 @@
-"""``RetrievalService``: an engine behind Search-R1's ``/retrieve``, for whoever speaks it."""
+"""``RetrievalService``: a search engine behind Search-R1's ``/retrieve`` protocol."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from .incoming import GONE, ClientGone, read_json, unless_gone
 from .server import LoopServer
 
 TOPK = 3
-"""Pages where a client does not say how many, as with Search-R1's server."""
+"""Default number of pages, as in Search-R1's server."""
 MOST_QUERIES, MOST_PAGES, MOST_BYTES = 1024, 100, 8 * 1024 * 1024
-"""What one request may ask for, and be."""
+"""Maximum queries, pages per query, and bytes of a request."""
 MOST_ANSWERED = 32 * 1024 * 1024
-"""Bytes that an answer may have."""
+"""Maximum bytes of an answer."""
 AT_ONCE = 256
-"""Pages that are asked for before it is looked at how many bytes the answer has."""
+"""Pages to fetch before checking the size of the answer."""
 
 
 class Asked(pydantic.BaseModel):
-    """The body of ``POST /retrieve``; what else it has is not looked at.
+    """Body of ``POST /retrieve``; other fields are ignored.
 
     Args:
-        queries: what is searched for.
-        topk: pages for each; nothing and 0 mean the server's own number.
-        return_scores: with their scores, or the pages alone.
+        queries: search queries.
+        topk: pages per query; missing or 0 means the server's default.
+        return_scores: whether to return scores with the pages.
     """
 
     model_config = pydantic.ConfigDict(strict=True)
@@ -45,22 +45,21 @@ class Asked(pydantic.BaseModel):
 
 
 class RetrievalService:
-    """A server of one engine, in the event loop that opens it.
+    """HTTP server for one engine, in the event loop that opens it.
 
-    ``POST /retrieve`` is Search-R1's; ``GET /document?id=…`` opens a page and is our own; ``GET /health`` says what is
-    served. A request that cannot be read is answered by 400 or 413, one that asks for what there is not by 422, each
-    with what is wrong in ``detail``, and an engine that fails by 503. An answer that would be too large is a 413, too:
-    ask for fewer pages.
+    ``POST /retrieve`` is Search-R1's. ``GET /document?id=…`` opens a page and ``GET /health`` describes the corpus;
+    these two are additions. An unreadable request gets 400 or 413, an unanswerable one 422, each with the reason in
+    ``detail``, and a failing engine 503. An answer that would be too large is a 413 as well: request fewer pages.
 
     Args:
-        engine: what searches; it stays open.
-        name: of what is searched, for ``/health``.
-        host: where to listen; this machine only, by default.
-        port: 0 takes a free one.
-        topk: pages where a client does not say.
-        max_body: bytes that a request may have.
-        max_answer: bytes that an answer may have.
-        concurrent: searches at a time.
+        engine: engine that searches; it stays open.
+        name: name of the corpus, for ``/health``.
+        host: address to listen on; this machine only, by default.
+        port: port to listen on; 0 picks a free one.
+        topk: number of pages if a client does not say.
+        max_body: maximum bytes of a request.
+        max_answer: maximum bytes of an answer.
+        concurrent: maximum number of searches at a time.
     """
 
     def __init__(
@@ -87,10 +86,10 @@ class RetrievalService:
             self.app.add_exception_handler(kind, _explained)
 
     async def start(self) -> str:
-        """Serve; the address.
+        """Start serving, and return the base URL.
 
         Raises:
-            UsageError: the address cannot be listened on.
+            UsageError: the server cannot listen on the address.
         """
         self._server = await LoopServer.open(self.app, host=self._host, port=self._port)
         self._front = Batched(self._engine, concurrent=self._concurrent)
@@ -170,12 +169,12 @@ def _page(page: Document) -> dict[str, Any]:
 
 
 def _complaints(error: pydantic.ValidationError) -> list[dict[str, Any]]:
-    """What is wrong, in the form in which FastAPI says it: Search-R1's server is one of its applications."""
+    """Return validation errors in FastAPI's format, which Search-R1's server uses."""
     return [{"loc": ["body", *each["loc"]], "msg": each["msg"], "type": each["type"]} for each in error.errors()]
 
 
 def _json(content: Any, status: int = 200) -> Response:
-    """In ASCII: half a surrogate pair in a page could not be sent otherwise."""
+    """Encode JSON in ASCII; a lone surrogate in a page could not be sent otherwise."""
     return Response(json.dumps(content), status, media_type="application/json")
 
 

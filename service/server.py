@@ -1,4 +1,4 @@
-"""An HTTP server inside the running event loop: no signals, no logs, gone with the loop."""
+"""An HTTP server inside the running event loop: no signals, no logs, closed with the loop."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import uvicorn
 from ..errors import UsageError
 
 KEPT_ALIVE = 600
-"""Seconds that an idle connection stays open: a client that waits for its environment finds it as it left it."""
+"""Seconds that an idle connection stays open, so that a client that waits for its environment can reuse it."""
 
 
 class _Quiet(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Ctrl-C belongs to whoever runs the loop."""
+        """Do not handle Ctrl-C: it belongs to the owner of the event loop."""
         yield
 
 
 class LoopServer:
-    """Serves an application from the loop that opened it; made by ``open``.
+    """Serves an application from the loop that opened it; created by ``open``.
 
-    The loop's end closes it, if nothing did before: ``asyncio.run`` cancels what is left over.
+    The end of the loop closes it at the latest: ``asyncio.run`` cancels what is left.
     """
 
     def __init__(self, server: _Quiet, listening: socket.socket) -> None:
@@ -37,15 +37,15 @@ class LoopServer:
 
     @classmethod
     async def open(cls, app: Any, *, host: str, port: int) -> Self:
-        """Listen, and serve from now on.
+        """Listen and start serving.
 
         Args:
-            app: an ASGI application.
-            host: the address to listen on.
-            port: 0 takes a free one.
+            app: ASGI application.
+            host: address to listen on.
+            port: port to listen on; 0 picks a free one.
 
         Raises:
-            UsageError: the address cannot be listened on.
+            UsageError: the server cannot listen on the address.
         """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
@@ -74,7 +74,7 @@ class LoopServer:
 
     @property
     def alive(self) -> bool:
-        """Whether it serves, in the loop that is running now."""
+        """Whether it serves in the running loop."""
         return not self._serving.done() and self.loop is asyncio.get_running_loop()
 
     async def close(self) -> None:

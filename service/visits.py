@@ -1,4 +1,4 @@
-"""``Visits``: episodes of clients that come by themselves, opened and judged over HTTP and written into a store."""
+"""``Visits``: episodes that external clients open and score over HTTP, written into a store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .incoming import read_json
 from .recorder import Recorder, Sampled
 
 ENV_ID = "endpoint"
-"""What the episodes are recorded under, where their opener names no environment."""
+"""Environment id of episodes whose opener names none."""
 OVER = "the episode is over"
 
 
@@ -36,11 +36,11 @@ class Visit:
     """One open episode.
 
     Args:
-        episode_id: unique in the store.
-        env_id: what is played, by its opener's account.
-        task: which of its tasks.
-        group_id: shared by the attempts at one task.
-        recorder: answers its client.
+        episode_id: id, unique in the store.
+        env_id: environment, as the opener named it.
+        task: specification of the task.
+        group_id: id shared by the attempts at one task.
+        recorder: recorder that answers its client.
     """
 
     episode_id: str
@@ -52,11 +52,11 @@ class Visit:
     begun: float = field(default_factory=time.perf_counter)
 
     def answered(self, sampled: Sampled) -> None:
-        """The policy answered: a turn."""
+        """Record an answer of the policy as a turn."""
         self.turns.append(recorded(sampled.observation, sampled.decision, 0.0))
 
     def sealed(self, outcome: Outcome, *, score: Score | None = None, error: str | None = None) -> Episode:
-        """The record of it."""
+        """Return the record of the episode."""
         fingerprints = {"task": self.task.digest, "turnwise": importlib.metadata.version("turnwise")}
         return Episode(
             self.episode_id,
@@ -73,20 +73,19 @@ class Visit:
 
 
 class Visits:
-    """Episodes without an environment of ours: a harness elsewhere opens them, plays them and says what they earned.
+    """Episodes without a Turnwise environment: an external harness opens them, plays them and reports their rewards.
 
     ``POST /episodes`` with the operator's key opens one and answers with its ``id``, and with ``api_key`` and
     ``base_url`` for its client. ``POST /episodes/{key}/end`` with ``{"reward": 1.0, "success": true}`` ends it: the
-    reward is the last turn's, and the episode may be trained on. Without a judgement it is ``cancelled``: kept, never
-    scored.
-    What comes by the operator's own key is one episode, from the start to the end of serving.
+    reward belongs to the last turn, and you may train on the episode. Without a reward it is ``cancelled``: kept, never
+    scored. All requests with the operator's own key form one episode, from the start to the end of serving.
 
     Args:
-        endpoint: serves; its key for the operator is made here.
-        agent: whose policy answers.
-        store: gets every episode that has at least one turn.
-        key: the operator's; made up if not given.
-        fixed_temperature: see ``Recorder``.
+        endpoint: server; this class creates the operator's key in it.
+        agent: agent whose policy answers.
+        store: store for every episode that has at least one turn.
+        key: operator's key (default: a random one).
+        fixed_temperature: whether to ignore clients' temperatures; see ``Recorder``.
     """
 
     def __init__(
@@ -104,12 +103,12 @@ class Visits:
         self._run = secrets.token_hex(4)
         self._number = 0
         self.key = self._admit(TaskSpec(ENV_ID), ENV_ID, None, key)
-        """The operator's."""
+        """The operator's key."""
         endpoint.app.add_api_route("/episodes", self._opened, methods=["POST"])
         endpoint.app.add_api_route("/episodes/{key}/end", self._ended, methods=["POST"])
 
     def close(self) -> None:
-        """End every open episode, unjudged."""
+        """End every open episode without a score."""
         for key in list(self._open):
             self._end(key, None)
 
@@ -183,7 +182,7 @@ class Visits:
 
 
 def _judgement(body: Any) -> tuple[float, bool] | None:
-    """Reward and success; ``None`` where the episode ends unjudged."""
+    """Return reward and success, or ``None`` if the episode ends without a score."""
     if body == {}:
         return None
     given: Mapping[str, Any] = body if isinstance(body, dict) else {}
@@ -198,7 +197,7 @@ def _judgement(body: Any) -> tuple[float, bool] | None:
 
 
 async def serve(endpoint: Endpoint, visits: Visits, stop: asyncio.Event) -> None:
-    """Serve until ``stop`` is set; then end what is open."""
+    """Serve until ``stop`` is set; then end open episodes."""
     try:
         await endpoint.start()
         await stop.wait()

@@ -29,6 +29,8 @@ CLEAN = (
     "errors.py",
     "evals",
     "examples",
+    "rollouts",
+    "service",
 )
 """Places without any fault; they stay so."""
 
@@ -100,6 +102,7 @@ def test_faults_in_python_are_found(rule: str, source: str) -> None:
         '"""Return what the policy sampled.\n\n>>> print("nobody")\nnobody\n"""',
         'text = """\n# nobody\n"""',
         '"""How to weight tokens, and ``nobody`` in code."""',
+        '"""A tree.\n\n::\n\n    nobody\n    └── somebody\n\nThe end."""',
     ],
 )
 def test_good_python_is_left_alone(source: str) -> None:

@@ -92,7 +92,7 @@ def check_sampled(ids: tuple[int, ...], told: tuple[int, ...], logprobs: Sequenc
             )
         if not LEAST < value <= TOLERANCE:
             raise PolicyServerError(
-                f"it returned the log-probability {value:g}, but those of sampled ids are from {LEAST:g} to 0: it "
+                f"it returned the log-probability {value:g}, but those of sampled ids are from {LEAST:g} to 0. It "
                 "reports another distribution than it samples from, or its numbers are broken (vLLM writes -9999 for "
                 "one that is not finite)"
             )
@@ -140,7 +140,7 @@ def refusal(answer: Answer) -> TurnwiseError:
     if answer.status in (401, 403):
         return UsageError(f"refuses the request ({answer.status}: {said}); set VLLM_API_KEY to its key")
     if answer.status == 404:  # e.g. an adapter that went with a restart: another replica may have it
-        return InfrastructureError(f"does not have what was asked for (404): {said}")
+        return InfrastructureError(f"does not have the requested model or adapter (404): {said}")
     if answer.status in (408, 429) or answer.status >= 500:
         return InfrastructureError(f"failed ({answer.status}): {said}")
     return PolicyServerError(f"refuses the request ({answer.status}): {said}")

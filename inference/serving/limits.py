@@ -55,7 +55,7 @@ class TimeLimits:
             given = {f"{table}request_timeout": request, f"{table}patience": patience}
             said = " and ".join(f"{name} = {value:g} s" for name, value in given.items() if value is not None)
             raise UsageError(
-                f"{said} do not fit into turn_timeout = {turn:g} s: a turn must have time for one request and, after "
+                f"{said} do not fit into turn_timeout = {turn:g} s. A turn must have time for one request and, after "
                 f"it, for the patience with failing servers; raise turn_timeout above "
                 f"{(request or 0) + (patience or 0):g} s by a tenth or more, or lower the others"
             )

@@ -181,7 +181,7 @@ class ServedPolicy:
         if mode is Pause.KEEP and untold:
             raise UsageError(
                 f"pausing with 'keep' freezes requests and continues them with the new weights, but {untold[0]} does "
-                "not report which weights sampled which token (vLLM does since 0.32, with --enable-scale-out); use "
+                "not report which weights sampled which token (vLLM does since 0.32, with --enable-scale-out). Use "
                 "'abort' or 'wait', which are exact with every version"
             )
         fleet.hold(frozen=mode is not Pause.WAIT)  # which waits for what is under way

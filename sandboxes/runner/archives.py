@@ -79,7 +79,7 @@ def unpacked(snapshot: Snapshot) -> list[Entry]:
                 elif info.isreg() and (content := archive.extractfile(info)):
                     entries.append((b"f", path, info.mode & 0o777, content.read()))
                 else:
-                    raise ToolError(f"the archive has {info.name!r}, which is no file, directory or symbolic link")
+                    raise ToolError(f"the archive has {info.name!r}, which is not a file, directory or symbolic link")
     except (tarfile.TarError, SandboxError, OSError, ValueError) as error:
         raise ToolError(f"the archive cannot be read: {error}") from None
     return entries

@@ -1,4 +1,4 @@
-"""``McpEpisode``: one episode whose agent is a client of the Model Context Protocol, played as every other is."""
+"""``McpEpisode``: one episode whose agent is a client of the Model Context Protocol, played like any other."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from ...tasks.spec import TaskSpec
 
 LEFT = "the client left before the episode was over"
 FAREWELL = 4.0
-"""Seconds for what a client that has left was waiting for, and for the record; the SDK waits five."""
+"""Seconds to finish the last call and the record of a client that has left; the SDK waits five."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a client is told when it has acted.
+    """Answer to an action of a client.
 
     Args:
-        observation: the new messages; ``None`` where nothing came of the action.
-        over: whether the episode is over.
-        score: how it was judged, once it is.
-        problem: what is wrong with the machinery, if something is: the episode is void.
+        observation: new messages; ``None`` if the action had no result.
+        over: whether the episode has ended.
+        score: score of the episode, once it has ended.
+        problem: description of an infrastructure failure, if there was one: the episode is void.
     """
 
     observation: Observation | None
@@ -43,16 +43,16 @@ class Told:
 class McpEpisode:
     """An episode, from ``begin`` until its environment ends it or its client leaves.
 
-    ``run_episodes`` asks for actions, the client takes them, and each waits for the other. A client that leaves before
-    the end has failed the task: the episode is ``policy_failed``. One that never acted only looked, and leaves no
-    record. What goes wrong in the environment is not tried again, since the client cannot be.
+    ``run_episodes`` waits for actions, the client takes them, and waits for their results. A client that leaves before
+    the end has failed the task: the episode is ``policy_failed``. One that never acted leaves no record. Failures of
+    the environment are not retried, because the client cannot repeat its actions.
 
     Args:
-        pool: where its environment comes from.
-        task: what is asked.
-        place: its place in the run, from which its id follows.
-        run_seed: names the run.
-        finished: gets the record.
+        pool: pool of its environment.
+        task: specification of the task.
+        place: index in the run, which determines its id.
+        run_seed: seed of the run.
+        finished: callback with the record.
     """
 
     def __init__(
@@ -69,33 +69,33 @@ class McpEpisode:
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """What may be called, once it has begun."""
+        """Tools that the client may call, once the episode has started."""
         return self._player.tools
 
     async def begin(self) -> Observation:
-        """The first observation.
+        """Start the episode and return the first observation.
 
         Raises:
-            InfrastructureError: the environment could not be made, or not reset.
+            InfrastructureError: the environment could not be created or reset.
             UsageError: there is no such task.
         """
         self._playing = asyncio.create_task(self._play(), name="turnwise-mcp-episode")
         told = await self._next()
         if self._playing.done():
-            await self._playing  # raises what is the person's to mend
+            await self._playing  # raises errors that the user has to fix
         if told.observation is None:
             raise InfrastructureError(told.problem or "the episode was over before it began")
         return told.observation
 
     async def take(self, action: Action) -> Told:
-        """Take one action; those that come at once are taken one after another.
+        """Take one action; simultaneous actions are taken one after another.
 
-        A client that does not wait for the answer has acted all the same.
+        The action counts even if the client does not wait for the answer.
         """
         return await asyncio.shield(asyncio.ensure_future(self._take(action)))
 
     async def leave(self) -> None:
-        """The client is gone."""
+        """End the episode, because the client has left."""
         playing = self._playing
         if playing is None:
             return
@@ -112,7 +112,7 @@ class McpEpisode:
             return await self._next()
 
     async def _next(self) -> Told:
-        """What is shown next, or how it ended: the score is in the record, which comes after the last observation."""
+        """Return the next observation, or the end; the score is in the record, which follows the last observation."""
         assert self._playing is not None
         showing = asyncio.ensure_future(self._player.shown.get())
         try:
@@ -138,7 +138,7 @@ class McpEpisode:
 
 
 class _Player:
-    """The runner's side: an agent with one session, which is itself."""
+    """The runner's side: an agent that is its own single session."""
 
     def __init__(self) -> None:
         self.actions: asyncio.Queue[Action | None] = asyncio.Queue()

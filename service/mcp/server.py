@@ -1,4 +1,4 @@
-"""``McpService``: an environment as an MCP server, one session one episode, over standard streams or HTTP."""
+"""``McpService``: an environment as an MCP server, with one episode per session, over standard streams or HTTP."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from mcp.server import Server
 
 RESOURCE = "turnwise://task"
-"""Where the first observation can be read again."""
+"""URI of the resource with the first observation."""
 PROMPT = "task"
 PATH = "/mcp"
-"""Where the server is, over HTTP."""
+"""URL path of the server over HTTP."""
 IDLE = 30 * 60.0
-"""Seconds without a request after which an HTTP client counts as gone."""
+"""Seconds without a request after which an HTTP client counts as disconnected."""
 
 
 @dataclass(slots=True)
 class McpConfig:
-    """What is served.
+    """Settings of an MCP server.
 
     Args:
-        env: an environment's id.
-        seed: of the first session's task; every further session gets the next.
-        split: the tasks'.
-        level: the tasks'; the lowest if omitted.
-        template: the tasks'; drawn by the seed if omitted.
-        show_score: say at the end how the episode was judged.
+        env: environment id.
+        seed: seed of the first session's task; later sessions count up.
+        split: split of the tasks.
+        level: level of the tasks (default: the lowest).
+        template: template of the tasks (default: drawn by the seed).
+        show_score: whether to report the score when an episode ends.
         env_kwargs: constructor arguments of the environment.
     """
 
@@ -57,17 +57,17 @@ class McpConfig:
 
 
 class McpService:
-    """Serves an environment: each session of a client is an episode of its own.
+    """Serves an environment: each session of a client is a separate episode.
 
-    The first observation is what the server has as ``instructions``, and, for clients that do not show these, the
-    resource ``turnwise://task`` and the prompt ``task``. A call is one action of the agent. Where the environment
-    listens to plain messages, the tool ``say`` is one. When the episode is over, every further call says so.
+    The first observation is the server's ``instructions``. For clients that do not show these, it is also the resource
+    ``turnwise://task`` and the prompt ``task``. A call is one action of the agent. If the environment accepts plain
+    messages, the tool ``say`` sends one. After the end of the episode, every further call reports that.
 
-    Only protocol versions that have sessions are spoken; clients of later ones fall back to them.
+    The server supports only protocol versions with sessions; clients of later ones fall back to them.
 
     Args:
-        config: what is served.
-        finished: gets the record of each episode that was played.
+        config: settings of the server.
+        finished: callback with the record of each finished episode.
 
     Raises:
         UsageError: the SDK is missing, or there is no such environment or task.
@@ -89,7 +89,7 @@ class McpService:
         self._listens = listens
         self._run_seed = secrets.randbits(31)  # so that episodes of two runs can lie in one store
         self._number = 0
-        self._task(0)  # what is wrong with it should be said now
+        self._task(0)  # report a wrong task now
         self._pool = EnvPool.of(config.env, env_kwargs=config.env_kwargs)
         self._open: dict[Any, _Visit] = {}
 
@@ -97,7 +97,7 @@ class McpService:
         """Serve one client over standard input and output, until it closes them.
 
         Args:
-            stdout: where to write instead of standard output.
+            stdout: file to write to instead of standard output.
         """
         from mcp.server.runner import serve_loop
 
@@ -112,13 +112,13 @@ class McpService:
         """Serve any number of clients over streamable HTTP, until ``stop``.
 
         Args:
-            host: where to listen.
-            port: 0 takes a free one.
-            stop: ends it.
-            listening: told the address.
+            host: address to listen on.
+            port: port to listen on; 0 picks a free one.
+            stop: event that ends it.
+            listening: callback with the URL.
 
         Raises:
-            UsageError: the address cannot be listened on.
+            UsageError: the server cannot listen on the address.
         """
         from ..server import LoopServer
 
@@ -147,7 +147,7 @@ class McpService:
         return spec
 
     async def _visit(self, connection: Any) -> _Visit:
-        """The visit of a connection, begun if it is new."""
+        """Return the visit of a connection, started if it is new."""
         visit: _Visit | None = connection.state.get(_Visit)
         if visit is None:
             number, self._number = self._number, self._number + 1
@@ -177,7 +177,7 @@ class McpService:
         return server
 
     async def _around(self, ctx: Any, call_next: Any) -> Any:
-        """Begin the episode with the session, and give the session its own instructions."""
+        """Start the episode with the session, and give the session its own instructions."""
         from mcp import MCPError
         from mcp.types import INTERNAL_ERROR, UNSUPPORTED_PROTOCOL_VERSION
         from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -249,19 +249,19 @@ class McpService:
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """An episode of a session, and what it began with."""
+    """An episode of a session, and its first observation."""
 
     episode: McpEpisode
     first: Observation
 
 
 def _connection(ctx: Any) -> Any:
-    """The session's connection, which keeps state and is told when the session ends; the context has no name for it."""
+    """Return the session's connection, which keeps state and is notified when the session ends."""
     return ctx.session._connection
 
 
 async def _discover(ctx: Any, params: Any) -> Any:
-    """Name the versions with sessions only: clients that asked for more then greet as these have it."""
+    """Offer only versions with sessions; clients that requested others then greet with one of these."""
     from mcp.types import DiscoverResult, ServerCapabilities
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 

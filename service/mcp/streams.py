@@ -13,18 +13,18 @@ from typing import Any, TextIO, cast
 import anyio
 
 LONGEST = 64 * 1024 * 1024
-"""Bytes of one message."""
+"""Maximum bytes of one message."""
 
 
 @asynccontextmanager
 async def standard_streams(stdout: TextIO | None = None) -> AsyncIterator[Any]:
-    """The SDK's transport, reading standard input by the event loop.
+    """Return the SDK's transport, reading standard input by the event loop.
 
-    The SDK itself reads on a thread, which keeps a process from ending while nothing comes. While this serves,
-    descriptor 0 is empty, and what anything prints goes to standard error: standard output is the protocol's.
+    The SDK itself reads on a thread, which keeps a process from ending while no input arrives. While this serves,
+    descriptor 0 is empty, and other output goes to standard error: standard output belongs to the protocol.
 
     Args:
-        stdout: where to write instead of standard output, which is then left as it is.
+        stdout: file to write to instead of standard output, which is then unchanged.
     """
     from mcp.server.stdio import stdio_server
 
@@ -51,12 +51,12 @@ async def standard_streams(stdout: TextIO | None = None) -> AsyncIterator[Any]:
         finally:
             if transport is not None:
                 with suppress(OSError):  # at its end the loop has closed it
-                    os.set_blocking(private, True)  # as whoever else has this terminal expects it
+                    os.set_blocking(private, True)  # as other users of this terminal expect it
                 transport.close()
 
 
 class _Lines:
-    """The lines of a stream, as text; one that is too long is passed over."""
+    """Yield the lines of a stream as text; lines that are too long are skipped."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader

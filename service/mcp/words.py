@@ -1,4 +1,4 @@
-"""What an environment says, as an MCP client is told it."""
+"""Convert an environment's answers to MCP results."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SAY = "Say something to the environment, in plain text."
 
 
 def result(told: Told, show_score: bool) -> mcp.types.CallToolResult:
-    """The answer to a call.
+    """Return the result of a call.
 
     Args:
-        told: what came of it.
-        show_score: whether to say how the episode was judged, once it is over; never before.
+        told: answer to the action.
+        show_score: whether to include the score after the end of the episode.
     """
     from mcp.types import CallToolResult, TextContent
 
@@ -35,7 +35,7 @@ def result(told: Told, show_score: bool) -> mcp.types.CallToolResult:
         elif show_score and told.score is not None:
             lines.append(judged(told.score))
         content.append(TextContent(text=plain("\n".join(lines))))
-    # As ``ToolEnv`` writes them: an error begins with the word. Nothing else of a step says so to whoever acts.
+    # ``ToolEnv`` starts an error with this word. Nothing else in a step marks an error for the agent.
     failed = any(message.role == "tool" and message.text.startswith("Error: ") for message in messages)
     return CallToolResult(content=content, is_error=failed or told.problem is not None or not messages)
 

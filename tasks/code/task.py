@@ -41,7 +41,7 @@ def case(source: str, value: object) -> Case:
     try:
         return Case(source, canonical.encode(value))
     except canonical.Unplain as error:
-        raise TaskError(f"{source} cannot be checked: its value is no plain data ({error})") from None
+        raise TaskError(f"{source} cannot be checked: its value is not plain data ({error})") from None
 
 
 def raising(source: str, error: str) -> Case:

@@ -93,4 +93,4 @@ def test_it_goes_on_where_it_stopped_and_only_with_the_same_settings(
     assert all(len(each["returns"]) == 3 for each in found["curves"])
     with pytest.raises(SystemExit):
         bench.main([*words, "--seeds", "1", "--lr", "1e-2"])
-    assert "was begun with lr = 0.0005, not 0.01" in capsys.readouterr().err
+    assert "was started with lr = 0.0005, not 0.01" in capsys.readouterr().err

@@ -71,7 +71,7 @@ def test_a_cap_stops_with_what_was_played(run: Run, api: FakeApi, monkeypatch: p
         (["-p", "openai:gpt-4o", "api.key_variable=MINE"], ["environment variable MINE"]),
         (["-p", "chat:https://api.test/v1"], ["chat:URL#MODEL"]),
         (["-p", "chat:api.test#llama"], ["must look like http://host:port/v1"]),
-        (["-p", "chat:https://me:secret@api.test#llama"], ["keep the key out of the URL; put it into CHAT_API_KEY"]),
+        (["-p", "chat:https://me:secret@api.test#llama"], ["remove the key from the URL and put it into CHAT_API_KEY"]),
         (["-p", "openai:"], ["names no model; write openai:MODEL"]),
         (["-p", "chat:http://api.test#llama", "--max-cost", "1"], ["--max-cost needs a price", "--price IN,OUT"]),
         (["-p", "chat:http://api.test#llama", "--price", "3"], ["IN,OUT"]),

@@ -40,7 +40,7 @@ def test_a_corpus_is_built(run: Run, lines: Path) -> None:
 
 def test_bad_lines_are_named(run: Run, lines: Path) -> None:
     lines.write_text(lines.read_text() + "\n{oops\n" * 15)
-    run("tasks", "build-corpus", str(lines), "a.corpus").refused("wiki.jsonl:3: this is no JSON")
+    run("tasks", "build-corpus", str(lines), "a.corpus").refused("wiki.jsonl:3: this is not valid JSON")
     assert not Path("a.corpus").exists(), "half a corpus is none"
     ran = run("tasks", "build-corpus", str(lines), "a.corpus", "--skip-bad")
     assert ran.code == 0, ran.err
@@ -56,7 +56,7 @@ def test_nothing_is_replaced_but_a_corpus(run: Run, lines: Path) -> None:
     other = lines.with_name("other.jsonl")
     other.write_text("{}")
     run("tasks", "build-corpus", str(lines), str(other)).refused("exists and is not a corpus")
-    run("tasks", "build-corpus", str(lines), "/proc/a.corpus").refused("cannot be written")
+    run("tasks", "build-corpus", str(lines), "/proc/a.corpus").refused("cannot write")
     assert (lines.read_bytes(), other.read_text()) == (before, "{}")
     for _ in range(2):
         assert run("tasks", "build-corpus", str(lines), "wiki.corpus").code == 0
@@ -91,7 +91,7 @@ def test_bad_input_is_one_line(run: Run, words: tuple[str, ...], said: str) -> N
 
 def test_what_cannot_be_served_is_refused(run: Run, lines: Path) -> None:
     run("retrieve", "nowhere.corpus").refused("there is no corpus nowhere.corpus", "build-corpus")
-    run("retrieve", str(lines)).refused("is no corpus")
+    run("retrieve", str(lines)).refused("is not a corpus")
     assert run("tasks", "build-corpus", str(lines), "wiki.corpus").code == 0
     run("retrieve", "wiki.corpus", "--engine", "lucene").refused(
         "cannot serve with the engine 'lucene'", "fts5, tantivy"

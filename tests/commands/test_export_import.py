@@ -81,11 +81,11 @@ def test_failures_and_unreadable_actions_are_left_out(run: Run) -> None:
     [
         ("{", "line 2: Invalid JSON"),
         ('{"messages": []}', "line 2, messages: List should have at least 1 item"),
-        ('{"messages": [{"role": "user", "content": "a"}]}', "line 2: there is no assistant message"),
+        ('{"messages": [{"role": "user", "content": "a"}]}', "line 2: the conversation has no assistant message"),
         ('{"messages": [{"role": "assistant", "content": "a"}]}', "line 2: the first message is the assistant's"),
         (
             '{"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x/a.png"}}]}]}',
-            "line 2: content is text or an image as a data: URL",
+            "line 2: content must be text or an image as a data: URL",
         ),
         (
             '{"messages": [{"role": "user"}, {"role": "assistant", "tool_calls": [{"function": {"name": "f", '
@@ -94,7 +94,7 @@ def test_failures_and_unreadable_actions_are_left_out(run: Run) -> None:
         ),
         (
             '{"messages": [{"role": "user"}, {"role": "assistant", "content": "b"}], "env": "other/Env-v0"}',
-            "line 2: it is of the environment other/Env-v0, not demo/GuessNumber-v0; import each with its own --env",
+            "line 2: the line belongs to environment other/Env-v0, not demo/GuessNumber-v0; import each with its own",
         ),
         (
             '{"messages": [{"role": "user"}, {"role": "assistant", "content": "b"}], "reward": NaN}',

@@ -148,7 +148,7 @@ def test_an_engine_that_fails_is_503() -> None:
         answer = post(url, {"queries": ["x"]})
         assert (answer.status_code, answer.json()) == (503, {"detail": "the disk is gone"})
         remote = Remote(url, retries=0)
-        with pytest.raises(InfrastructureError, match="asked 1 times: answered 503"):
+        with pytest.raises(InfrastructureError, match="failed 1 times: answered 503"):
             remote.search(["x"], 1)
         remote.close()
 
@@ -324,7 +324,7 @@ def test_odd_scores_are_replaced_by_places(theirs: Theirs) -> None:
 
 def test_nobody_there_is_the_machinerys_fault() -> None:
     remote = Remote("http://127.0.0.1:9", retries=1)
-    with pytest.raises(InfrastructureError, match="asked 2 times: ConnectError"):
+    with pytest.raises(InfrastructureError, match="failed 2 times: ConnectError"):
         remote.search(["a"], 1)
     remote.close()
     with pytest.raises(UsageError, match="must start with http"):

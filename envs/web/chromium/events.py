@@ -45,7 +45,7 @@ class Events:
     def tab(self) -> Tab:
         """The tab in front."""
         if not self.tabs:
-            raise EnvironmentDiedError(self._died or "all tabs are gone")
+            raise EnvironmentDiedError(self._died or "all tabs were closed")
         return self.tabs[self.front]
 
     @property

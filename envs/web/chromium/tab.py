@@ -61,7 +61,7 @@ class Tab:
             try:
                 await asyncio.wait_for(self._moved.wait(), LOADING / 1000)
             except TimeoutError:
-                raise EnvironmentTimeoutError(f"{self._coming.url} was asked for and does not come") from None
+                raise EnvironmentTimeoutError(f"{self._coming.url} was requested and did not load") from None
         self._moved.clear()
         try:
             await self.page.wait_for_load_state("load", timeout=LOADING)

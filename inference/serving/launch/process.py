@@ -1,4 +1,4 @@
-"""Start, watch and stop a vLLM server on this machine; it never outlives whoever started it."""
+"""Start, monitor and stop a vLLM server on this machine; it never outlives the process that started it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from ....errors import InfrastructureError, UsageError
 
 HOST = "127.0.0.1"
 FILES = "turnwise_files"
-"""The weight-transfer backend of ``worker/turnwise_vllm_worker.py``: safetensors through a folder both sides see."""
+"""Weight-transfer backend of ``worker/turnwise_vllm_worker.py``: safetensors in a folder that both sides see."""
 UNCOMPILED = {"TORCHDYNAMO_DISABLE": "1"}
-"""What ``eager`` sets beside vLLM's own switch, under which vLLM still compiles parts of its sampler: with a C++
-compiler, for up to a minute, while the first requests wait."""
+"""Variables that ``eager`` sets in addition to vLLM's own switch, under which vLLM still compiles parts of its sampler:
+with a C++ compiler, for up to a minute, while the first requests wait."""
 PORT_ATTEMPTS = 3
 HERE = Path(__file__).resolve().parent
 WORKER = HERE.parent / "worker"
@@ -36,47 +36,47 @@ MODULE = "vllm.entrypoints.openai.api_server"  # `vllm serve` of the CPU build c
 
 
 class ServerOptions(Config):
-    """How a vLLM server is started: what ``ServedPolicy`` and weight transfer need, and little else."""
+    """Options of a vLLM server: those that ``ServedPolicy`` and weight transfer need, and few others."""
 
     name: str = "policy"
-    """What it calls the base model."""
+    """Name of the base model."""
     port: int = pydantic.Field(default=0, ge=0, le=65535)
-    """Where it listens; 0 takes a free one."""
+    """Port to listen on; 0 picks a free one."""
     host: str = HOST
-    """For whom: this machine alone by default. It obeys whoever reaches it (its weights can be changed), so let only a
-    trusted network in, e.g. with ``0.0.0.0``."""
+    """Address to listen on; by default, this machine only. Any client that reaches the server can change its weights,
+    so open it (e.g. with ``0.0.0.0``) only to a trusted network."""
     dtype: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Of weights and activations; another one than the trainer's makes their log-probabilities differ."""
+    """Type of weights and activations; if it differs from the trainer's, so do the log-probabilities."""
     context_length: int = pydantic.Field(default=1024, ge=2)
-    """Longest prompt plus action, in tokens."""
+    """Maximum tokens of prompt plus action."""
     max_seqs: int = pydantic.Field(default=64, ge=1)
-    """Requests that are decoded together; more wait."""
+    """Maximum number of requests that are decoded together; more wait."""
     batched_tokens: int | None = pydantic.Field(default=None, ge=1)
-    """Tokens of one step. By default so many that no prompt is ever read in parts, of which vLLM 0.32 dies on a CPU
-    where requests bring seeds ("CPU Generator does not use offset"), as ours do. On a GPU, 8192 saves memory."""
+    """Tokens of one step (default: enough that no prompt is read in parts, because vLLM 0.32 then dies on a CPU if
+    requests have seeds, as Turnwise's do: "CPU Generator does not use offset"). On a GPU, 8192 saves memory."""
     kv_megabytes: int = pydantic.Field(default=100, ge=1)
-    """Memory for cached keys and values."""
+    """Memory for cached keys and values, in megabytes."""
     block: int | None = pydantic.Field(default=None, ge=1)
-    """Tokens per block of the cache: prefixes are shared in whole blocks. By default vLLM's own, 128 on a CPU (where
-    multiples of 32 do)."""
+    """Tokens per block of the cache; prefixes are shared in whole blocks (default: vLLM's own, 128 on a CPU, where
+    multiples of 32 work)."""
     transfer: str | None = None
     """Backend of native weight transfer: ``turnwise_files``, or one of vLLM's own on GPUs, e.g. ``nccl``."""
     max_rank: int = pydantic.Field(default=0, ge=0)
-    """Largest rank of LoRA adapters, which are then loaded and unloaded while it runs; 0 serves none."""
+    """Largest rank of LoRA adapters, which can be loaded and unloaded while it runs; 0 disables adapters."""
     max_adapters: int = pydantic.Field(default=2, ge=1)
-    """Adapters held at a time; two, so that the old one serves while the new one is loaded."""
+    """Maximum number of loaded adapters; two, so that the old one serves while the new one is loaded."""
     eager: bool = True
-    """Start at once, without compiling; on a GPU ``false`` is faster once it runs."""
+    """Start at once, without compiling; on a GPU ``false`` is faster later."""
     threads: int = pydantic.Field(default=1, ge=1)
-    """OpenMP threads on a CPU; more than there are idle cores is very much slower."""
+    """OpenMP threads on a CPU; more threads than idle cores are very much slower."""
     seed: int = 0
-    """Of requests that bring no seed."""
+    """Seed of requests that have none."""
     counts: bool = False
     """Count requests and tokens in ``/metrics``, for dashboards; costs a little in every step."""
     extra: tuple[str, ...] = ()
     """More arguments of vLLM, as on its command line; the last one wins."""
     environment: dict[str, str] = pydantic.Field(default_factory=dict)
-    """More environment variables; these win over all others."""
+    """More environment variables; they take precedence over all others."""
 
     @property
     def most_tokens(self) -> int:
@@ -84,7 +84,7 @@ class ServerOptions(Config):
         return self.batched_tokens or self.max_seqs * self.context_length
 
     def command(self, model: Path | str, port: int) -> list[str]:
-        """The arguments of vLLM's server, for any Python that has it."""
+        """Return the arguments of vLLM's server, for any Python that has it."""
         words = ["-m", MODULE, "--model", str(model), "--served-model-name", self.name]
         words += ["--host", self.host, "--port", str(port), "--dtype", self.dtype, "--seed", str(self.seed)]
         words += ["--max-model-len", str(self.context_length), "--max-num-seqs", str(self.max_seqs)]
@@ -92,7 +92,7 @@ class ServerOptions(Config):
         words += ["--kv-cache-memory-bytes", f"{self.kv_megabytes}M", "--enable-scale-out"]
         # Of the distribution sampled from: by default vLLM returns those before the temperature.
         words += ["--logprobs-mode", "processed_logprobs"]
-        words += ["--generation-config", "vllm"]  # the model's own would filter (top-p) without anybody asking
+        words += ["--generation-config", "vllm"]  # the model's own would filter (top-p) silently
         words += ["--disable-uvicorn-access-log", "--enable-prompt-tokens-details"]
         if not self.counts:
             words.append("--disable-log-stats")
@@ -110,10 +110,10 @@ class ServerOptions(Config):
         return [*words, *self.extra]
 
     def variables(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """The environment it runs in.
+        """Return the environment variables of the server.
 
         Args:
-            inherited: of this process, usually ``os.environ``.
+            inherited: variables of this process, usually ``os.environ``.
         """
         path = [str(WORKER), *filter(None, [inherited.get("PYTHONPATH", "")])]
         return {
@@ -137,7 +137,7 @@ class ServerOptions(Config):
 class VllmProcess:
     """A vLLM server as a child process; a context manager that starts and stops it.
 
-    It runs on a leash (``leash.py``): it stops when this object stops it, and also when this process is killed.
+    A watchdog (``leash.py``) stops the server when this object stops it, and also when this process is killed.
 
     ::
 
@@ -145,12 +145,12 @@ class VllmProcess:
             client = ServerClient(server.url)
 
     Args:
-        model: the folder of a model.
-        options: how to start it.
-        python: the interpreter that has vLLM; this one by default.
-        log: a file for all that it says; by default one that is removed by ``stop``, and stays if it does not start.
+        model: folder of a model.
+        options: options of the server.
+        python: interpreter that has vLLM; this one by default.
+        log: file for its output; by default one that ``stop`` removes, and that remains if the server does not start.
         patience: seconds to become healthy.
-        grace: seconds to stop by itself; what is left is killed.
+        grace: seconds to stop by itself; after that it is killed.
 
     Raises:
         UsageError: there is no model in that folder.
@@ -180,20 +180,20 @@ class VllmProcess:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Base URL of the server."""
         return f"http://{HOST}:{self.port}"
 
     @property
     def running(self) -> bool:
-        """Whether the process is there; it may still be starting."""
+        """Whether the process is running; it may still be starting."""
         return self._leash is not None and self._leash.poll() is None
 
     def start(self) -> Self:
-        """Start it and wait until it is healthy; again, after ``kill``, at the same address.
+        """Start it and wait until it is healthy; after ``kill``, at the same address again.
 
         Raises:
             InfrastructureError: it ended or was not healthy in time; the message has the end of its log.
-            UsageError: the port is taken.
+            UsageError: the port is in use.
         """
         if self.running:
             return self
@@ -221,7 +221,7 @@ class VllmProcess:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def stop(self) -> None:
-        """Ask it and its children to stop, and make them after a while; nothing happens if it does not run."""
+        """Ask it and its children to stop, and kill them after a while; does nothing if it is not running."""
         if self._leash is None:
             return
         if self._leash.stdin is not None:
@@ -235,7 +235,7 @@ class VllmProcess:
             self.log.unlink(missing_ok=True)
 
     def kill(self) -> None:
-        """End it at once, as a crash would; ``start`` starts it again."""
+        """Kill it at once, like a crash; ``start`` starts it again."""
         if self._leash is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -246,7 +246,7 @@ class VllmProcess:
         self._leash = None
 
     def tail(self, lines: int = 25) -> str:
-        """The end of its log."""
+        """Return the end of its log."""
         return "\n".join(self._said().splitlines()[-lines:])
 
     def _said(self) -> str:
@@ -277,7 +277,7 @@ class VllmProcess:
             raise InfrastructureError(f"cannot start the vLLM server for {self.model}: {error}") from None
 
     def _wait(self) -> str | None:
-        """Until it is healthy; otherwise what is wrong."""
+        """Wait until it is healthy; otherwise return what is wrong."""
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
             if not self.running:

@@ -309,7 +309,7 @@ async def test_adapters_come_and_go(fake: FakeServer, models: list[Any], tmp_pat
     assert other.completion.logprobs == pytest.approx(whole, abs=1e-4)
     assert other.completion.logprobs != base.completion.logprobs
     await client.unload_adapter("a")
-    with pytest.raises(InfrastructureError, match=r"does not have what was asked for \(404\)"):
+    with pytest.raises(InfrastructureError, match=r"does not have the requested model or adapter \(404\)"):
         await client.generate(PROMPT, SAMPLING, adapter="a")
     with pytest.raises(UsageError, match=r"refuses adapter 'a'.*cannot be found"):
         await client.unload_adapter("a")

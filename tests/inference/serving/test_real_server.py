@@ -179,7 +179,7 @@ async def test_what_is_wrong_is_said_in_words(vllm_server: VllmProcess, plain: t
         await client.load_adapter("b", adapter(plain[0], tmp_path / "b", rank=16))
     with pytest.raises(UsageError, match=r"refuses adapter 'c' \(404\)"):
         await client.unload_adapter("c")
-    with pytest.raises(InfrastructureError, match=r"does not have what was asked for \(404\)"):
+    with pytest.raises(InfrastructureError, match=r"does not have the requested model or adapter \(404\)"):
         await client.generate([1, 2], Sampling(), adapter="d")
     assert (await client.generate([1, 2], Sampling(max_tokens=2))).completion.token_ids, "it goes on after all that"
 
