@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from ...errors import ContractError, ToolError, TurnwiseError
-from ...tasks.rng import Rng
+from ...tasks.rng import Rng, stable_hash
 from ...tasks.score import Score
 from ...tasks.spec import TaskSpec
 from ..fork import Forks
@@ -142,13 +142,23 @@ class McpTools(ToolEnv):
                 twin = await asyncio.to_thread(self.fork)
         except ServerLostError:
             return True
-        except (TurnwiseError, TimeoutError) as error:
-            LOG.warning("an episode whose server died could not be repeated: %s", error)
+        except TimeoutError:  # then a run repeats them, if it tries the episode again
+            deaths = _deaths(type(self).__name__, self.task.digest, self._played())
+            deaths.append(None)
+            return len(deaths) > 1
+        except TurnwiseError as error:
+            LOG.warning("the actions before a server died could not be repeated: %s", error)
             return False
         finally:
             _repeating.reset(token)
         twin.close()
         return False
+
+    def _played(self) -> bytes:
+        try:
+            return stable_hash(repr(self._actions))
+        except (ValueError, RecursionError):  # a number with too many digits, or lists in lists
+            return stable_hash(self.turn)
 
     async def _called(self, spec: ServerSpec, tool: str, arguments: dict[str, Any]) -> tuple[Part, ...]:
         try:
@@ -174,6 +184,12 @@ async def _parts(servers: Servers, spec: ServerSpec, tool: str, arguments: dict[
     if result.is_error:
         raise ToolError("".join(part.text for part in parts if isinstance(part, TextPart)))
     return parts
+
+
+@lru_cache(maxsize=4096)
+def _deaths(env: str, task: str, actions: bytes) -> list[None]:
+    """Return how often a server died after these actions, in this process, where they took too long to be repeated."""
+    return []
 
 
 async def _elsewhere(lost: ServerLostError, spec: ServerSpec, tool: str, arguments: dict[str, Any]) -> tuple[Part, ...]:

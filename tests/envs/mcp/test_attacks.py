@@ -13,7 +13,7 @@ import pytest
 
 import turnwise as tw
 from turnwise.agents.scripted import FunctionAgent
-from turnwise.envs.mcp import connection
+from turnwise.envs.mcp import connection, tools
 from turnwise.envs.mcp.connection import ServerLostError
 from turnwise.envs.mcp.spec import ServerSpec
 from turnwise.errors import InfrastructureError
@@ -154,6 +154,15 @@ def test_a_server_that_dies_of_a_call_is_the_agents_failure(env: Around) -> None
 def test_a_server_that_dies_of_two_calls_together_is_the_agents_failure(env: Around) -> None:
     assert said(env, "misbehave", how="die at the next count") == "done"
     assert env.step(tw.ToolCall("count"))[2]
+
+
+def test_where_repeating_takes_too_long_the_repetition_of_a_run_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tools, "REPEATING", 0.0)
+    agent = FunctionAgent(lambda _: misbehaving("exit 1"))
+    [episode] = run(lambda: Around(servers=[raw()]), agent, [tw.TaskSpec("Around", seed=7)], retries=1, backoff=0.0)
+    assert (episode.outcome, episode.attempts, episode.after_action) == (Outcome.COMPLETED, 2, 1)
+    assert episode.score is not None
+    assert not episode.score.success
 
 
 def test_a_server_that_somebody_else_ended_is_infrastructure(env: Around) -> None:
