@@ -17,7 +17,7 @@ import pydantic
 
 from ...errors import EnvironmentDiedError, EnvironmentTimeoutError, InfrastructureError, ToolError, UsageError
 from ..messages import clip
-from .program import TooLongError, program
+from .program import LimitError, program
 from .spec import FOLDER, ServerSpec
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Connection:
         """What starting it took."""
         self._client: asyncio.Future[mcp.Client] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
-        self._waiting: set[asyncio.Future[str]] = set()
+        self._waiting: set[asyncio.Future[ToolError]] = set()
         self._complaints: IO[bytes] | None = None
         self._failed: str | None = None
         self._task = asyncio.create_task(self._live(), name=f"turnwise-mcp-{spec.name}")
@@ -121,7 +121,8 @@ class Connection:
         """Call a tool, by the server's own name for it.
 
         Raises:
-            ToolError: the server refused the call, did not answer it in time, or its answer cannot be read.
+            ToolError: the server refused the call, or its answer cannot be read.
+            LimitError: the server did not answer in time, or too much.
             ServerLostError: it died, or does not answer a probe either; it is not to be called again.
         """
         if self._failed is not None:
@@ -136,7 +137,8 @@ class Connection:
             if answer.done():
                 return answer.result()
             if unread.done():
-                raise ToolError(f"{tool}: {unread.result()}")
+                why = unread.result()
+                raise type(why)(f"{tool}: {why}")
         except (ToolError, asyncio.CancelledError):
             raise
         except Exception as error:
@@ -212,14 +214,14 @@ class Connection:
 
     async def _heard(self, message: object) -> None:
         """A line that cannot be read: where it was meant as an answer, nobody should wait for that any more."""
-        if isinstance(message, TooLongError):
-            self._give_up(str(message))
+        if isinstance(message, LimitError):
+            self._give_up(message)
         elif isinstance(message, pydantic.ValidationError):
             lines = [str(problem["input"]) for problem in message.errors(include_url=False)]
             if any(re.search(r'"jsonrpc"', line) and not re.search(r'"method"', line) for line in lines):
-                self._give_up("the server's answer is no text that can be read")
+                self._give_up(ToolError("the server's answer is no text that can be read"))
 
-    def _give_up(self, why: str) -> None:
+    def _give_up(self, why: ToolError) -> None:
         for unread in self._waiting:
             if not unread.done():
                 unread.set_result(why)
@@ -235,7 +237,7 @@ class Connection:
                 f"MCP server {self.spec.name!r}, {tool!r}: {late}, and to nothing else in the {PROBE:g} s after it"
             )
             return ServerLostError(self._failed, late=True)
-        return ToolError(f"{tool}: {late}; the call was cancelled")
+        return LimitError(f"{tool}: {late}; the call was cancelled")
 
     def _told(self, tool: str, error: Exception) -> Exception:
         """What becomes of an error of the SDK: an observation where the server lives on."""

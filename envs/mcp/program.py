@@ -25,8 +25,8 @@ GRACE = 2.0
 """Seconds for a server to end after its input has ended, and again after it was asked to end."""
 
 
-class TooLongError(ToolError):
-    """A server wrote a line of more than ``MOST_BYTES``."""
+class LimitError(ToolError):
+    """A call exceeded a limit: of its time, or of the size of its answer."""
 
 
 @asynccontextmanager
@@ -84,7 +84,7 @@ async def _messages(stdout: asyncio.StreamReader) -> AsyncIterator[Any]:
         except asyncio.LimitOverrunError as error:
             await stdout.readexactly(error.consumed)
             if not passing:
-                yield TooLongError(f"the server's answer is longer than {MOST_BYTES} bytes")
+                yield LimitError(f"the server's answer is longer than {MOST_BYTES} bytes")
             passing = True
             continue
         if not passing:

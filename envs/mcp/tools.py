@@ -14,6 +14,8 @@ from ...errors import ContractError, ToolError, TurnwiseError
 from ...tasks.rng import Rng, stable_hash
 from ...tasks.score import Score
 from ...tasks.spec import TaskSpec
+from ..background import resolve
+from ..base import Stepped
 from ..fork import Forks
 from ..messages import Action, ActionLike, Observation, ObservationLike, Part, TextPart, ToolCall
 from ..sampling import random_arguments
@@ -23,6 +25,7 @@ from ..tools import Tool, tools_of
 from .connection import ServerLostError
 from .content import parts_of, unfolded
 from .listing import McpTool, tools_of_servers
+from .program import LimitError
 from .servers import Servers, shared
 from .spec import ServerSpec
 
@@ -122,17 +125,33 @@ class McpTools(ToolEnv):
         self._running = Servers()
         return begun
 
-    async def _answer(self, action: Action) -> Step:
+    def step(self, action: ActionLike) -> Stepped:
+        """Take one action. A server that it loses or spoils, so that nothing can be judged, is the agent's failure."""
         try:
-            return await super()._answer(action)
-        except ServerLostError as lost:
-            if _repeating.get() or not (lost.late or await self._lost_again()):
-                raise
-            LOG.warning("%s; it is the agent's failure", lost)
-            how = "does not answer any more" if lost.late else "has died"
-            text = f"Error: a server of your tools {how} upon your call, and what it knew is lost. The episode is over."
-            score = Score(success=False)
-            return Step(Observation.of(text), self._paid(score), terminated=True, score=score)
+            return super().step(action)
+        except (ServerLostError, LimitError) as error:
+            return self._ended_by(resolve(self._failure(error)))
+
+    async def astep(self, action: ActionLike) -> Stepped:
+        """``step`` without blocking the event loop."""
+        try:
+            return await super().astep(action)
+        except (ServerLostError, LimitError) as error:
+            return self._ended_by(await self._failure(error))
+
+    def _ended_by(self, step: Step) -> Stepped:
+        return self._stepped(self._left(step))
+
+    async def _failure(self, error: ServerLostError | LimitError) -> Step:
+        how = "answers too slowly, or too much, to be judged"
+        if isinstance(error, ServerLostError):
+            if _repeating.get() or not (error.late or await self._lost_again()):
+                raise error
+            how = "does not answer any more" if error.late else "has died"
+        LOG.warning("%s; it is the agent's failure", error)
+        score = Score(success=False)
+        text = f"Error: a server of your tools {how}. The episode is over."
+        return Step(Observation.of(text), self._paid(score), terminated=True, score=score)
 
     async def _lost_again(self) -> bool:
         """Return whether a server dies again when the actions so far are repeated, on an environment of their own."""

@@ -52,7 +52,7 @@ def on_the_raw_server() -> Attempts:
         "dies in the middle of a message": [calls(COUNT, DIE, STOP)],
         "dies at the end of a message": [calls(*[COUNT] * 15, DIE)],
         "answers nonsense": [tw.ToolCall("nonsense"), tw.ToolCall("half"), tw.ToolCall("junk"), COUNT],
-        "sends a lot to a deaf server": [misbehaving("become deaf"), big, big],
+        "sends a lot to a deaf server": [ECHO, misbehaving("become deaf"), big, big],
         "many calls in a message": [calls(*[ECHO] * 500)],
         "large calls in a message": [calls(*[big] * 16)],
         "no such tool": [tw.ToolCall(name) for name in ("", "no", "ECHO", "echo ", "raw", "tools/call")],

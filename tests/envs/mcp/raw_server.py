@@ -15,7 +15,8 @@ from typing import Any
 TOOLS = ("add", "echo", "pid", "half", "junk", "hang", "die", "nonsense", "write", "count", "misbehave")
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 counted = 0
-doomed = False
+doomed = ""
+"""What happens at the next count."""
 
 
 def answer(id: Any, result: Any) -> None:
@@ -28,8 +29,10 @@ def call(id: Any, name: str, arguments: dict[str, Any]) -> Any:
     global counted
     if name == "misbehave":
         return misbehave(id, str(arguments.get("how")))
-    if name == "count" and doomed:
+    if name == "count" and doomed == "die":
         os._exit(3)
+    if name == "count" and doomed:
+        return misbehave(id, "17 MiB")
     text = json.dumps(arguments, sort_keys=True)
     if name == "pid":
         text = str(os.getpid())
@@ -94,8 +97,8 @@ def misbehave(id: Any, how: str) -> Any:
         print("famous last words", file=sys.stderr, flush=True)
     elif how == "complain":
         sys.stderr.write("oh no\n" * 1_000_000)
-    elif how == "die at the next count":
-        globals()["doomed"] = True
+    elif how.endswith(" the next count"):
+        globals()["doomed"] = how.split()[0]
     elif how == "delete its folder":
         os.rmdir(os.getcwd())
     return done
