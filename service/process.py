@@ -61,8 +61,8 @@ class ProgramConfig(Config):
 class Process:
     """One run of a program, created by ``start``.
 
-    It runs in its own session under a watchdog (``inference/serving/launch/leash.py``). ``stop`` kills the whole session,
-    and so does the end of this process, whatever its cause.
+    It runs in its own session under a watchdog (``inference/serving/launch/leash.py``). ``stop`` kills the whole
+    session, and so does the end of this process, whatever its cause.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, max_output: int) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from ..base import TurnEnv
+from ..messages import ActionLike
+from .attacks import attacks_on
 
 
 class PacedEnv(TurnEnv):
@@ -18,3 +22,7 @@ class PacedEnv(TurnEnv):
     def pace(self, turns: int) -> None:
         """Cut this episode off after ``turns`` actions, unless the constructor said otherwise."""
         self.max_turns = self._overruled or turns
+
+    def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
+        """What the game takes, changed, and what it should never be given."""
+        return attacks_on(self)

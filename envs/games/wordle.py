@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from ...tasks.family import TaskFamily
@@ -22,8 +22,9 @@ from ...tasks.games.wordle import (
 from ...tasks.rng import Rng
 from ...tasks.spec import TaskSpec
 from ..base import NearMiss, TurnEnv
-from ..messages import Action, ObservationLike, clip, message
+from ..messages import Action, ActionLike, ObservationLike, clip, message
 from ..step import Step, failure, running, success
+from .attacks import attacks_on
 
 
 class WordleEnv(TurnEnv):
@@ -84,6 +85,10 @@ class WordleEnv(TurnEnv):
     def secrets(self) -> tuple[str, ...]:
         """The word to find."""
         return (self.game.secret,)
+
+    def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
+        """What the game takes, changed, and what it should never be given."""
+        return attacks_on(self)
 
     def near_misses(self) -> Mapping[str, NearMiss]:
         """Guesses that do not listen, and texts that hold the secret among others."""

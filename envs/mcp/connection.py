@@ -6,29 +6,42 @@ import asyncio
 import os
 import re
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TextIO, cast
+from typing import IO, TYPE_CHECKING, Any
 
 import pydantic
 
 from ...errors import EnvironmentDiedError, EnvironmentTimeoutError, InfrastructureError, ToolError, UsageError
 from ..messages import clip
+from .program import LimitError, program
 from .spec import FOLDER, ServerSpec
 
 if TYPE_CHECKING:
     import mcp
 
-GIVEN_BY_SDK = ("HOME", "LOGNAME", "SHELL", "TERM", "USER")
-"""Variables of this process that the SDK hands on to every server; here a server gets those that its spec names."""
 QUOTED = 500
 """Characters of a server's standard error that an error quotes."""
 CONNECT, READ = 30.0, 300.0
 """Seconds to reach a server by HTTP, and for it to say something: the SDK's defaults. Calls have their own limit."""
+PROBE = 10.0
+"""Seconds that a server has to list its tools after a call that it did not answer in time."""
+
+
+class ServerLostError(EnvironmentDiedError):
+    """A server died, or answers nothing any more, upon a call. Its caller finds out whether the call is the cause.
+
+    Args:
+        message: what happened.
+        late: the call took longer than it may, and the server did not answer a probe after it.
+    """
+
+    def __init__(self, message: str, *, late: bool = False) -> None:
+        super().__init__(message)
+        self.late = late
 
 
 class Connection:
@@ -48,7 +61,7 @@ class Connection:
         """What starting it took."""
         self._client: asyncio.Future[mcp.Client] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: set[asyncio.Future[ToolError]] = set()
         self._complaints: IO[bytes] | None = None
         self._failed: str | None = None
         self._task = asyncio.create_task(self._live(), name=f"turnwise-mcp-{spec.name}")
@@ -109,18 +122,23 @@ class Connection:
 
         Raises:
             ToolError: the server refused the call, or its answer cannot be read.
-            InfrastructureError: it is gone, or did not answer in time; it is not to be called again.
+            LimitError: the server did not answer in time, or too much.
+            ServerLostError: it died, or does not answer a probe either; it is not to be called again.
         """
         if self._failed is not None:
-            raise EnvironmentDiedError(self._failed)
+            raise ServerLostError(self._failed)
         client, unread = await self._client, asyncio.get_running_loop().create_future()
         self._waiting.add(unread)
-        answer = asyncio.ensure_future(client.call_tool(tool, dict(arguments), read_timeout_seconds=self.spec.timeout))
+        # Cancelling it sends notifications/cancelled. Its own limit does not hold while the call is sent; ours does.
+        sent = client.call_tool(tool, dict(arguments), read_timeout_seconds=2 * self.spec.timeout)
+        answer = asyncio.ensure_future(sent)
         try:
-            await asyncio.wait((answer, unread), return_when=asyncio.FIRST_COMPLETED)
-            if not answer.done():
-                raise ToolError(f"{tool}: the server's answer is no text that can be read")
-            return answer.result()
+            await asyncio.wait((answer, unread), timeout=self.spec.timeout, return_when=asyncio.FIRST_COMPLETED)
+            if answer.done():
+                return answer.result()
+            if unread.done():
+                why = unread.result()
+                raise type(why)(f"{tool}: {why}")
         except (ToolError, asyncio.CancelledError):
             raise
         except Exception as error:
@@ -128,6 +146,7 @@ class Connection:
         finally:
             self._waiting.discard(unread)
             answer.cancel()
+        raise await self._late(tool, client)
 
     async def close(self) -> None:
         """End the session and the server: politely, then by force. Bounded by the SDK, about seven seconds."""
@@ -166,7 +185,6 @@ class Connection:
 
     async def _transport(self, complaints: IO[bytes], stack: AsyncExitStack) -> Any:
         import httpx2
-        from mcp import StdioServerParameters, stdio_client
         from mcp.client.streamable_http import streamable_http_client
 
         spec = self.spec
@@ -174,14 +192,13 @@ class Connection:
             timeout = httpx2.Timeout(CONNECT, read=max(READ, spec.timeout))
             http = await stack.enter_async_context(httpx2.AsyncClient(headers=dict(spec.headers), timeout=timeout))
             return streamable_http_client(self._filled(spec.url), http_client=http)
-        program, *words = started(spec)
-        server = StdioServerParameters(
-            command=program,
-            args=[self._filled(word) for word in words],
-            env=self._variables(),
-            cwd=self._filled(str(spec.cwd)) if spec.cwd is not None else self._folder,
-        )
-        return stdio_client(server, errlog=cast(TextIO, complaints))
+        env = {"PATH": os.environ.get("PATH", os.defpath), **self._variables()}
+        if FOLDER not in spec.command[0] and shutil.which(spec.command[0], path=env["PATH"]) is None:
+            raise UsageError(
+                f"MCP server {spec.name!r} cannot be started: there is no program {spec.command[0]!r} here"
+            )
+        cwd = self._filled(str(spec.cwd)) if spec.cwd is not None else self._folder
+        return program([self._filled(word) for word in spec.command], env=env, cwd=cwd, stderr=complaints)
 
     def _variables(self) -> dict[str, str]:
         spec = self.spec
@@ -196,30 +213,44 @@ class Connection:
         return text.replace(FOLDER, str(self._folder))
 
     async def _heard(self, message: object) -> None:
-        """A line that the SDK could not read: where it was meant as an answer, nobody should wait for that any more."""
-        if isinstance(message, pydantic.ValidationError):
+        """A line that cannot be read: where it was meant as an answer, nobody should wait for that any more."""
+        if isinstance(message, LimitError):
+            self._give_up(message)
+        elif isinstance(message, pydantic.ValidationError):
             lines = [str(problem["input"]) for problem in message.errors(include_url=False)]
             if any(re.search(r'"jsonrpc"', line) and not re.search(r'"method"', line) for line in lines):
-                for unread in self._waiting:
-                    if not unread.done():
-                        unread.set_result(None)
+                self._give_up(ToolError("the server's answer is no text that can be read"))
+
+    def _give_up(self, why: ToolError) -> None:
+        for unread in self._waiting:
+            if not unread.done():
+                unread.set_result(why)
+
+    async def _late(self, tool: str, client: mcp.Client) -> Exception:
+        """Return what becomes of a call that took too long: refused, if the server answers something else."""
+        late = f"there was no answer within {self.spec.timeout:g} s (timeout)"
+        try:
+            async with asyncio.timeout(PROBE):
+                await client.list_tools(cache_mode="bypass")
+        except Exception:
+            self._failed = (
+                f"MCP server {self.spec.name!r}, {tool!r}: {late}, and to nothing else in the {PROBE:g} s after it"
+            )
+            return ServerLostError(self._failed, late=True)
+        return LimitError(f"{tool}: {late}; the call was cancelled")
 
     def _told(self, tool: str, error: Exception) -> Exception:
-        """What becomes of an error of the SDK: an observation where the server lives on, else infrastructure's."""
+        """What becomes of an error of the SDK: an observation where the server lives on."""
         from mcp import MCPError
-        from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT
+        from mcp.types import CONNECTION_CLOSED
 
-        name = self.spec.name
-        if isinstance(error, MCPError) and error.code == REQUEST_TIMEOUT:
-            self._failed = f"MCP server {name!r} did not answer {tool!r} within {self.spec.timeout:g} s (timeout)"
-            return EnvironmentTimeoutError(self._failed)
         answered = isinstance(error, (RuntimeError, pydantic.ValidationError)) or (
             isinstance(error, MCPError) and error.code != CONNECTION_CLOSED
         )
         if answered and not self._task.done():
             return ToolError(f"{tool}: {clip(str(error), QUOTED)}")
-        self._failed = f"MCP server {name!r} died while it was asked for {tool!r}{self._last_words()}"
-        return EnvironmentDiedError(self._failed)
+        self._failed = f"MCP server {self.spec.name!r} died while it was asked for {tool!r}{self._last_words()}"
+        return ServerLostError(self._failed)
 
     def _unstarted(self, error: BaseException) -> Exception:
         inner = _innermost(error)
@@ -235,21 +266,6 @@ class Connection:
         size = os.fstat(self._complaints.fileno()).st_size
         words = os.pread(self._complaints.fileno(), QUOTED, max(0, size - QUOTED)).decode(errors="replace").strip()
         return f"; standard error ended with: {words}" if words else ""
-
-
-def started(spec: ServerSpec) -> list[str]:
-    """The words that start a server, so that it gets no variable of this process but ``PATH`` and what it is given.
-
-    Raises:
-        UsageError: there is no such program.
-    """
-    path = spec.env.get("PATH") or os.environ.get("PATH")
-    if FOLDER not in spec.command[0] and shutil.which(spec.command[0], path=path) is None:
-        raise UsageError(f"MCP server {spec.name!r} cannot be started: there is no program {spec.command[0]!r} here")
-    if sys.platform == "win32":
-        return list(spec.command)
-    withheld = [name for name in GIVEN_BY_SDK if name not in spec.env and name not in spec.inherit]
-    return ["/usr/bin/env", *(word for name in withheld for word in ("-u", name)), *spec.command]
 
 
 def _innermost(error: BaseException) -> BaseException:

@@ -51,8 +51,8 @@ class Servers:
         """Call a tool of a server, by the server's own name for it; start the server if it has not been needed before.
 
         Raises:
-            ToolError: the server refused the call.
-            InfrastructureError: the server does not start, has died, or takes too long.
+            ToolError: the server refused the call, or did not answer it in time.
+            InfrastructureError: the server does not start, or is lost.
         """
         return await through(self._held.call(spec, tool, arguments))
 

@@ -31,7 +31,7 @@ class ServerSpec:
         prefix: put in front of its tools' names, so that two servers may have tools of the same name.
         allow: only these tools are offered, by the names that the server gives them; all if omitted.
         deny: these are not.
-        timeout: seconds for one call. A server that takes longer has failed: the episode is infrastructure's.
+        timeout: seconds for one call. One that takes longer is cancelled and refused; the agent is told so.
         start_timeout: seconds until it has started and said what it can do.
         stateless: one server serves all episodes of this process: right where no call changes anything.
         max_chars: characters of one answer that are shown; what is left out is counted.

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from ...errors import ContractError, ToolError
-from ...tasks.rng import Rng
+from ...errors import ContractError, ToolError, TurnwiseError
+from ...tasks.rng import Rng, stable_hash
+from ...tasks.score import Score
 from ...tasks.spec import TaskSpec
+from ..background import resolve
+from ..base import Stepped
 from ..fork import Forks
-from ..messages import Action, ActionLike, ObservationLike, Part, TextPart, ToolCall
+from ..messages import Action, ActionLike, Observation, ObservationLike, Part, TextPart, ToolCall
 from ..sampling import random_arguments
 from ..step import Step
 from ..toolenv import ToolEnv
 from ..tools import Tool, tools_of
+from .connection import ServerLostError
 from .content import parts_of, unfolded
 from .listing import McpTool, tools_of_servers
+from .program import LimitError
 from .servers import Servers, shared
 from .spec import ServerSpec
+
+LOG = logging.getLogger(__name__)
+REPEATING = 45.0
+"""Seconds in which the actions of an episode are repeated to find out whether they are why a server died."""
+_repeating: ContextVar[bool] = ContextVar("repeating", default=False)
 
 
 class McpTools(ToolEnv):
@@ -31,6 +44,10 @@ class McpTools(ToolEnv):
 
     A fork starts servers of its own and repeats the calls: it is as faithful as they are deterministic.
 
+    A call that exceeds the limit of its server is refused. If a call loses a server that remembers something, the
+    episode ends as the agent's failure where the call took too long and another server of the spec starts, and where
+    the server died and dies again when the actions of the episode are repeated. Otherwise the infrastructure failed.
+
     Args:
         servers: instead of those of the class.
         kwargs: of the environment.
@@ -39,6 +56,9 @@ class McpTools(ToolEnv):
     servers: ClassVar[Sequence[ServerSpec]] = ()
     """Whose tools the agent gets."""
     forks = Forks.REPLAY
+    message_seconds = (
+        30.0  # so that a step with a last call that hangs, and its examination, ends before a run gives up
+    )
 
     def __init__(self, *, servers: Sequence[ServerSpec] | None = None, **kwargs: Any) -> None:
         specs = tuple(type(self).servers if servers is None else servers)
@@ -71,7 +91,7 @@ class McpTools(ToolEnv):
 
         Raises:
             ToolError: the arguments do not fit, or the server answers with an error.
-            InfrastructureError: the server does not start, has died, or takes too long.
+            InfrastructureError: the server does not start, or is lost.
         """
         found = next((each for each in self._offered if isinstance(each, McpTool) and each.name == tool), None)
         if found is None:
@@ -105,14 +125,122 @@ class McpTools(ToolEnv):
         self._running = Servers()
         return begun
 
+    def step(self, action: ActionLike) -> Stepped:
+        """Take one action. A server that it loses or spoils, so that nothing can be judged, is the agent's failure."""
+        try:
+            return super().step(action)
+        except (ServerLostError, LimitError) as error:
+            return self._ended_by(resolve(self._failure(error)))
+
+    async def astep(self, action: ActionLike) -> Stepped:
+        """``step`` without blocking the event loop."""
+        try:
+            return await super().astep(action)
+        except (ServerLostError, LimitError) as error:
+            return self._ended_by(await self._failure(error))
+
+    def _ended_by(self, step: Step) -> Stepped:
+        return self._stepped(self._left(step))
+
+    async def _failure(self, error: ServerLostError | LimitError) -> Step:
+        how = "answers too slowly, or too much, to be judged"
+        if isinstance(error, ServerLostError):
+            if _repeating.get() or not (error.late or await self._lost_again()):
+                raise error
+            how = "does not answer any more" if error.late else "has died"
+        LOG.warning("%s; it is the agent's failure", error)
+        score = Score(success=False)
+        text = f"Error: a server of your tools {how}. The episode is over."
+        return Step(Observation.of(text), self._paid(score), terminated=True, score=score)
+
+    async def _lost_again(self) -> bool:
+        """Return whether a server dies again when the actions so far are repeated, on an environment of their own."""
+        token = _repeating.set(True)
+        try:
+            async with asyncio.timeout(REPEATING):
+                twin = await asyncio.to_thread(self.fork)
+        except ServerLostError:
+            return True
+        except TimeoutError:  # then a run repeats them, if it tries the episode again
+            deaths = _deaths(type(self).__name__, self.task.digest, self._played())
+            deaths.append(None)
+            return len(deaths) > 1
+        except TurnwiseError as error:
+            LOG.warning("the actions before a server died could not be repeated: %s", error)
+            return False
+        finally:
+            _repeating.reset(token)
+        twin.close()
+        return False
+
+    def _played(self) -> bytes:
+        try:
+            return stable_hash(repr(self._actions))
+        except (ValueError, RecursionError):  # a number with too many digits, or lists in lists
+            return stable_hash(self.turn)
+
     async def _called(self, spec: ServerSpec, tool: str, arguments: dict[str, Any]) -> tuple[Part, ...]:
-        servers = shared(spec) if spec.stateless else self._running
-        folder = servers.folder
-        result = await servers.call(spec, tool, unfolded(arguments, folder))
-        parts = parts_of(result, spec.max_chars, folder)
-        if result.is_error:
-            raise ToolError("".join(part.text for part in parts if isinstance(part, TextPart)))
-        return parts
+        try:
+            return await _parts(shared(spec) if spec.stateless else self._running, spec, tool, arguments)
+        except ServerLostError as lost:
+            if spec.stateless:
+                return await _elsewhere(lost, spec, tool, arguments)
+            if lost.late:
+                await _startable(spec)
+            raise
+
+
+async def _parts(servers: Servers, spec: ServerSpec, tool: str, arguments: dict[str, Any]) -> tuple[Part, ...]:
+    """Return what the agent sees of a server's answer.
+
+    Raises:
+        ToolError: the server refused the call.
+        ServerLostError: the call is its last.
+    """
+    folder = servers.folder
+    result = await servers.call(spec, tool, unfolded(arguments, folder))
+    parts = parts_of(result, spec.max_chars, folder)
+    if result.is_error:
+        raise ToolError("".join(part.text for part in parts if isinstance(part, TextPart)))
+    return parts
+
+
+@lru_cache(maxsize=4096)
+def _deaths(env: str, task: str, actions: bytes) -> list[None]:
+    """Return how often a server died after these actions, in this process, where they took too long to be repeated."""
+    return []
+
+
+async def _elsewhere(lost: ServerLostError, spec: ServerSpec, tool: str, arguments: dict[str, Any]) -> tuple[Part, ...]:
+    """Return another server's answer to a call by which a server without state died: it may have died of another call.
+
+    Raises:
+        ToolError: the other one dies, too, or the call was late.
+        InfrastructureError: no other one starts.
+    """
+    if lost.late:
+        await _startable(spec)
+        raise ToolError(f"{tool}: the server hangs upon this call; it is started again")
+    other = Servers()
+    try:
+        return await _parts(other, spec, tool, arguments)
+    except ServerLostError:
+        raise ToolError(f"{tool}: the server dies of this call; it is started again") from None
+    finally:
+        other.abandon()
+
+
+async def _startable(spec: ServerSpec) -> None:
+    """Start a server, on which no agent has called anything.
+
+    Raises:
+        InfrastructureError: it does not start, or does not list its tools.
+    """
+    other = Servers()
+    try:
+        await other.tools(spec)
+    finally:
+        other.abandon()
 
 
 @lru_cache(maxsize=256)

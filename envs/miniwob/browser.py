@@ -259,6 +259,7 @@ class MiniwobBrowser:
             self._seen = await page.evaluate_handle(STILL, 1 if self.window.path in ENDLESS else LOOKS)
             nodes = await self._seen.evaluate("o => ({nodes: o.nodes, title: o.title})")
             picture = await page.screenshot(clip=self.window.area) if wanted.picture else b""
+            await self.window.run()
         loaded().refill(self.window.path)  # only now, while an agent thinks: it would take the time of whoever waits
         return page_from(nodes, self.window.url, picture)
 

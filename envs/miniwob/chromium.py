@@ -38,21 +38,43 @@ async ([seed, mode, ages]) => {
   core.endEpisode(0);
   Math.seedrandom(seed);
   core.setDataMode(mode);
-  const later = window.setTimeout;
+  const later = window.setTimeout, every = window.setInterval, stop = window.clearTimeout;
+  const held = new Map(), started = new Map();
+  const hold = start => {
+    const id = later(() => {}, 2 ** 31 - 1);
+    held.set(id, start);
+    return id;
+  };
   let longest = -1;
   window.setTimeout = (work, ms, ...more) => {
-    if (!(ms > 100)) longest = Math.max(longest, ms || 0);
+    if (ms > 100) return hold(() => later(work, ms, ...more));
+    longest = Math.max(longest, ms || 0);
     return later(work, ms, ...more);
   };
-  try { core.startEpisodeReal(); } finally { window.setTimeout = later; }
+  window.setInterval = (work, ms, ...more) =>
+    ms >= 100 ? hold(() => every(work, ms, ...more)) : every(work, ms, ...more);
+  window.clearTimeout = window.clearInterval = id => {
+    held.delete(id);
+    stop(id);
+    stop(started.get(id));
+  };
+  window.turnwiseStart = () => {
+    Object.assign(window, {setTimeout: later, setInterval: every});
+    for (const [id, start] of held) started.set(id, start());
+    held.clear();
+  };
+  core.startEpisodeReal();
   core.hideDisplay();
-  if (longest >= 0) await new Promise(done => later(done, longest));
+  const wait = longest;
+  if (wait >= 0) await new Promise(done => later(done, wait));
   return [core.getUtterance(), WOB_TASK_READY];
 }
 """
 """What upstream's driver does at ``reset``; the display of time and rewards is hidden, since it shows a clock.
 
-What a page has put off for a moment is done before anybody looks: timers that end at once are called in their order."""
+What a page has put off for a moment is done before anybody looks: timers that end at once are called in their order.
+Longer ones start after the first look, by ``Window.run``, so that what is seen first does not depend on the machine's
+speed. A page may cancel one at any time, by the number that it was given."""
 
 
 class Nowhere:
@@ -80,7 +102,7 @@ class Window:
         self.notices: list[str] = []
         self.violations: list[str] = []
         self.utterance = ""
-        self._begun = False
+        self._begun = self._runs = False
         self._seat: Seat | None = None
 
     async def load(self) -> None:
@@ -119,6 +141,12 @@ class Window:
             if not ready:
                 await self.page.wait_for_function("() => WOB_TASK_READY", timeout=PATIENCE)
         self.utterance = said_by(asked)
+
+    async def run(self) -> None:
+        """Let the page's clock run, once; called after the first look."""
+        if not self._runs:
+            self._runs = True
+            await self._globals.evaluate("page => page.turnwiseStart()")
 
     @property
     def alive(self) -> bool:

@@ -111,8 +111,8 @@ WALK = """
 """Gives the tree, and beside it the elements, which its ``ref`` number: nothing is written into the page."""
 FRAMES = """
 (() => {
-  const ask = window.requestAnimationFrame.bind(window);
-  const next = () => new Promise(done => { ask(done); setTimeout(done, 500); });
+  const ask = window.requestAnimationFrame.bind(window), later = window.setTimeout.bind(window);
+  const next = () => new Promise(done => { ask(done); later(done, 500); });
   const frames = window.turnwiseFrames = {asked: 0, next: next};
   window.requestAnimationFrame = work => { frames.asked++; return ask(work); };
 })()

@@ -32,10 +32,14 @@ NOTHING: Mapping[str, Any] = {
     "Init": False,  # the runner is the first process and reaps
     "AutoRemove": False,  # why it died is asked afterwards
     "RestartPolicy": {"Name": "no"},
-    "Sysctls": {"kernel.shmmax": "0", "kernel.msgmni": "0"},  # or memory is used up that no process holds
     "LogConfig": {"Type": "none"},  # what it writes would otherwise fill the engine's disk
 }
 """What no sandbox can reach, gain or leave, whatever its spec."""
+OURS = ("runc", "crun")
+"""Runtimes whose containers run on the machine's own kernel."""
+SYSCTLS: Mapping[str, Any] = {"Sysctls": {"kernel.shmmax": "0", "kernel.msgmni": "0"}}
+"""No shared memory and no messages that no process holds: they would use up the machine's memory. A runtime that has a
+kernel of its own may refuse such settings, and does not need them: all that it holds is the memory of its process."""
 
 
 def any_user() -> int:
@@ -75,6 +79,7 @@ def container_config(
         **limits(spec),
         "Tmpfs": {**shared, spec.workdir: tmpfs(spec, user, 0o700)},
         "Mounts": [bind(mount) for mount in spec.mounts],
+        **(SYSCTLS if runtime is None or runtime in OURS else {}),
     }
     return {
         "Image": image,

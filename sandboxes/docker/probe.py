@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from ...errors import SandboxUnavailableError
 from ..backend import Capabilities, Enforcement, Guarantee
 from ..spec import Limit
+from .config import OURS
 
 if TYPE_CHECKING:
     from docker import APIClient
 
-OURS = ("runc", "crun")
-"""Runtimes whose containers run on the machine's own kernel."""
 OLDEST = (1, 40)
 """Of the engine's API: the first with private control-group namespaces."""
 

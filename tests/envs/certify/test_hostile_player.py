@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,10 @@ import pytest
 
 import turnwise as tw
 from turnwise.envs.base import TurnEnv
+from turnwise.envs.mcp import connection
+from turnwise.envs.mcp.listing import McpTool
+from turnwise.envs.mcp.tools import McpTools
+from turnwise.envs.messages import ActionLike
 from turnwise.envs.miniwob import chromium as miniwob
 from turnwise.envs.program import tools as program
 from turnwise.envs.search.retrieval import words
@@ -28,6 +32,8 @@ from turnwise.tasks.web.site import http
 from turnwise.tasks.web.site.site import Site
 
 from ..hostile import all_attempts, unscored
+from ..mcp.around import Around, raw
+from ..mcp.attacks import on_the_raw_server
 from ..program.worlds import Bookshops
 
 
@@ -76,6 +82,11 @@ REGRESSIONS = (
                "a program that sends brackets"),
     Regression("names of tools", program._call_in, 'not isinstance(read.get("tool"), str)', "False", "program",
                "a program that names no tool"),
+    Regression("seconds of a server's answer", connection.Connection._late, "except Exception", NEVER, "mcp",
+               "hangs after other calls"),
+    Regression("deaths of a server", McpTools._lost_again, "return True", "return False", "mcp", "dies after"),
+    Regression("depth of a server's arguments", McpTool.validate, "ValueError, RecursionError", "ValueError", "mcp",
+               "with a deeper list"),
 )  # fmt: skip
 IN_CHROMIUM = (
     Regression("characters of a page", snapshot.nodes_of, 'UNREADABLE.sub("\\ufffd", snapshot)', "snapshot", "chromium",
@@ -99,6 +110,19 @@ def _bookshops() -> TurnEnv:
     return env
 
 
+class Breakable(Around):
+    """Tools of a server that an agent can break."""
+
+    def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
+        return on_the_raw_server()
+
+
+def _server() -> TurnEnv:
+    env = Breakable(servers=[raw(timeout=1.0)])
+    env.reset(seed=0)
+    return env
+
+
 BEGIN: dict[str, Callable[[], TurnEnv]] = {
     "apps": _made("turnwise/Apps-v1", level=3),
     "search": _made("turnwise/Search-v0", level=2),
@@ -106,6 +130,7 @@ BEGIN: dict[str, Callable[[], TurnEnv]] = {
     "chromium": _made("turnwise/Web-v0", level=2),
     "miniwob": _made("turnwise/MiniWoB-EnterText-v0"),
     "program": _bookshops,
+    "mcp": _server,
 }
 
 
@@ -136,6 +161,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, one: Regression) -> None:
 
 def found(monkeypatch: pytest.MonkeyPatch, one: Regression) -> None:
     """Check that attempts are scored with a limit, and that one of them is not without it."""
+    monkeypatch.setattr(connection, "PROBE", 0.2)  # no server answers a probe in these attempts
     with begun(one.env) as env:
         tries = {name: play for name, play in all_attempts(env).items() if one.attempt in name}
         assert tries, f"there is no attempt {one.attempt!r}"

@@ -22,3 +22,15 @@ def backend() -> Iterator[Backend]:
     yield found
     wait(found.close())
     shared_backend.cache_clear()
+
+
+@pytest.fixture(scope="module", params=["bubblewrap", "docker"])
+def sandbox(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a backend that works here."""
+    try:
+        backend = shared_backend(request.param)
+    except SandboxUnavailableError as error:
+        pytest.skip(f"NOT TESTED, for want of a sandbox: {error}")
+    yield request.param
+    wait(backend.close())
+    shared_backend.cache_clear()

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from turnwise.envs.code import driving, grading, room
 from turnwise.envs.code.attacks import attacks_on
-from turnwise.envs.code.backends import shared_backend
 from turnwise.envs.messages import ActionLike, ToolCall
-from turnwise.errors import SandboxUnavailableError, ToolError
-from turnwise.sandboxes.portal import wait
+from turnwise.errors import ToolError
 
 from ...shifts import sampled
 from .tasks_of_one import DoubleEnv, task
@@ -23,18 +21,6 @@ TEXTS = sorted(attacks_on(task(), "text"))
 QUICK = [
     name for name in ATTACKS if not any(word in name for word in ("stop", "loop", "never", "hides", "floods", "closes"))
 ]
-
-
-@pytest.fixture(scope="module", params=["bubblewrap", "docker"])
-def sandbox(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a backend that works here."""
-    try:
-        backend = shared_backend(request.param)
-    except SandboxUnavailableError as error:
-        pytest.skip(f"NOT TESTED, for want of a sandbox: {error}")
-    yield request.param
-    wait(backend.close())
-    shared_backend.cache_clear()
 
 
 def played(env: DoubleEnv, actions: Sequence[ActionLike]) -> dict[str, Any]:

@@ -24,6 +24,8 @@ ODD: dict[str, dict[str, Any]] = {
     "nothing": {"type": "object"},
     "structured": {"type": "object"},
     "count": {"type": "object"},
+    "sleep": {"type": "object"},
+    "cancelled": {"type": "object"},
     "environment": {"type": "object"},
     "where": {"type": "object"},
     "self": {"type": "object", "properties": {"self": {"type": "integer"}, "env": {"type": "null"}}},
@@ -37,6 +39,7 @@ ODD: dict[str, dict[str, Any]] = {
     },
 }
 counted = 0
+cancelled = 0
 
 
 def said(*texts: str, error: bool = False) -> CallToolResult:
@@ -53,7 +56,7 @@ async def on_list_tools(ctx: Any, params: Any) -> types.ListToolsResult:
 
 
 async def on_call_tool(ctx: Any, params: types.CallToolRequestParams) -> CallToolResult:
-    global counted
+    global counted, cancelled
     arguments = params.arguments or {}
     match params.name:
         case "echo":
@@ -82,6 +85,14 @@ async def on_call_tool(ctx: Any, params: types.CallToolRequestParams) -> CallToo
         case "count":
             counted += 1
             return said(str(counted))
+        case "sleep":
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                cancelled += 1
+                raise
+        case "cancelled":
+            return said(str(cancelled))
         case "environment":
             return said(*sorted(os.environ))
         case "where":

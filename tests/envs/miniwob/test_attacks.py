@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from turnwise.tasks.miniwob.suite import TASKS
+
 from ...shifts import sampled
 from ..hostile import all_attempts, unscored
 from .around import opened
 
 pytestmark = pytest.mark.slow
-PAGES = ("click-test-2", "enter-text", "login-user", "text-editor", "drag-items", "chase-circle", "use-autocomplete")
+PAGES = sampled(TASKS, 3, key="miniwob pages")
 
 
 def test_some_attempts_are_scored() -> None:
-    with opened(sampled(PAGES, 1, key="miniwob pages")[0]) as env:
+    with opened(PAGES[0]) as env:
         tries = env.attacks()
         assert len(tries) >= 35
         names = sampled(sorted(tries), 4, key="miniwob attacks")
@@ -21,7 +23,7 @@ def test_some_attempts_are_scored() -> None:
 
 
 @pytest.mark.shift("attacks")
-@pytest.mark.parametrize("page", sampled(PAGES, 2, key="miniwob pages"))
+@pytest.mark.parametrize("page", PAGES)
 def test_every_attempt_is_scored(page: str) -> None:
     with opened(page) as env:
         assert unscored(env, all_attempts(env)) == {}

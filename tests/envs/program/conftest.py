@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ..code.conftest import backend
+from ..code.conftest import backend, sandbox
 
-__all__ = ["backend"]
+__all__ = ["backend", "sandbox"]

@@ -8,25 +8,25 @@ from ...shifts import sampled
 from ..hostile import unscored
 from .worlds import Bookshops
 
-pytestmark = pytest.mark.usefixtures("backend")
 
-
-def begun() -> Bookshops:
-    env = Bookshops(actions="python", seconds=2.0, max_turns=6)
+def begun(sandbox: str) -> Bookshops:
+    env = Bookshops(actions="python", sandbox=sandbox, seconds=2.0, max_turns=6)
     env.reset(seed=0)
     return env
 
 
-def test_some_attempts_are_scored() -> None:
-    env = begun()
+def test_some_attempts_are_scored(sandbox: str) -> None:
+    env = begun(sandbox)
     tries = env.attacks()
     quick = [name for name in tries if not any(word in name for word in ("stop", "never", "spin", "without end"))]
     assert len(tries) >= 35
     assert unscored(env, {name: tries[name] for name in sampled(quick, 8, key="program attacks")}) == {}
+    env.close()
 
 
 @pytest.mark.slow
 @pytest.mark.shift("attacks")
-def test_every_attempt_is_scored() -> None:
-    env = begun()
+def test_every_attempt_is_scored(sandbox: str) -> None:
+    env = begun(sandbox)
     assert unscored(env, env.attacks()) == {}
+    env.close()

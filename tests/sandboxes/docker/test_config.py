@@ -85,3 +85,9 @@ def test_no_environment_of_the_host_comes_in(monkeypatch: pytest.MonkeyPatch) ->
 def test_another_runtime_is_named_and_no_other_else() -> None:
     assert host(runtime="runsc")["Runtime"] == "runsc"
     assert "Runtime" not in host()
+
+
+def test_settings_of_the_kernel_are_for_runtimes_that_use_the_machines_own() -> None:
+    for made in (host(), host(runtime="runc"), host(runtime="crun")):
+        assert made["Sysctls"] == {"kernel.shmmax": "0", "kernel.msgmni": "0"}
+    assert "Sysctls" not in host(runtime="runsc")
