@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..rollouts.episode import Episode, Outcome
+from ..rollouts.episode import FAILURE_RATE, FEWEST_FAILURES, Episode, Outcome
 
-FAILURE_RATE = 0.05
-"""Default share of the episodes in which the infrastructure may fail."""
-FEWEST = 3
-"""Number of episodes with an infrastructure failure below which their share is ignored."""
 LATE = "(episode_timeout)"
 """Text in the error of an episode that did not end in time."""
 
@@ -31,7 +27,7 @@ def inconclusive(episodes: Sequence[Episode], limit: float = FAILURE_RATE) -> st
     """
     lost, repeated = sum(map(excluded, episodes)), sum(e.scored and e.redrawn > 0 for e in episodes)
     counted = sum(episode.scored for episode in episodes) + lost
-    if lost + repeated < FEWEST or lost + repeated <= limit * counted:
+    if lost + repeated < FEWEST_FAILURES or lost + repeated <= limit * counted:
         return ""
     low, high = _range(episodes)
     return (

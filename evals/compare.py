@@ -10,8 +10,8 @@ import numpy as np
 import pydantic
 
 from ..errors import UsageError
-from ..rollouts.episode import Episode
-from .attribution import FAILURE_RATE, inconclusive
+from ..rollouts.episode import FAILURE_RATE, Episode
+from .attribution import inconclusive
 from .bootstrap import bootstrap
 from .statistics import Estimate, proportion, square_and_add
 from .summary import task_of

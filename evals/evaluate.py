@@ -22,7 +22,7 @@ from ..envs.source import source_digest
 from ..envs.tools import Tool
 from ..errors import SpendingCapError, StoreError, UsageError
 from ..inference.policy_spec import is_chat_api
-from ..rollouts.episode import Episode
+from ..rollouts.episode import FAILURE_RATE, Episode
 from ..rollouts.options import RunOptions
 from ..rollouts.pool import EnvSource
 from ..rollouts.progress import RunProgress
@@ -33,7 +33,6 @@ from ..rollouts.store import MANIFEST, EpisodeStore, load_episodes, read_episode
 from ..service.process import ProgramConfig
 from ..tasks.family import SeededFamily, TaskFamily
 from ..tasks.spec import Split
-from .attribution import FAILURE_RATE
 from .sampling import Sample, sample_tasks
 from .summary import Summary, summarise
 

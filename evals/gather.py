@@ -11,9 +11,8 @@ from typing import Any
 import pydantic
 
 from ..errors import UsageError
-from ..rollouts.episode import Episode
+from ..rollouts.episode import FAILURE_RATE, Episode
 from ..rollouts.store import MANIFEST, load_episodes, run_of
-from .attribution import FAILURE_RATE
 from .compare import Comparison, compare
 from .curves import METRICS, RATES, Curve, Run, curve, read_run
 from .ranking import Ranking, rank

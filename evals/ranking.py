@@ -10,8 +10,7 @@ from typing import Any
 import pydantic
 
 from ..errors import UsageError
-from ..rollouts.episode import Episode
-from .attribution import FAILURE_RATE
+from ..rollouts.episode import FAILURE_RATE, Episode
 from .compare import Comparison, compare
 from .statistics import Estimate
 from .summary import summarise

@@ -12,10 +12,10 @@ import pydantic
 
 from ..errors import StoreError
 from ..inference.policy import Finish
-from ..rollouts.episode import Episode, Outcome
+from ..rollouts.episode import FAILURE_RATE, Episode, Outcome
 from ..rollouts.provenance import Provenance
 from .api_usage import ApiUsage, api_usage, tokens_read, tokens_written
-from .attribution import FAILURE_RATE, after_action, inconclusive, possible
+from .attribution import after_action, inconclusive, possible
 from .bootstrap import bootstrap
 from .failures import counted, environment_errors, error_name, failure_label, judged_of, unparsed
 from .statistics import Estimate, pass_at_k, pass_hat_k, proportion

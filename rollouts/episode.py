@@ -14,6 +14,11 @@ from ..inference.policy import Finish
 from ..tasks.score import Score
 from ..tasks.spec import TaskSpec
 
+FAILURE_RATE = 0.05
+"""Default share of the episodes in which the infrastructure may fail before results are inconclusive."""
+FEWEST_FAILURES = 3
+"""Number of episodes with an infrastructure failure below which their share is ignored."""
+
 
 class Outcome(StrEnum):
     """Outcome of an episode. Only the first three have a return."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...rollouts.episode import FAILURE_RATE, FEWEST_FAILURES
+
 Line = Mapping[str, Any]
 """One line of ``metrics.jsonl``."""
 
@@ -52,6 +54,30 @@ def success_line(log: Sequence[Line], split: str) -> str:
     return (
         f"success on training tasks in step {played[-1]['step']}: {100 * played[-1]['success']:.1f} %" if played else ""
     )
+
+
+def episodes_lost(log: Sequence[Line]) -> str:
+    """Say that infrastructure failures lost so many episodes that success and gradients may be biased.
+
+    A lost episode reaches no advantage and no average. Its task is then missing from both, and a policy could make the
+    infrastructure fail on purpose: the share that evaluations tolerate holds here, too.
+
+    Args:
+        log: the lines of ``metrics.jsonl``.
+
+    Returns:
+        One sentence for training, one for held-out episodes; empty if at most 5 % or fewer than three were lost.
+    """
+    found = []
+    for prefix, what in (("", "training"), ("eval/", "held-out")):
+        lost, kept = _total(log, f"{prefix}unscored"), _total(log, f"{prefix}episodes")
+        played = lost + kept + (0.0 if prefix else _total(log, "policy_failed"))
+        if lost >= FEWEST_FAILURES and lost > FAILURE_RATE * played:
+            found.append(
+                f"infrastructure failures lost {lost:.0f} of {played:.0f} {what} episodes, more than {FAILURE_RATE:.0%}; "
+                "the results are inconclusive: fix the failures (unscored in metrics.jsonl), then run again"
+            )
+    return "; ".join(found)
 
 
 def nothing_learned(log: Sequence[Line]) -> str:

@@ -23,7 +23,7 @@ from ..learning.parallel import ProcessGroup
 from ..learning.reference import Reference
 from ..weights.to_servers import ToServers
 from ..weights.transfer import WeightTransfer
-from .conclusion import RunResult, nothing_learned, success_line
+from .conclusion import RunResult, episodes_lost, nothing_learned, success_line
 from .early_stop import EarlyStop
 from .evaluation import Evaluation
 from .metrics import Stopwatch, read_metrics
@@ -166,7 +166,7 @@ class Run:
         if self.world.is_main:
             notes += self.folder.export(export, best=self.early.best if self.config.eval.keep_best else None)
             lines = read_metrics(self.folder.metrics)
-            notes.append(nothing_learned(lines))
+            notes += [nothing_learned(lines), episodes_lost(lines)]
             success = success_line(lines, str(self.config.eval.split))
         self.world.broadcast(None)
         text, latest = "; ".join(filter(None, notes)), dict(self.reports.latest)

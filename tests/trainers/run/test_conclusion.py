@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from turnwise.trainers.run.conclusion import nothing_learned, success_line
+from turnwise.trainers.run.conclusion import episodes_lost, nothing_learned, success_line
 
 IDLE: dict[str, Any] = {"step": 1, "updates": 0.0, "episodes": 4.0, "groups_without_variance": 2.0, "success": 0.0}
 
@@ -40,3 +40,21 @@ def test_a_run_without_an_update_says_why(changed: dict[str, Any], said: str) ->
 def test_one_update_is_enough_and_without_a_count_nothing_is_said() -> None:
     assert nothing_learned([IDLE, IDLE | {"updates": 1.0}]) == ""
     assert nothing_learned([{"step": 1, "loss": 2.0}]) == ""
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([{"episodes": 90.0, "policy_failed": 5.0, "unscored": 5.0}], ""),
+        ([{"episodes": 90.0, "policy_failed": 4.0, "unscored": 6.0}], "lost 6 of 100 training episodes"),
+        ([{"episodes": 30.0, "unscored": 1.0}, {"episodes": 30.0, "unscored": 3.0}], "lost 4 of 64 training episodes"),
+        ([{"episodes": 8.0, "unscored": 2.0}], ""),
+        ([{"eval/episodes": 40.0, "eval/unscored": 10.0}], "lost 10 of 50 held-out episodes"),
+        ([{"step": 1, "loss": 2.0}], ""),
+    ],
+    ids=["5 %", "6 %", "over the steps", "two", "held-out", "nothing is played"],
+)
+def test_more_than_5_percent_lost_are_inconclusive(lines: list[dict[str, Any]], said: str) -> None:
+    found = episodes_lost(lines)
+    assert (said in found) if said else not found
+    assert ("inconclusive" in found) is bool(said)
