@@ -119,7 +119,7 @@ MISTAKES = [
          "@tw.tool", {'"There."': "np.arange(3)"}),
     tool("a tool returns an object", "episodes_play", "'go' returned a object, which has no JSON form", "@tw.tool",
          {'"There."': "object()"}),
-    text("reward None", "episodes_play", "reward None is not a finite number; give a float", "None)",
+    text("reward None", "episodes_play", "reward None is not a finite number; return a float", "None)",
          {NO: 'tw.running("No.", None)'}),
     text("reward NaN", "episodes_play", "reward nan is not a finite number", "nan", {NO: 'tw.running("No.", np.nan)'}),
     text("reward as text", "episodes_play", "reward '1' is not a finite number", "'1'", {NO: "tw.running('No', '1')"}),
