@@ -113,7 +113,7 @@ def test_a_file_that_cannot_stand_for_an_environment(run: Run, tmp_path: Path) -
     cure = "write tw.register('my/Mine-v0', Mine) below the class Mine"
     run("eval", "forgot_cli.py", "-p", "oracle").refused("it registers none", cure)
     (tmp_path / "json.py").write_text("import turnwise\n")
-    run("eval", "json.py", "-p", "oracle").refused("'json' is imported already")
+    run("eval", "json.py", "-p", "oracle").refused("'json' is already imported")
 
 
 def test_a_folder_that_is_no_model(run: Run, tmp_path: Path) -> None:

@@ -74,8 +74,8 @@ def episodes_lost(log: Sequence[Line]) -> str:
         played = lost + kept + (0.0 if prefix else _total(log, "policy_failed"))
         if lost >= FEWEST_FAILURES and lost > FAILURE_RATE * played:
             found.append(
-                f"infrastructure failures lost {lost:.0f} of {played:.0f} {what} episodes, more than {FAILURE_RATE:.0%}; "
-                "the results are inconclusive: fix the failures (unscored in metrics.jsonl), then run again"
+                f"infrastructure failures lost {lost:.0f} of {played:.0f} {what} episodes (limit {FAILURE_RATE:.0%}): "
+                "the results are inconclusive; fix the failures (unscored in metrics.jsonl), then run again"
             )
     return "; ".join(found)
 

@@ -151,7 +151,7 @@ class HopelessOracle(Password):
         return "hint" if self.shown < 3 else self.word[::-1]
 
 
-@fault("oracle_solves", "only 1; best_return.. says 2")
+@fault("oracle_solves", "only 1; but best_return.. is 2")
 class OracleBelowMaximum(Password):
     def best_return(self) -> float | None:
         return 2.0
@@ -162,7 +162,7 @@ class NoOracle(Password):
     oracle = tw.TurnEnv.oracle
 
 
-@fault("oracle_changes_nothing", "asking the oracle|asked twice")
+@fault("oracle_changes_nothing", "calling the oracle|called twice")
 class OraclePeeks(Password):
     def oracle(self) -> ActionLike:
         self.shown = 3

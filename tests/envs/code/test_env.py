@@ -221,7 +221,7 @@ def test_without_a_sandbox_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: DoubleEnv(actions="words"), "no actions 'words'"),  # type: ignore[arg-type]
+        (lambda: DoubleEnv(actions="words"), "unknown actions 'words'"),  # type: ignore[arg-type]
         (lambda: DoubleEnv(relaxed=["money"]), "unknown limit in relaxed: 'money'"),
         (lambda: DoubleEnv(sandbox="nowhere").reset(seed=0), "no sandbox backend 'nowhere'"),
     ],

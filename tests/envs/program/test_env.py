@@ -167,7 +167,7 @@ def test_a_program_that_does_not_end_is_stopped() -> None:
 
 
 def test_other_ways_to_act_are_refused() -> None:
-    with pytest.raises(UsageError, match="no actions 'words'"):
+    with pytest.raises(UsageError, match="unknown actions 'words'"):
         Bookshops(actions="words")  # type: ignore[arg-type]
 
 

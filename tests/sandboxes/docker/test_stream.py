@@ -104,7 +104,7 @@ async def test_what_is_no_frame_ends_the_stream(tmp_path: Path) -> None:
 
     async with attached(tmp_path, play) as made:
         assert await made.reader.read() == b"good"
-        assert b"no frame" in made.protocol.said
+        assert b"an invalid frame" in made.protocol.said
 
 
 async def test_an_engine_that_is_not_there_is_an_error(tmp_path: Path) -> None:

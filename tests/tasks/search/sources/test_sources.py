@@ -97,14 +97,14 @@ def test_lines_are_ours_or_search_r1s(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("{", "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
         ("[1]", "an object, not list"),
         ('{"text": "x"}', "needs an 'id'"),
         ('{"id": true, "text": "x"}', "needs an 'id'"),
         ('{"id": "x"}', "needs 'text'"),
         ('{"id": "x", "text": 3}', "'text' must be a string, not 3"),
-        ('{"id": "x", "contents": null}', "'contents' must be a text"),
+        ('{"id": "x", "contents": null}', "'contents' must be a string"),
     ],
     ids=range(8),
 )
@@ -121,7 +121,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, told: str) -> None:
 def test_a_broken_archive_is_named(tmp_path: Path) -> None:
     packed = tmp_path / "a.jsonl.gz"
     packed.write_bytes(gzip.compress(b'{"id": 1, "text": "x"}\n' * 1000)[:-20])
-    with pytest.raises(UsageError, match=r"a\.jsonl\.gz cannot be read"):
+    with pytest.raises(UsageError, match=r"cannot read .*a\.jsonl\.gz"):
         list(read_lines(packed))
 
 
@@ -153,7 +153,7 @@ def test_wordnet_is_read(tmp_path: Path) -> None:
         ),
     ]
     written(tmp_path / "data.adv", "something else\n")
-    with pytest.raises(TaskError, match=r"data\.adv:1 is no line of WordNet"):
+    with pytest.raises(TaskError, match=r"data\.adv:1 is not a line of WordNet"):
         list(read_wordnet(tmp_path))
 
 
@@ -213,7 +213,7 @@ def test_links_out_of_a_folder_are_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(b"a\x00b", "not a text file: it has NUL bytes"), (b"caf\xe9 au lait", "no text in UTF-8: byte 3 is 0xe9")],
+    [(b"a\x00b", "not a text file: it has NUL bytes"), (b"caf\xe9 au lait", "not UTF-8 text: byte 3 is 0xe9")],
     ids=["NUL", "Latin-1"],
 )
 def test_a_file_that_is_no_text_is_named(tmp_path: Path, content: bytes, told: str) -> None:
