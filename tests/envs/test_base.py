@@ -288,12 +288,12 @@ def test_without_a_seed_resets_differ_and_follow_the_last_seed() -> None:
 
 
 BAD_RESETS: dict[str, tuple[dict[str, Any], str]] = {
-    "negative seed": ({"seed": -1}, "seed -1"),
-    "float seed": ({"seed": 1.5}, "seed 1.5"),
-    "true seed": ({"seed": True}, "seed True"),
-    "unknown option": ({"options": {"splitt": "dev"}}, "'splitt' is unknown"),
+    "negative seed": ({"seed": -1}, "seed must be .* got -1"),
+    "float seed": ({"seed": 1.5}, "seed must be .* got 1.5"),
+    "true seed": ({"seed": True}, "seed must be .* got True"),
+    "unknown option": ({"options": {"splitt": "dev"}}, "unknown reset option 'splitt'"),
     "task and more": ({"options": {"task": tw.TaskSpec("counting"), "level": 1}}, "also"),
-    "another family": ({"options": {"task": tw.TaskSpec("chess")}}, "'counting'.*'chess'"),
+    "another family": ({"options": {"task": tw.TaskSpec("chess")}}, "'chess'.*'counting'"),
     "no such level": ({"options": {"level": 2}}, "no level 2"),
     "no such split": ({"options": {"split": "challenge"}}, "no split 'challenge'"),
     "no split at all": ({"options": {"split": "trian"}}, "'trian'"),

@@ -197,7 +197,7 @@ def test_snapshots_must_be_written_where_they_are_declared() -> None:
     class Empty(World):
         forks = tw.Forks.SNAPSHOT
 
-    with pytest.raises(ContractError, match=r"Empty declares Forks.SNAPSHOT and must write snapshot\(\)"):
+    with pytest.raises(ContractError, match=r"Empty declares Forks.SNAPSHOT, so it must define snapshot\(\)"):
         begun(Empty).fork()
 
 

@@ -64,7 +64,7 @@ def test_the_entry_point_names_what_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "1st", "my env", "class", "../up", "turnwise", "é", "json", "Test"])
 def test_a_name_that_is_no_package_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot name a Python package|is taken by a module"):
+    with pytest.raises(UsageError, match=r"is not a valid name for a Python package|belongs to a module"):
         scaffold(name, "turn", tmp_path)
     assert not list(tmp_path.iterdir())
 

@@ -151,7 +151,7 @@ class HopelessOracle(Password):
         return "hint" if self.shown < 3 else self.word[::-1]
 
 
-@fault("oracle_solves", "only 1; but best_return.. is 2")
+@fault("oracle_solves", "only 1, but best_return.. is 2")
 class OracleBelowMaximum(Password):
     def best_return(self) -> float | None:
         return 2.0

@@ -323,11 +323,11 @@ def test_what_an_agent_is_told_of_tools_is_what_the_outermost_wrapper_has(tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"timeouts": 1.5}, "timeouts 1.5"),
-        ({"missing": -0.1}, "missing -0.1"),
-        ({"errors": float("nan")}, "errors nan"),
+        ({"timeouts": 1.5}, "timeouts must be .* got 1.5"),
+        ({"missing": -0.1}, "missing must be .* got -0.1"),
+        ({"errors": float("nan")}, "errors must be .* got nan"),
         ({"timeouts": 0.5, "errors": 0.4, "lost": 0.3}, "sum to 1.2"),
-        ({"missing": 0.5, "until": 0}, "0 actions"),
+        ({"missing": 0.5, "until": 0}, "until must be at least 1; got 0"),
     ],
 )
 def test_impossible_faults_are_refused(arguments: dict[str, Any], words: str) -> None:

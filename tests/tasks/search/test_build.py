@@ -82,7 +82,7 @@ def test_no_pages_are_no_corpus(tmp_path: Path) -> None:
 
 
 def test_what_is_no_corpus_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="there is not a corpus"):
+    with pytest.raises(UsageError, match="there is no corpus"):
         StoredCorpus(tmp_path / "none")
     (tmp_path / "text").write_text("hello " * 200)
     with pytest.raises(UsageError, match="is not a corpus"):
