@@ -11,7 +11,7 @@ from ..hostile import all_attempts, unscored
 from .around import opened
 
 pytestmark = pytest.mark.slow
-PAGES = sampled(TASKS, 3, key="miniwob pages")
+PAGES = sampled(TASKS, 2, key="miniwob pages")
 
 
 def test_some_attempts_are_scored() -> None:
