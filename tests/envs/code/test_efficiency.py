@@ -137,4 +137,6 @@ def test_slow_programs_score_nothing_in_a_sandbox(backend: Backend) -> None:
         source = program.source.replace(f"def {program.function.name}(", f"def {name}(")
         won, troubles = outcome(CodeEfficiencyEnv(), spec, source)
         assert not won, program.name
-        assert set(troubles) <= {"too much work", "forbidden language"}, program.name
+        # On a busy machine, the seconds of a check may run out before its work does.
+        assert troubles, program.name
+        assert set(troubles) <= {"too much work", "forbidden language", "timeout"}, program.name
