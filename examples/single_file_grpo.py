@@ -1,7 +1,7 @@
 """Multi-turn GRPO in one file: an environment, a small transformer in plain torch, and the algorithm.
 
-Run ``python examples/single_file_grpo.py``. In about a minute on a CPU, a model that guesses at random learns to find
-a number by bisection, where each guess depends on all earlier turns. Start an algorithm of your own from this file.
+Run ``python examples/single_file_grpo.py``. In one to three minutes on a CPU, a model that guesses at random learns to
+find a number by bisection, where each guess depends on all earlier turns. Start an algorithm of your own from here.
 
 GRPO: Shao et al. (arXiv 2402.03300). Axes: B episodes, L tokens, V words, D the model's width, G groups of K episodes.
 """
@@ -152,7 +152,7 @@ def log_ratios(policy: Policy, episodes: list[Episode]) -> tuple[Tensor, Tensor]
 
 
 def clipped_loss(policy: Policy, episodes: list[Episode], advantage_B: Tensor, clip: float = 0.2) -> Tensor:
-    """PPO's clipped loss, averaged over all sampled tokens of the batch."""
+    """PPO's clipped loss, averaged over all tokens of the batch (the paper: over each episode's first), without KL."""
     log_ratio_BL, mask_BL = log_ratios(policy, episodes)
     ratio_BL, advantage_BL = log_ratio_BL.exp(), advantage_B[:, None]
     objective_BL = torch.minimum(ratio_BL * advantage_BL, ratio_BL.clamp(1 - clip, 1 + clip) * advantage_BL)
@@ -175,6 +175,7 @@ def train(steps: int = 150, tasks: int = 32, group_size: int = 8, epochs: int = 
     act, held_out = partial(sample, policy), list(family.sample(500, split="test_iid"))
     optimizer = torch.optim.AdamW(policy.parameters(), lr=3e-3)
     for step in range(150):  # warm start: clone random guesses, which teaches how to answer, not how to win
+        # These guesses have the log-probability 0, so the ratio is the policy's own log-probability.
         log_ratio_BL, mask_BL = log_ratios(policy, play(guess_at_random, family.sample(64, first_seed=64 * step)))
         update(optimizer, policy, -log_ratio_BL.sum() / mask_BL.sum())
     before = fmean(episode.success for episode in play(act, held_out))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,7 +127,7 @@ def configured(word: str, path: Path | None = None, overrides: Sequence[str] = (
     """
     chosen = named(word)
     if path is not None and path.suffix == ".json":
-        _refuse_other_run(word, path)
+        refuse_other_run((word, chosen.algorithm), path)
     config: TrainConfig = load_config(chosen.load()[0], path, overrides, presets=chosen.presets)
     configures = getattr(getattr(config, "algorithm", None), "name", None)
     if chosen.algorithm is not None and configures != chosen.algorithm:
@@ -137,7 +137,7 @@ def configured(word: str, path: Path | None = None, overrides: Sequence[str] = (
     return config
 
 
-def _refuse_other_run(word: str, path: Path) -> None:
+def refuse_other_run(accepted: Collection[str | None], path: Path) -> None:
     """Refuse the ``config.json`` of a run of another algorithm.
 
     Raises:
@@ -148,9 +148,9 @@ def _refuse_other_run(word: str, path: Path) -> None:
         name = data["config"].get("algorithm", {}).get("name", data["algorithm"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return  # not the file of a run; load_config reports what is wrong with it
-    if name not in (word, ALGORITHMS[word].algorithm):
+    if name not in accepted:
         other = next((each for each, row in ALGORITHMS.items() if name in (each, row.algorithm)), name)
-        raise ConfigError(f"{path} belongs to a run of {name!r}: use `turnwise train {other}`, not {word!r}")
+        raise ConfigError(f"{path} belongs to a run of {name!r}: use `turnwise train {other}`")
 
 
 def located(name: str) -> Path:

@@ -11,7 +11,8 @@ from typing import TypeVar
 from ..config import describe, load_config
 from ..envs.named import environment
 from ..errors import TurnwiseError
-from .options import arguments
+from .options import arguments, overridden, refuse_other_run, settled
+from .registry import ALGORITHMS
 from .run.conclusion import RunResult
 from .run.interrupts import INTERRUPTED, at_once
 from .run.settings import TrainConfig
@@ -29,7 +30,7 @@ def script(config_type: type[C], train: Callable[[C], RunResult], argv: Sequence
     """
     parser = argparse.ArgumentParser(
         description=(config_type.__doc__ or "").splitlines()[0],
-        epilog="settings:\n" + "\n".join(describe(config_type)),
+        epilog="--settings lists every setting with its meaning and default.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--config", help="a TOML file of settings, a shipped one's name, or a run's config.json")
@@ -38,13 +39,18 @@ def script(config_type: type[C], train: Callable[[C], RunResult], argv: Sequence
     parser.add_argument("--settings", action="store_true", help="list every setting, and train nothing")
     parser.add_argument("words", nargs="*", metavar="WORD", help="an environment; settings, e.g. optimizer.lr=1e-4")
     given = parser.parse_intermixed_args(argv)
+    entries = {word: entry for word, entry in ALGORITHMS.items() if entry.config == config_type.__name__}
     if given.settings:
-        print(*describe(config_type), sep="\n")
+        rule = overridden(settled(given.words), "algorithm.name")
+        presets = next((entry.presets for entry in entries.values() if rule and entry.algorithm == rule), {})
+        print(*describe(config_type, config_type.filled(presets)), sep="\n")
         return 0
     config: C | None = None
     leads = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started, one says how it went
     try:
         file, words = arguments(given.words, config=given.config, out=given.out, resume=given.resume)
+        if file is not None and file.suffix == ".json":
+            refuse_other_run({*entries, *(entry.algorithm for entry in entries.values())}, file)
         config = load_config(config_type, file, words)
         config = config.model_copy(update={"env": environment(config.env)})
         with at_once(f"stopped at once; the run in {config.out} continues from its newest checkpoint with --resume"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from turnwise.trainers.behaviour_cloning import CloningConfig
 from turnwise.trainers.behaviour_cloning import train as clone
 from turnwise.trainers.collect.sampler import family_and_tools
 from turnwise.trainers.loop import LoopConfig
+from turnwise.trainers.on_policy import OnPolicyConfig
+from turnwise.trainers.on_policy import train as on_policy
 from turnwise.trainers.options import configured
 from turnwise.trainers.registry import ALGORITHMS
 from turnwise.trainers.run.conclusion import RunResult
@@ -225,10 +228,28 @@ def test_ctrl_c_is_exit_code_130(capsys: pytest.CaptureFixture[str]) -> None:
     assert "runs/x continues with --resume" in capsys.readouterr().err
 
 
-def test_help_lists_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_the_options_and_settings_lists_every_setting(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         script(LoopConfig, Recorder(), ["--help"])
     assert caught.value.code == 0
+    assert "--settings" in capsys.readouterr().out
+    assert script(LoopConfig, Recorder(), ["--settings"]) == 0
     printed = capsys.readouterr().out
     assert "optimizer.lr [0.001]" in printed
     assert "env (required)" in printed
+
+
+def test_settings_have_the_defaults_of_the_algorithm(capsys: pytest.CaptureFixture[str]) -> None:
+    assert script(OnPolicyConfig, on_policy, ["--settings", "algorithm.name=gigpo"]) == 0
+    assert "out [runs/gigpo]" in capsys.readouterr().out
+    assert script(CloningConfig, clone, ["--settings"]) == 0
+    assert "agent.max_tokens [32]" in capsys.readouterr().out
+
+
+def test_a_script_refuses_the_settings_of_another_algorithms_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"algorithm": "bc", "config": {"env": "turnwise/Maze-v0"}}))
+    for words in (["--config", str(tmp_path / "config.json")], ["--resume", "--out", str(tmp_path)]):
+        assert script(LoopConfig, Recorder(), words) == 2
+        assert "belongs to a run of 'bc': use `turnwise train bc`" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 
 from ...errors import InfrastructureError
@@ -55,3 +56,13 @@ async def run_on_main(world: ProcessGroup, act: Callable[[], Awaitable[T]]) -> T
     if heard.stopped:
         raise InfrastructureError(f"process 0 stopped: {heard.stopped}")
     return heard.value  # type: ignore[return-value]
+
+
+async def hear_interrupt(world: ProcessGroup) -> None:
+    """Stop here, in all processes at once, if Ctrl-C came since the last wait.
+
+    Raises:
+        asyncio.CancelledError: It came (raised in process 0).
+        StoppedByMain: It came (raised in the others).
+    """
+    await run_on_main(world, partial(asyncio.sleep, 0))

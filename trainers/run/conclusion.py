@@ -11,6 +11,8 @@ from ...rollouts.episode import FAILURE_RATE, FEWEST_FAILURES
 
 Line = Mapping[str, Any]
 """One line of ``metrics.jsonl``."""
+WINDOW = 10
+"""Number of steps in a row over which lost training episodes are counted, so that a long good run hides no bad part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +68,29 @@ def episodes_lost(log: Sequence[Line]) -> str:
         log: the lines of ``metrics.jsonl``.
 
     Returns:
-        One sentence for training, one for held-out episodes; empty if at most 5 % or fewer than three were lost.
+        One sentence for the worst ten steps of training in a row, one for the worst evaluation; empty where each lost
+        at most 5 % of the episodes, or fewer than three.
     """
     found = []
-    for prefix, what in (("", "training"), ("eval/", "held-out")):
-        lost, kept = _total(log, f"{prefix}unscored"), _total(log, f"{prefix}episodes")
-        played = lost + kept + (0.0 if prefix else _total(log, "policy_failed"))
-        if lost >= FEWEST_FAILURES and lost > FAILURE_RATE * played:
+    for prefix, what, width in (("", "training", WINDOW), ("eval/", "held-out", 1)):
+        lines = [line for line in log if f"{prefix}unscored" in line]
+        spans = [lines[at : at + width] for at in range(max(len(lines) - width, 0) + 1)]
+        counts = [_lost_of_played(span, prefix) for span in spans]
+        lost, played = max(counts, key=lambda pair: pair[0] / max(pair[1], 1))
+        if lost:
             found.append(
-                f"infrastructure failures lost {lost:.0f} of {played:.0f} {what} episodes (limit {FAILURE_RATE:.0%}): "
-                "the results are inconclusive; fix the failures (unscored in metrics.jsonl), then run again"
+                f"infrastructure failures lost {lost:.0f} of {played:.0f} {what} episodes in a row "
+                f"(limit {FAILURE_RATE:.0%}): the results are inconclusive; fix the failures (unscored in "
+                "metrics.jsonl), then run again"
             )
     return "; ".join(found)
+
+
+def _lost_of_played(span: Sequence[Line], prefix: str) -> tuple[float, float]:
+    """Return the episodes that were lost and those that were played; none lost where it is within the limit."""
+    lost = _total(span, f"{prefix}unscored")
+    played = lost + _total(span, f"{prefix}episodes") + (0.0 if prefix else _total(span, "policy_failed"))
+    return (lost if lost >= FEWEST_FAILURES and lost > FAILURE_RATE * played else 0.0), played
 
 
 def nothing_learned(log: Sequence[Line]) -> str:

@@ -19,7 +19,7 @@ from ..collect.async_rollouts import AsyncRollouts, OverlapConfig, Source
 from ..collect.collector import Collector, StepCollector
 from ..collect.sampler import TaskSampler, family_and_tools, held_out, round_seed
 from ..learning.learner import Learner
-from ..learning.main_process import StoppedByMain
+from ..learning.main_process import StoppedByMain, hear_interrupt
 from ..learning.parallel import ProcessGroup, process_group, processes, shard
 from .actor import Actor, sampling_copy
 from .checkpoint import Checkpoint
@@ -77,6 +77,9 @@ async def open_run(config: TrainConfig) -> AsyncIterator[Run]:
             resumed = folder.checkpoints.load(path) if path != Path() else None
         files = ModelFiles(config.dtype, lora=config.lora, seed=config.seed, world=world)
         start = await config.start(files, resumed.model if resumed is not None else None)
+        await hear_interrupt(
+            world
+        )  # before there is anything to save: a Ctrl-C while the model loads ends the run here
         yield await _opened(config, plan, world, folder, files, start, resumed, stack)
 
 
@@ -159,15 +162,24 @@ def _collector(
 
 async def _guard(stack: AsyncExitStack, actor: Actor, state: RunState, pool: EnvPool, collector: Collector) -> None:
     """Start servers, and say what happens at the end of the run, the last first."""
+    await hear_interrupt(state.world)
     if actor.serving is not None:
         await actor.serving.open()
         stack.push_async_callback(actor.serving.close)
 
-    def save_if_stopped(kind: object, error: BaseException | None, trace: object) -> None:
+    stopped = False
+
+    def note_why(kind: object, error: BaseException | None, trace: object) -> None:
         # Any other interruption may have come in the middle of learning, and a checkpoint would keep half of a step.
-        if isinstance(error, asyncio.CancelledError | StoppedByMain) and not isinstance(error, TornError):
+        # Only the error that left the block tells: a Ctrl-C while environments close would replace it.
+        nonlocal stopped
+        stopped = isinstance(error, asyncio.CancelledError | StoppedByMain) and not isinstance(error, TornError)
+
+    def save_if_stopped(kind: object, error: BaseException | None, trace: object) -> None:
+        if stopped:
             state.save()
 
     stack.push(save_if_stopped)
     stack.push_async_callback(pool.close)
     stack.push_async_callback(collector.close)
+    stack.push(note_why)

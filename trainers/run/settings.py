@@ -65,7 +65,7 @@ class EpisodeConfig(Config):
     env_timeout: float | None = pydantic.Field(default=120.0, gt=0)
     """Seconds that the environment has for one call."""
     episode_timeout: float | None = pydantic.Field(default=None, gt=0)
-    """Seconds for one episode; beyond them it is cancelled and never scored."""
+    """Seconds for one episode; beyond them it is ``policy_failed`` if the agent was acting, else cancelled."""
     retries: int = pydantic.Field(default=2, ge=0)
     """How often an episode is tried again after a failure of the machinery."""
     isolation: Isolation = "auto"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
-from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
 from ..collect.collect import Experience, NothingPlayed
 from ..learning.groups import Group
-from ..learning.main_process import run_on_main
+from ..learning.main_process import hear_interrupt
 from .conclusion import RunResult
 from .interrupts import interruptible
 from .metrics import Stopwatch
@@ -90,7 +88,7 @@ async def train_steps(trainer: Trainer[C]) -> RunResult:
     await trainer.begin()
     await run.evaluate()
     while not run.over:
-        await run_on_main(run.world, partial(asyncio.sleep, 0))  # where Ctrl-C is heard, by all processes at once
+        await hear_interrupt(run.world)
         clock = run.clock()
         played: Experience = NothingPlayed()
         if trainer.plays:
@@ -105,4 +103,5 @@ async def train_steps(trainer: Trainer[C]) -> RunResult:
         run.report(metrics | clock.metrics(metrics.get("action_tokens", metrics.get("tokens", 0.0))))
         run.state.save_if_due()
         await run.evaluate()
+    await hear_interrupt(run.world)  # one that came in the last step must not cut the closing of environments short
     return run.finish(trainer.note)

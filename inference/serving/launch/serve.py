@@ -2,7 +2,7 @@
 
 ::
 
-    python -m turnwise.inference.serving.serve runs/bc/model port=8000 transfer=turnwise_files
+    python -m turnwise.inference.serving.launch.serve runs/bc/model port=8000 transfer=turnwise_files
 
 Ends with SIGINT or SIGTERM, and with the server if that ends; then the exit code is 1.
 """

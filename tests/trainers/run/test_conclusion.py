@@ -10,6 +10,9 @@ from turnwise.trainers.run.conclusion import episodes_lost, nothing_learned, suc
 
 IDLE: dict[str, Any] = {"step": 1, "updates": 0.0, "episodes": 4.0, "groups_without_variance": 2.0, "success": 0.0}
 
+EVALUATED: dict[str, Any] = {"eval/episodes": 50.0, "eval/unscored": 0.0}
+EVALUATED_BADLY: dict[str, Any] = {"eval/episodes": 10.0, "eval/unscored": 40.0}
+
 
 def test_success_is_that_before_and_after() -> None:
     before, after = ({"step": step, "eval/success": 0.2 + step / 10, "eval/episodes": 50.0} for step in (0, 5))
@@ -45,6 +48,8 @@ def test_one_update_is_enough_and_without_a_count_nothing_is_said() -> None:
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
+        ([EVALUATED] * 20 + [EVALUATED_BADLY], "lost 40 of 50 held-out"),
+        ([{"episodes": 64.0, "unscored": 0.0}] * 90 + [{"episodes": 60.0, "unscored": 4.0}] * 10, "lost 40 of 640"),
         ([{"episodes": 90.0, "policy_failed": 5.0, "unscored": 5.0}], ""),
         ([{"episodes": 90.0, "policy_failed": 4.0, "unscored": 6.0}], "lost 6 of 100 training episodes"),
         ([{"episodes": 30.0, "unscored": 1.0}, {"episodes": 30.0, "unscored": 3.0}], "lost 4 of 64 training episodes"),
@@ -52,7 +57,7 @@ def test_one_update_is_enough_and_without_a_count_nothing_is_said() -> None:
         ([{"eval/episodes": 40.0, "eval/unscored": 10.0}], "lost 10 of 50 held-out episodes"),
         ([{"step": 1, "loss": 2.0}], ""),
     ],
-    ids=["5 %", "6 %", "over the steps", "two", "held-out", "nothing is played"],
+    ids=["one evaluation", "the last steps", "5 %", "6 %", "over the steps", "two", "held-out", "nothing is played"],
 )
 def test_more_than_5_percent_lost_are_inconclusive(lines: list[dict[str, Any]], said: str) -> None:
     found = episodes_lost(lines)
