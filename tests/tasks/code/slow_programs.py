@@ -190,7 +190,7 @@ def nested(n):
 """
 LENGTHS = {
     "recurrence": ("$x", "16 * $x"),
-    "grid_paths": ("$x ** 2", "$x ** 3"),
+    "grid_paths": ("$x ** 2", "2 * $x ** 3"),
     "packing": ("len($x) ** 2", "len($x) ** 3"),
     "common_letters": ("len($x) ** 2", "len($x) ** 3"),
 }
