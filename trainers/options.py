@@ -127,7 +127,7 @@ def configured(word: str, path: Path | None = None, overrides: Sequence[str] = (
     """
     chosen = named(word)
     if path is not None and path.suffix == ".json":
-        refuse_other_run((word, chosen.algorithm), path)
+        refuse_other_run(word, path, accepted=(word, chosen.algorithm))
     config: TrainConfig = load_config(chosen.load()[0], path, overrides, presets=chosen.presets)
     configures = getattr(getattr(config, "algorithm", None), "name", None)
     if chosen.algorithm is not None and configures != chosen.algorithm:
@@ -137,8 +137,13 @@ def configured(word: str, path: Path | None = None, overrides: Sequence[str] = (
     return config
 
 
-def refuse_other_run(accepted: Collection[str | None], path: Path) -> None:
+def refuse_other_run(asked: str, path: Path, *, accepted: Collection[str | None]) -> None:
     """Refuse the ``config.json`` of a run of another algorithm.
+
+    Args:
+        asked: The algorithm or script that the user named, for the message.
+        path: The file.
+        accepted: Names of algorithms whose runs are accepted.
 
     Raises:
         ConfigError: the run used another algorithm; the message names it.
@@ -150,7 +155,7 @@ def refuse_other_run(accepted: Collection[str | None], path: Path) -> None:
         return  # not the file of a run; load_config reports what is wrong with it
     if name not in accepted:
         other = next((each for each, row in ALGORITHMS.items() if name in (each, row.algorithm)), name)
-        raise ConfigError(f"{path} belongs to a run of {name!r}: use `turnwise train {other}`")
+        raise ConfigError(f"{path} belongs to a run of {name!r}: use `turnwise train {other}`, not {asked!r}")
 
 
 def located(name: str) -> Path:

@@ -50,7 +50,8 @@ def script(config_type: type[C], train: Callable[[C], RunResult], argv: Sequence
     try:
         file, words = arguments(given.words, config=given.config, out=given.out, resume=given.resume)
         if file is not None and file.suffix == ".json":
-            refuse_other_run({*entries, *(entry.algorithm for entry in entries.values())}, file)
+            accepted = {*entries, *(entry.algorithm for entry in entries.values())}
+            refuse_other_run(next(iter(entries.values())).script, file, accepted=accepted)
         config = load_config(config_type, file, words)
         config = config.model_copy(update={"env": environment(config.env)})
         with at_once(f"stopped at once; the run in {config.out} continues from its newest checkpoint with --resume"):
