@@ -213,7 +213,7 @@ class Window:
         """Answer a request from the package's folder; the episode's page is given once."""
         request = route.request
         parts = urlsplit(request.url)
-        if request.is_navigation_request() and (self._elsewhere(request.frame) or parts.netloc != HOST):
+        if request.is_navigation_request() and (self._elsewhere(request) or parts.netloc != HOST):
             self.violations.append(f"{request.url[:100]!r} was to be opened")
             self.notices.append(f"{request.url[:100]!r} was not opened: this task is one page")
             await route.fulfill(status=204)  # upon which a browser stays where it is
@@ -225,8 +225,13 @@ class Window:
             return
         await route.fulfill(body=file.read_bytes(), content_type=kind_of(file))
 
-    def _elsewhere(self, frame: Any) -> bool:
-        return self._begun and frame.parent_frame is None
+    def _elsewhere(self, request: Any) -> bool:
+        from playwright.async_api import Error
+
+        try:
+            return self._begun and request.frame.parent_frame is None
+        except Error:  # the request of a window that is only opening, whose frame does not exist yet
+            return self._begun
 
     async def _refuse_window(self, page: Page) -> None:
         self.notices.append("a new window was closed: this task is one page")

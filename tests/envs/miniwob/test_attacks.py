@@ -9,8 +9,8 @@ from ..hostile import all_attempts, unscored
 from .around import opened
 
 pytestmark = pytest.mark.slow
-PAGES = ("click-test-2", "enter-text", "login-user")
-"""Pages that hold. Of all 128, `click-tab-2-hard` met an infrastructure failure: see docs/log.md."""
+PAGES = ("click-test-2", "enter-text", "login-user", "click-tab-2-hard")
+"""Pages that were attacked with every attempt; the other 124 of the suite were not yet: see docs/log.md."""
 
 
 def test_some_attempts_are_scored() -> None:
@@ -19,6 +19,12 @@ def test_some_attempts_are_scored() -> None:
         assert len(tries) >= 35
         names = sampled(sorted(tries), 4, key="miniwob attacks")
         assert unscored(env, {name: tries[name] for name in names}) == {}
+
+
+def test_a_window_that_is_only_opening_has_no_frame_and_ends_nothing() -> None:
+    with opened("click-tab-2-hard") as env:
+        name = "opens everything in new tabs"
+        assert unscored(env, {name: env.attacks()[name]}) == {}
 
 
 @pytest.mark.shift("attacks")
