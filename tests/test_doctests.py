@@ -49,6 +49,7 @@ def test_docstrings_are_true(folder: str) -> None:
 
 
 @pytest.mark.vllm
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated:DeprecationWarning")  # when torch loads
 def test_docstrings_are_true_inside_vllm() -> None:
     wrong = wrong_examples([name for name in MODULES if name.startswith(INSIDE_VLLM)])
     assert not wrong, wrong

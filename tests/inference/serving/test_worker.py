@@ -125,9 +125,9 @@ def diverged(weights: Weights) -> None:
     [
         (lacking, "lacks model.layers.1.self_attn.k_proj.weight"),
         (headless, "lacks lm_head.weight"),
-        (foreign, "holds model.layers.1.self_attn.k_proj.lora_A.weight"),
+        (foreign, "has model.layers.1.self_attn.k_proj.lora_A.weight"),
         (narrow, "model.norm.weight has shape (63,), but the served model has (64,)"),
-        (diverged, "model.norm.weight holds numbers that are not finite"),
+        (diverged, "model.norm.weight has values that are not finite"),
     ],
 )
 def test_what_is_not_the_whole_model_changes_nothing(
@@ -179,7 +179,7 @@ def test_a_tied_checkpoint_is_completed_with_its_output_embedding() -> None:
         found = worker.completed(update, shapes, tied=True, where="here")
         assert torch.equal(found["lm_head.weight"], embedding)
     assert worker.completed(weights, shapes, tied=False, where="here") == weights
-    with pytest.raises(worker.WeightsError, match=r"here: lm_head\.weight is not the input embedding"):
+    with pytest.raises(worker.WeightsError, match=r"here: lm_head\.weight differs from the input embedding"):
         worker.completed({**weights, "lm_head.weight": other}, shapes, tied=True, where="here")
 
 
@@ -194,5 +194,5 @@ def test_tied_embeddings_reach_both_ends(tied_vllm_server: VllmProcess, tmp_path
     assert served(server) == pytest.approx(expected(model(1, tied=True)), abs=1e-5)
     other_head = {**model(1, tied=True).state_dict(), "lm_head.weight": model(2).state_dict()["lm_head.weight"]}
     save_file({name: tensor.clone() for name, tensor in other_head.items()}, tmp_path / "untied.safetensors")
-    assert "lm_head.weight is not the input embedding" in update(server, tmp_path / "untied.safetensors")
+    assert "lm_head.weight differs from the input embedding" in update(server, tmp_path / "untied.safetensors")
     assert not update(server, server.model, "0"), "the server gets its own weights again"
