@@ -49,7 +49,7 @@ class Home:
     async def _here(self, argument: bytes) -> bytes:
         async with self._turn:
             if self._left:
-                raise ToolError("nobody answers any more")
+                raise ToolError("the function no longer answers")
             return await self._function(argument)
 
     async def __aenter__(self) -> Self:

@@ -74,12 +74,13 @@ _FALSE_FRIENDS = {
     "from there on|ever since|so to say": "plainer words, or leave it out",
 }
 _BRITISH = (
-    r"\b(?:\w*(?:behaviour|colour|favour|honour|neighbour|labour|flavour)\w*"
-    r"|\w*(?:author|canonical|categor|character|custom|discret|emphas|factor|final|formal|general|initial|local|maxim"
+    r"\b(?:[^\W_]*(?:behaviour|colour|favour|honour|neighbour|labour|flavour)\w*"
+    r"|[^\W_]*(?:author|canonical|categor|character|custom|discret|emphas|factor|final|formal|general|initial|local|maxim"
     r"|memor|minim|normal|optim|organ|parallel|parametr|penal|prior|quant|random|real|recogn|regular|sanit|serial"
     r"|special|stabil|standard|summar|symbol|synchron|token|util|vector|visual)is(?:e|ed|es|ing|ation|ations|er|ers)"
     r"|(?:pa)?ralyse\w*|analys(?:e|ed|ing)|artefacts?|catalogues?|centres?|centred|defence|fulfil|grey|judgement"
     r"|licence|metres?|(?:un)?labell\w+|modell\w+|programmes?|signall\w+|travell\w+|whilst|amongst|learnt|burnt)\b"
+    r"(?! ?=)"  # a setting keeps the name that users' files have
 )
 RULES = (
     _rule(

@@ -52,6 +52,7 @@ def rules(path: str, source: str) -> list[str]:
         ("false friend", "What a person answers shall be kept."),
         ("British spelling", "The behaviour policy is normalised."),
         ("British spelling", "A judgement of the artefact."),
+        ("British spelling", "The normaliser is unknown."),
         ("long sentence", "word " * 36),
     ],
 )
@@ -66,6 +67,7 @@ def test_faults_are_found(rule: str, text: str) -> None:
         "Names have capital letters, or letters and digits.",
         "The value is over 5, and the tokenizer tokenizes otherwise precise exercises.",
         "`nobody` is a user, see [the page](nobody.md).",
+        "normaliser='const' needs a denominator, and length_normalised a level.",
         "```\nnobody is told\n```\n",
         "word " * 35 + "\n\n" + "word " * 35,
         "| " + "word " * 30 + "| " + "word " * 30 + "|",

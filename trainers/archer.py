@@ -279,8 +279,8 @@ async def fill(config: ArcherConfig, run: Run, replay: Replay) -> None:
     replay.add(turn for episode in episodes for turn in transitions(episode, config.gamma))
     if replay.dropped:
         raise UsageError(
-            f"the demonstrations hold {replay.added} turns and the replay {replay.capacity}: the others would not be "
-            f"learnt from; set replay={replay.added}, or choose fewer demonstrations"
+            f"the demonstrations have {replay.added} turns, and the replay has room for {replay.capacity}: training "
+            f"would ignore the others; set replay={replay.added}, or choose fewer demonstrations"
         )
 
 

@@ -71,8 +71,8 @@ class ValueBasedConfig(OfflineConfig):
     def _whole(self) -> Self:
         if self.lora is not None:
             raise ValueError(
-                "values of tokens are learnt beside the policy, in a model of their own, which has no adapters: leave "
-                "lora out"
+                "token values are learned in a model of their own beside the policy, and it has no adapters: leave lora "
+                "out"
             )
         if self.warmup > self.steps:
             raise ValueError(

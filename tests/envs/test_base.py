@@ -170,7 +170,7 @@ def test_an_end_at_the_limit_is_an_end() -> None:
 def test_an_end_with_a_score_is_not_judged_again() -> None:
     class Unjudgeable(Counter):
         def judge(self) -> tw.Score:
-            raise AssertionError("judge() must not be asked")
+            raise AssertionError("judge() must not be called")
 
     assert sync(Unjudgeable, ["10"])[-1][4]["success"] is True
 

@@ -80,7 +80,7 @@ class Breaks(OneDoor):
 
     def start(self, task: TaskSpec, rng: Rng) -> str:
         if task.level == 2:
-            raise RuntimeError("the world is gone")
+            raise RuntimeError("the world is lost")
         return super().start(task, rng)
 
 
@@ -123,7 +123,7 @@ def test_broken_environments_are_counted_and_never_scored(tmp_path: Path) -> Non
 
 
 def test_nothing_but_failures_is_an_error_that_names_the_cause(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"none of 4 episodes is scored.*the world is gone"):
+    with pytest.raises(UsageError, match=r"none of 4 episodes is scored.*the world is lost"):
         evaluate(config(n=4, levels=[2]), OracleAgent(), store=tmp_path / "run", env=Breaks)
 
 

@@ -321,7 +321,7 @@ def once(when: Any) -> Any:
     def trouble(env: Road) -> None:
         if left and when(env):
             left.clear()
-            raise RuntimeError("the machine is gone")
+            raise RuntimeError("the machine is lost")
 
     return trouble
 
@@ -349,7 +349,7 @@ async def test_a_branch_that_always_fails_is_lost_and_nothing_else_is() -> None:
     def trouble(env: Road) -> None:
         if env in env.made and env.turn == 4 and (not doomed or doomed[0] == env.said[0] + str(env.task.seed)):
             doomed[:] = [env.said[0] + str(env.task.seed)]
-            raise RuntimeError("the machine is gone")
+            raise RuntimeError("the machine is lost")
 
     episodes = await played(road(trouble), Walker(evenly), ALWAYS, retries=1)
     lost = [episode for episode in episodes if not episode.scored]
@@ -387,7 +387,7 @@ async def test_where_no_fork_can_be_made_now_its_budget_goes_on() -> None:
 async def test_a_lookahead_that_is_lost_has_no_return() -> None:
     def trouble(env: Road) -> None:
         if env in env.made and env.said[:1] == ["left"] and env.turn == 2:
-            raise RuntimeError("the machine is gone")
+            raise RuntimeError("the machine is lost")
 
     episodes = await played(road(trouble), Walker(evenly), VINE, count=4, size=2, retries=0)
     assert all(episode.outcome is Outcome.COMPLETED for episode in episodes)

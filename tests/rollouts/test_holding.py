@@ -67,7 +67,7 @@ async def test_a_session_is_closed_when_the_policy_fails() -> None:
 async def test_a_session_is_closed_before_another_attempt_begins() -> None:
     async def fails(context: EpisodeContext, turn: int, observation: Observation) -> Decision:
         agent.ends.append("fails")
-        raise InfrastructureError("the server is gone")
+        raise InfrastructureError("the server is lost")
 
     agent = HoldingAgent(fails)
     assert (await play(agent)).outcome is tw.Outcome.INFRA_FAILED
@@ -111,10 +111,10 @@ class Refuses:
     """A watcher that fails at the first place."""
 
     async def reached(self, place: Place) -> None:
-        raise InfrastructureError("no fork to be had")
+        raise InfrastructureError("no fork is possible")
 
     async def decided(self, place: Place, decision: Decision) -> None:
-        raise AssertionError("nobody comes so far")
+        raise AssertionError("this line must not be reached")
 
 
 async def test_the_clock_runs_again_for_closing_after_a_watcher_failed() -> None:

@@ -181,7 +181,7 @@ async def test_whatever_an_environment_raises_is_an_infrastructure_failure(kind:
 @HOSTS
 @pytest.mark.parametrize("where", ["open", "reset", "step"])
 async def test_usage_and_infrastructure_errors_stay_what_they_are(kind: Any, where: str) -> None:
-    for known in (UsageError("docker is not installed"), InfrastructureError("the sandbox is gone")):
+    for known in (UsageError("docker is not installed"), InfrastructureError("the sandbox is lost")):
         with pytest.raises(type(known), match=str(known)) as caught:
             await reach(kind, where, partial(copy, known))
         assert type(caught.value) is type(known)

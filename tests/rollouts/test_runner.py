@@ -631,9 +631,9 @@ async def test_wrong_input_is_told_before_anything_is_played() -> None:
 async def test_tasks_that_fail_to_come_pass_their_error_on() -> None:
     def failing() -> Any:
         yield from tasks(2)
-        raise OSError("task file is gone")
+        raise OSError("task file is missing")
 
-    with pytest.raises(OSError, match="task file is gone"):
+    with pytest.raises(OSError, match="task file is missing"):
         await played(Count, answering(), failing())
 
 

@@ -293,7 +293,7 @@ async def test_a_prompt_that_is_too_long_is_the_clients_to_shorten(desk: Desk) -
     assert desk.recorder.too_long is None, "it shortened it"
 
 
-@pytest.mark.parametrize("error", [InfrastructureError("the server is gone"), ZeroDivisionError("a bug")], ids=str)
+@pytest.mark.parametrize("error", [InfrastructureError("the server is lost"), ZeroDivisionError("a bug")], ids=str)
 async def test_what_is_not_the_clients_fault_is_told_to_the_episode(error: Exception, desk: Desk) -> None:
     desk.policy.error = error
     with pytest.raises(openai.InternalServerError, match=str(error)):

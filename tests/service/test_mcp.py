@@ -59,7 +59,7 @@ class Shops(tw.ToolEnv):
     @tw.tool
     def burn(self) -> str:
         """Break the machinery."""
-        raise EnvironmentFailedError("the shop burnt down")
+        raise EnvironmentFailedError("the shop burned down")
 
     @tw.tool(ends=True)
     def buy(self, price: int) -> str:
@@ -217,7 +217,7 @@ async def test_broken_machinery_voids_the_episode() -> None:
     async with client(McpService(McpConfig("test/Shops-v0"), records.append)) as connected:
         text, failed = await told(connected, "burn")
         assert failed
-        assert text.startswith("The episode is void: EnvironmentFailedError: the shop burnt down")
+        assert text.startswith("The episode is void: EnvironmentFailedError: the shop burned down")
         assert (await told(connected, "price", shop="Adler"))[1]
     assert [record.outcome for record in records] == [Outcome.INFRA_FAILED]
 

@@ -222,10 +222,10 @@ async def test_running_out_of_context_is_called_by_its_name(play: Play) -> None:
 
 async def test_failures_of_the_machinery_are_retried_and_never_scored(play: Play) -> None:
     policy = Speaker(lambda prompt: "x")
-    policy.error = InfrastructureError("the server is gone")
+    policy.error = InfrastructureError("the server is lost")
     (episode,) = await play(LOOP, policy, env=Count, retries=1)
     assert (episode.outcome, episode.attempts) == (tw.Outcome.INFRA_FAILED, 2)
-    assert "the server is gone" in (episode.error or "")
+    assert "the server is lost" in (episode.error or "")
     policy.error = None
     env = faulty({0: [(2, raises)]})
     env.__qualname__ = "Count"

@@ -134,7 +134,7 @@ class Broken:
     """An engine that is gone."""
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        raise InfrastructureError("the disk is gone")
+        raise InfrastructureError("the disk is lost")
 
     def get(self, id: str) -> Document | None:
         raise UsageError("this engine opens nothing")
@@ -146,7 +146,7 @@ class Broken:
 def test_an_engine_that_fails_is_503() -> None:
     with serving(Broken()) as url:
         answer = post(url, {"queries": ["x"]})
-        assert (answer.status_code, answer.json()) == (503, {"detail": "the disk is gone"})
+        assert (answer.status_code, answer.json()) == (503, {"detail": "the disk is lost"})
         remote = Remote(url, retries=0)
         with pytest.raises(InfrastructureError, match="failed 1 times: answered 503"):
             remote.search(["x"], 1)

@@ -111,7 +111,7 @@ def test_a_resumed_run_goes_forward(tmp_path: Path, cloned: Path, capsys: pytest
     with pytest.raises(UsageError, match="trained for 2 steps already, more than steps=1"):
         small.run(small.looping(tmp_path / "a", cloned / "model", steps=1, resume=True))
     shutil.rmtree(tmp_path / "a" / "checkpoints")
-    with pytest.raises(CheckpointError, match="has learnt for 2 steps, and its checkpoints are gone"):
+    with pytest.raises(CheckpointError, match="has 2 training steps, but its checkpoints are missing"):
         small.run(small.looping(tmp_path / "a", cloned / "model", steps=3, resume=True))
     shutil.rmtree(tmp_path / "a" / "model")
     (tmp_path / "a" / "metrics.jsonl").write_text('{"step": 1}\n')  # killed before its first checkpoint

@@ -178,7 +178,8 @@ class AsyncRollouts:
             self._playing = asyncio.create_task(self._play(scheduler, skip), name="turnwise-overlap")
         if group_size != self._scheduler.group_size:
             raise UsageError(
-                f"groups of {group_size} were asked for in a run of groups of {self._scheduler.group_size}"
+                f"a group of {group_size} episodes was requested, and this run collects groups of "
+                f"{self._scheduler.group_size}; one run has one group size"
             )
         return self._scheduler
 

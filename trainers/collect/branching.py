@@ -43,5 +43,5 @@ def refuse_mismatch(
         raise ValueError("overlap.enabled plays whole attempts only: leave it off with branching")
     if branching is not None and program:
         raise ValueError(
-            "branching goes on from the middle of episodes, where a program has no second self: leave one out"
+            "branching continues from the middle of an episode, and a program cannot be forked there: leave one out"
         )

@@ -79,7 +79,7 @@ def _opened(folder: Path, run: Mapping[str, Any]) -> EpisodeStore:
         return EpisodeStore(folder, run=run)
     except StoreError as error:
         EpisodeStore(folder).close()  # whatever else is wrong with the folder is said as it is
-        raise StoreError(f"{error}; remove {folder} to play the demonstrations anew") from None
+        raise StoreError(f"{error}; remove {folder} to play the demonstrations again") from None
 
 
 def filtered(episodes: Iterable[Episode], config: DemonstrationConfig) -> list[Episode]:

@@ -122,7 +122,7 @@ class StalenessScheduler:
         """
         chosen = self._chosen(count)
         if chosen is None:
-            raise UsageError(f"{count} groups were asked for and {len(self._over)} are over; wait until ready()")
+            raise UsageError(f"{count} groups were requested, and {len(self._over)} are finished; wait until ready()")
         taken = [tuple(sorted(self.drawn[group].episodes, key=_member)) for group in chosen]
         for episode in (episode for group in taken for episode in group):
             self._check(episode)

@@ -297,8 +297,8 @@ def backbone_copy(model: Any) -> Any:
     """
     if isinstance(model, ValueGuidedModel):
         raise UsageError(
-            "this model is guided by values of tokens: it is no backbone for a critic; name the model that it was made "
-            "from, or set values.init=nano"
+            "this model is guided by token values and cannot be the backbone of a critic; name the model that it was "
+            "made from, or set values.init=nano"
         )
     if hasattr(model, "merge_and_unload"):
         return copy.deepcopy(model).merge_and_unload().base_model

@@ -56,7 +56,7 @@ class TransformersEncoder(nn.Module):
         """
         if not config.path or not Path(config.path).expanduser().is_dir():
             raise ModelError(
-                f"critic encoder {config.path!r} is no folder: set critic_model.encoder.pretrained.path to one that "
+                f"critic encoder {config.path!r} is not a folder: set critic_model.encoder.pretrained.path to one that "
                 "holds an encoder and its tokenizer"
             )
         source = str(Path(config.path).expanduser())

@@ -62,7 +62,7 @@ def transitions(episode: Episode, gamma: float) -> list[Transition]:
     """
     if not episode.trainable:
         raise UnscoredEpisodeError(
-            f"episode {episode.episode_id} is {episode.outcome} ({episode.error}): nothing can be learnt from it"
+            f"episode {episode.episode_id} is {episode.outcome} ({episode.error}): nothing can be learned from it"
         )
     for index, turn in enumerate(episode.turns):
         _check(episode, index, turn)
@@ -104,6 +104,6 @@ def _check(episode: Episode, index: int, turn: Turn) -> None:
         )
     if not math.isfinite(turn.reward):
         raise UsageError(
-            f"{where} of {episode.env_id} has a reward of {turn.reward}: nothing can be learnt from it; mend the "
+            f"{where} of {episode.env_id} has a reward of {turn.reward}: nothing can be learned from it; fix the "
             "environment (turnwise certify names such faults), or leave the episode out"
         )

@@ -143,8 +143,8 @@ def final_prompt(episode: Episode) -> tuple[int, ...]:
     """
     if not episode.final_prompt_ids:
         raise ContractError(
-            f"episode {episode.episode_id} was cut off by a limit and holds no final_prompt_ids: its last state has a "
-            "value, and nothing says what it is; record it with an agent whose sessions can read without acting, or "
-            "leave the episode out"
+            f"episode {episode.episode_id} was cut off by a limit and has no final_prompt_ids, so the value of its "
+            "last state is unknown. Record it with an agent whose sessions can read without acting, or leave the "
+            "episode out"
         )
     return episode.final_prompt_ids

@@ -51,7 +51,7 @@ class Batch:
             episode = episodes[int(episode_U[turn])]
             raise UsageError(
                 f"episode {episode.episode_id} of {episode.env_id} has a reward of {rewards[turn]}: nothing can be "
-                "learnt from it; mend the environment (turnwise certify names such faults), or leave the episode out"
+                "learned from it; fix the environment (turnwise certify names such faults), or leave the episode out"
             )
         return cls(tuple(groups), tuple(episodes), pack(episodes), reward_U, episode_U)
 

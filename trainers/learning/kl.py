@@ -62,7 +62,7 @@ class KLConfig(Config):
     def _sound(self) -> Self:
         if self.where == "loss" and self.estimator == "k1":
             raise ValueError(
-                "estimator = k1 as a loss penalises nothing: its expected gradient is 0, since E[∇ log π] = 0; "
+                "estimator = k1 as a loss has no effect: its expected gradient is 0, since E[∇ log π] = 0; "
                 "use k2 (the gradient of KL(π ‖ ref)) or k3 (that of KL(ref ‖ π)), or where = reward"
             )
         if self.where == "reward" and self.estimator in ("k2", "k3"):

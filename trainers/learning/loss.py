@@ -233,7 +233,7 @@ def _check_options(
     level: Level, length_normalised: bool, kind: Kind, dual_clip: float | None, is_cap: float, is_floor: float
 ) -> None:
     if length_normalised and level == "token":
-        raise UsageError("length_normalised is about the tokens of a turn or trajectory; level is token: choose one")
+        raise UsageError("length_normalised averages over a turn or trajectory, but level is token: choose one")
     if dual_clip is not None and (kind != "ppo" or dual_clip <= 1):
         raise UsageError(f"dual_clip {dual_clip} with kind {kind!r}: it must be above 1, and only ppo has a use for it")
     if is_cap < 1:

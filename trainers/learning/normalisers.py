@@ -33,12 +33,12 @@ def normaliser(rows: Rows, mode: Normaliser, *, denominator: float | None = None
         UsageError: no such mode, or a denominator that is missing or not positive.
     """
     if mode not in get_args(Normaliser):
-        raise UsageError(f"normaliser {mode!r} is unknown; choose one of {', '.join(get_args(Normaliser))}")
+        raise UsageError(f"normaliser={mode!r} is unknown; choose one of {', '.join(get_args(Normaliser))}")
     if denominator is not None and not denominator > 0:
-        raise UsageError(f"normaliser denominator {denominator} is not positive")
+        raise UsageError(f"the denominator {denominator} of the loss is not positive")
     if mode == "const":
         if denominator is None:
-            raise UsageError("normaliser 'const' needs a denominator")
+            raise UsageError("normaliser='const' needs a denominator: set denominator to a positive number")
         return _spread(rows, torch.full_like(rows.weight, 1.0 / denominator))
     if mode == "token_mean":
         return _spread(rows, torch.full_like(rows.weight, 1.0 / (denominator or max(rows.tokens, 1))))

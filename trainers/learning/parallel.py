@@ -102,7 +102,7 @@ class ProcessGroup:
             try:
                 dist.broadcast_object_list(said, src=0)
             except RuntimeError as error:
-                raise InfrastructureError("another process of this run has ended; see what it said") from error
+                raise InfrastructureError("another process of this run has ended; read its output for the reason") from error
         (heard,) = said
         return heard  # type: ignore[return-value]
 

@@ -54,7 +54,7 @@ def merge(episode: Episode) -> list[Row]:
     """
     if not episode.trainable:
         raise UnscoredEpisodeError(
-            f"episode {episode.episode_id} is {episode.outcome} ({episode.error}): nothing can be learnt from it"
+            f"episode {episode.episode_id} is {episode.outcome} ({episode.error}): nothing can be learned from it"
         )
     growing: list[_Growing] = []
     for index, turn in enumerate(episode.turns):
@@ -82,7 +82,7 @@ def refuse_chat_api(episode: Episode, turn: Turn) -> None:
         raise UsageError(
             f"a model behind a chat API played episode {episode.episode_id}, and such an API gives no token ids or "
             "log-probabilities: its episodes are for evaluation, and for behavior cloning with "
-            "demonstrations.sampled_ids=false, which encodes what was said"
+            "demonstrations.sampled_ids=false, which encodes the recorded text"
         )
 
 

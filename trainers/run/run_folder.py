@@ -213,8 +213,8 @@ class RunFolder:
         learnt = max((line["step"] for line in logged), default=0)
         if learnt > every or self.model.exists():  # a kill after step ``every`` may come before its checkpoint
             raise CheckpointError(
-                f"the run in {self.path} has learnt for {learnt} steps, and its checkpoints are gone from "
-                f"{self.checkpoints.folder}: put them back, or start a new run with another --out"
+                f"the run in {self.path} has {learnt} training steps, but its checkpoints are missing from "
+                f"{self.checkpoints.folder}: restore them, or start a new run with another --out"
             )
 
     def _write(self, config: Config) -> None:

@@ -294,6 +294,6 @@ def refuse_greedy(agent: AgentConfig) -> None:
     """
     if agent.temperature == 0:
         raise ValueError(
-            "agent.temperature = 0 acts greedily: every attempt at a task is the same, and nothing can be learnt from "
+            "agent.temperature = 0 acts greedily: every attempt at a task is the same, and nothing can be learned from "
             "it; set it above 0 (eval.temperature = 0 evaluates greedily)"
         )

@@ -125,8 +125,8 @@ class Exchange:
 
     def _unwritable(self, error: Exception) -> ModelError:
         return ModelError(
-            f"weights cannot be written to the exchange folder {self.folder}: {error}; the servers go on with what "
-            "they have. Make room or set server.exchange, then continue the run with --resume"
+            f"weights cannot be written to the exchange folder {self.folder}: {error}; the servers keep the weights "
+            "that they have. Free some space or set server.exchange, then continue the run with --resume"
         )
 
     def _kind(self, value: Tensor) -> torch.dtype:

@@ -107,8 +107,8 @@ class Native(Replicas):
         """See ``Transport``."""
         if not self.backend.shared and self.ready != self._met:
             raise InfrastructureError(
-                f"the backend {self.backend.name!r} cannot go on with other servers than it began with; once all are "
-                "back, continue the run with --resume"
+                f"the backend {self.backend.name!r} needs the same servers that it started with; once all are back, "
+                "continue the run with --resume"
             )
         info = self.backend.update_info(weights)
         await self.every("start an update", _begin)

@@ -40,7 +40,7 @@ class Reload(Replicas):
         for address, can in self.can.items():
             if not can.reload:
                 raise UsageError(
-                    f"server {address} cannot read a checkpoint anew: start it with VLLM_SERVER_DEV_MODE=1, which "
+                    f"server {address} cannot load a new checkpoint: start it with VLLM_SERVER_DEV_MODE=1, which "
                     "opens /collective_rpc"
                 )
 

@@ -153,7 +153,7 @@ async def code_asks_the_host(lab: Lab) -> str:
             if request == b"no":
                 raise ToolError("not this")
             if request == b"fail":
-                raise LookupError("the machinery")
+                raise LookupError("the function failed")
             return request.upper()
 
         source = f"import turnwise_host\n{ASKS}"

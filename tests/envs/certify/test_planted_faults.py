@@ -115,7 +115,7 @@ def test_an_unknown_law_is_refused_with_the_names_of_those_that_exist() -> None:
 
 def test_what_cannot_even_be_made_breaks_every_law() -> None:
     def broken() -> tw.TurnEnv:
-        raise RuntimeError("no world to be had")
+        raise RuntimeError("no world available")
 
     assert "cannot be created: RuntimeError: no world" in certify(broken, laws=["begins"]).verdicts[0].reason
 

@@ -79,7 +79,7 @@ def plays(task: str, utterance: str) -> dict[str, list[Act]]:
             return {"any": [["at", 79, 129]]}
         case "click-shades" | "click-color" | "identify-shape":
             return {"any": [["at", 49, 103]]}
-    raise AssertionError(f"nobody has written down how {task} is played")
+    raise AssertionError(f"there is no solution for {task}; add one to this file")
 
 
 PLAYED = (

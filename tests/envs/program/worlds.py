@@ -38,7 +38,7 @@ class BookshopTools(tw.ToolEnv):
     def note(self, text: str, lines: list[str] | None = None) -> str:
         """Note something."""
         if text == "broken":
-            raise ConnectionError("the machinery")
+            raise ConnectionError("the tool server failed")
         if text == "odd":
             raise KeyError("odd")
         if text == "refused":

@@ -42,7 +42,7 @@ class Scripted:
         self.probed += 1
         await asyncio.sleep(self.look)
         if self.gone:
-            raise InfrastructureError(f"server {self.address} is gone")
+            raise InfrastructureError(f"server {self.address} is lost")
         return Capabilities("0.32.0", "m", 100, control=True, version_spans=True, started=self.started)
 
     async def generate(self, prompt: Any, sampling: Sampling, **options: Any) -> Served:

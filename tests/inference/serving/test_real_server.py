@@ -247,7 +247,7 @@ async def test_every_token_is_of_the_weights_that_it_is_stamped_with(
             return
         if frozenset({old, new}) in seen:
             return
-    raise AssertionError(f"{mode.value}: in {ATTEMPTS} changes of weights nobody was under way; the last time {seen}")
+    raise AssertionError(f"{mode.value}: in {ATTEMPTS} changes of weights no request was running; the last time {seen}")
 
 
 async def change(policy: ServedPolicy, mode: Pause, folder: Path, version: int) -> None:

@@ -100,7 +100,7 @@ async def test_what_cannot_be_made_ahead_is_passed_over() -> None:
     cells = warm_cells(2, behind)
 
     async def fail() -> Cell:
-        raise SandboxError("the engine is gone")
+        raise SandboxError("the engine is lost")
 
     for _ in range(2):
         assert cells.take("one", fail) is None, "whoever needs it makes it, and is told why it fails"

@@ -82,7 +82,7 @@ def gives_up(last: ToolCall) -> ActionLike:
 
 
 def is_lost(last: ToolCall) -> ActionLike:
-    raise InfrastructureError("the server is gone")
+    raise InfrastructureError("the server is lost")
 
 
 def is_wrong(last: ToolCall) -> ActionLike:
@@ -178,7 +178,7 @@ async def test_what_the_machinery_lost_is_nobodys_fault(lost: str) -> None:
 
     def change(first: str, last: ToolCall) -> ActionLike:
         if lost in first:
-            raise InfrastructureError("the server is gone")
+            raise InfrastructureError("the server is lost")
         return last
 
     all_lost = (await played(Changed(change))).proposing.groups

@@ -243,7 +243,7 @@ def test_what_cannot_be_is_said() -> None:
     with pytest.raises(ContractError, match="belongs to no group"):
         scheduler.finish(over("g7", 0))
     scheduler.begin(0, "g0")
-    with pytest.raises(UsageError, match="1 groups were asked for and 0 are over"):
+    with pytest.raises(UsageError, match="1 groups were requested, and 0 are finished"):
         scheduler.take(1)
     with pytest.raises(UsageError, match="room for 0"):
         scheduler.begin(1, "g1")

@@ -151,7 +151,7 @@ def test_one_stored_in_16_bits_learns_in_32(policys: Any, tmp_path: Path) -> Non
 
 
 def test_a_folder_that_holds_none_is_named(policys: Any, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"critic encoder '' is no folder: set .*pretrained\.path"):
+    with pytest.raises(ModelError, match=r"critic encoder '' is not a folder: set .*pretrained\.path"):
         TransformersEncoder.load(PretrainedConfig(), policys)
     with pytest.raises(ModelError, match="holds no encoder that transformers can load") as caught:
         TransformersEncoder.load(PretrainedConfig(path=str(tmp_path)), policys)

@@ -379,7 +379,7 @@ async def test_when_the_last_server_is_gone_the_error_names_it_and_the_way_on(tm
     [
         ("native", {"transfer": None}, "was started without weight transfer"),
         ("native", {"transfer": "nccl"}, "with the backend 'nccl'"),
-        ("reload", {"reload": False}, "cannot read a checkpoint anew"),
+        ("reload", {"reload": False}, "cannot load a new checkpoint"),
         ("adapter", {"adapters": False}, "loads no adapters while it runs"),
         ("adapter", {"max_rank": 1}, r"takes adapters up to rank 1, and lora\.rank = 2"),
         ("native", {"control": False}, "without its development mode"),
