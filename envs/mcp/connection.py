@@ -219,7 +219,7 @@ class Connection:
         elif isinstance(message, pydantic.ValidationError):
             lines = [str(problem["input"]) for problem in message.errors(include_url=False)]
             if any(re.search(r'"jsonrpc"', line) and not re.search(r'"method"', line) for line in lines):
-                self._give_up(ToolError("the server's answer is no text that can be read"))
+                self._give_up(ToolError("the server's answer is not readable text"))
 
     def _give_up(self, why: ToolError) -> None:
         for unread in self._waiting:

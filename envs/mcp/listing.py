@@ -60,9 +60,9 @@ class McpTool(Tool):
             given = copy.deepcopy(dict(arguments))
             size = len(json.dumps(given, ensure_ascii=False, allow_nan=False).encode())
         except UnicodeEncodeError:
-            raise ToolError(f"{self.name}: an argument holds half a surrogate pair, which is no text.") from None
+            raise ToolError(f"{self.name}: an argument has half a surrogate pair, which is not valid text.") from None
         except (TypeError, ValueError, RecursionError) as error:
-            raise ToolError(f"{self.name}: the arguments are no JSON: {clip(str(error), 200)}.") from None
+            raise ToolError(f"{self.name}: the arguments are not valid JSON: {clip(str(error), 200)}.") from None
         if size > MOST_BYTES:
             raise ToolError(f"{self.name}: the arguments have {size} bytes; at most {MOST_BYTES} are taken.")
         found = list(self.problems(given))

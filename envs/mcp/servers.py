@@ -94,7 +94,7 @@ class _Held:
     def folder(self) -> Path:
         with self._making:
             if self._closed:
-                raise UsageError("the folder of an episode that is over was asked for")
+                raise UsageError("this episode has ended, and its folder was removed with it")
             if self._folder is None:
                 # Resolved, as servers that confine themselves to a folder resolve it too.
                 self._folder = Path(tempfile.mkdtemp(prefix="turnwise-mcp-")).resolve()
@@ -126,7 +126,7 @@ class _Held:
             task = None
         if task is None:
             if self._closed:
-                raise EnvironmentDiedError(f"MCP server {spec.name!r} was asked for in an episode that is over")
+                raise EnvironmentDiedError(f"MCP server {spec.name!r} cannot start: the episode has ended")
             task = self._opened[spec] = asyncio.create_task(Connection.open(spec, self.folder))
         connection = await asyncio.shield(task)
         self.seconds[spec.name] = connection.seconds

@@ -122,7 +122,7 @@ class MiniwobBrowser:
         element, keyboard = await self._element(ref), self.window.page.keyboard
         tag, kind, fixed = await element.evaluate("e => [e.tagName, e.type || '', !!(e.readOnly || e.disabled)]")
         if tag not in ("INPUT", "TEXTAREA") or kind in ("checkbox", "radio", "button", "submit"):
-            raise ToolError("this is no field that can be filled in")
+            raise ToolError("this is not a field that can be filled in")
         if fixed:
             raise ToolError("this field cannot be written into; it may open something when it is clicked")
         if kind in TYPED:
@@ -140,7 +140,7 @@ class MiniwobBrowser:
             element = await self._element(ref)
             kind, now = await element.evaluate("e => [e.type || '', !!e.checked]")
             if kind not in ("checkbox", "radio"):
-                raise ToolError("this is no checkbox and no radio button")
+                raise ToolError("this is not a checkbox or a radio button")
             if now != on:
                 await self._click(ref, "left", 1)
 
@@ -154,7 +154,7 @@ class MiniwobBrowser:
             script = "e => e.tagName === 'SELECT' ? [...e.options].map(o => [o.text.trim(), o.value]) : null"
             known = await element.evaluate(script)
             if known is None:
-                raise ToolError("this is no list to choose from")
+                raise ToolError("this is not a list of options")
             chosen = [next((i for i, pair in enumerate(known) if one.strip() in pair), None) for one in options]
             if None in chosen:
                 raise ToolError(f"there is no option {options[chosen.index(None)][:60]!r}")

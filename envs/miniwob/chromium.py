@@ -177,7 +177,7 @@ class Window:
         try:
             done, raw, reason = await self._globals.evaluate(script)
         except Error as error:
-            raise EnvironmentFailedError(f"the page {self.url} is gone: {error}") from error
+            raise EnvironmentFailedError(f"the page {self.url} no longer responds: {error}") from error
         return bool(done), float(raw or 0.0), str(reason or "")
 
     @property
@@ -197,7 +197,7 @@ class Window:
         try:
             return await self.page.screenshot(animations="allow", caret="initial", clip=self.area, timeout=PATIENCE)
         except Error as error:
-            raise EnvironmentFailedError(f"the page {self.url} gives no picture: {error}") from error
+            raise EnvironmentFailedError(f"the page {self.url} gives no screenshot: {error}") from error
 
     async def close(self) -> None:
         """Close the window; may be called again."""
@@ -281,5 +281,5 @@ def said_by(utterance: Any) -> str:
     """
     text = utterance.get("utterance") if isinstance(utterance, dict) else utterance
     if not isinstance(text, str):
-        raise InfrastructureError(f"a MiniWoB page asks {utterance!r:.80}, which is no text: {INSTALL}")
+        raise InfrastructureError(f"a MiniWoB page asks {utterance!r:.80}, which is not text: {INSTALL}")
     return text

@@ -135,7 +135,7 @@ class MiniwobEnv(RecordedTools):
         try:
             await self._heard()
             if self.over:
-                raise ToolError("the task is over")
+                raise ToolError("the task has ended")
         except BaseException:
             if inspect.iscoroutine(act):
                 act.close()  # it will not be awaited

@@ -111,7 +111,7 @@ class ProgramEnv(ToolEnv):
 
     async def _run(self, code: str) -> str:
         if self._has_ended:
-            raise ToolError("the episode is over")
+            raise ToolError("the episode has ended")
         ran = await self._tools.run(code, self.seconds)
         self._programs = (*self._programs, code)
         self._ran.append(ran)

@@ -31,7 +31,7 @@ def call(tool, given, left_out):  # type: ignore[no-untyped-def]
     try:
         request = json.dumps({"tool": tool, "arguments": arguments}, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise ApiError(tool + ": an argument is no JSON: " + str(error)) from None
+        raise ApiError(tool + ": an argument is not valid JSON: " + str(error)) from None
     try:
         answer = json.loads(turnwise_host.ask(request))
     except turnwise_host.Refused as refused:

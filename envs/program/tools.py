@@ -17,7 +17,7 @@ from ..messages import ToolCall, clip
 from ..tools import Tool, jsonable
 from .module import Module
 
-OVER = "the episode is over; nothing more can be called"
+OVER = "the episode has ended; nothing more can be called"
 Perform = Callable[[Tool, ToolCall], Any]
 """Makes a call of a tool; the value, or an awaitable of it. What it raises is told to the program, as of any tool."""
 
@@ -101,7 +101,7 @@ class PythonTools:
         if session is not self._ready:
             made = await session.run(self.module.source(), timeout=30.0)
             if not made.ok:  # a file that an earlier program left may stand where the standard library should
-                raise ToolError(f"the session could not be begun: {made.stderr.text[-500:]}")
+                raise ToolError(f"the session could not start: {made.stderr.text[-500:]}")
             self._ready = session
         return session
 
@@ -155,9 +155,9 @@ def _call_in(request: bytes) -> ToolCall:
     try:
         read = json.loads(request, parse_constant=_refused)
     except (ValueError, RecursionError):
-        raise ToolError("a request that is no JSON") from None
+        raise ToolError("the request is not valid JSON") from None
     if not isinstance(read, dict) or not isinstance(read.get("tool"), str):
-        raise ToolError("a request that names no tool")
+        raise ToolError("the request names no tool")
     return ToolCall(read["tool"], read.get("arguments", {}))
 
 

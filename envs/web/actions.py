@@ -49,7 +49,7 @@ def _inside(text: str) -> str:
 
 def _call(one: ast.stmt, source: str, parameters: Mapping[str, Sequence[str]]) -> ToolCall:
     if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Call) and isinstance(one.value.func, ast.Name)):
-        raise UnparseableError(f"{_written(one, source)[:80]!r} is no action. {HOW}")
+        raise UnparseableError(f"{_written(one, source)[:80]!r} is not an action. {HOW}")
     call, name = one.value, one.value.func.id
     if name not in parameters:
         raise UnparseableError(f"There is no action {name[:40]!r}. There are {', '.join(parameters)}.")
@@ -70,7 +70,7 @@ def _literal(node: ast.expr, source: str, name: str) -> Any:
         repr(value)  # a number can be too long to be written, and then cannot be shown or recorded
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         said = _written(node, source)[:60]
-        raise UnparseableError(f"{said!r} is no value; {name} takes texts and numbers.") from None
+        raise UnparseableError(f"{said!r} is not a value; {name} takes strings and numbers.") from None
     return value
 
 

@@ -245,7 +245,7 @@ class WebEnv(RecordedTools):
         """The episode as a value; the rows in it are copied."""
         assert self.work is not None
         if not isinstance(self.browser, HtmlBrowser):
-            raise ToolError("a browser with a window is no value")
+            raise ToolError("an environment with a browser window cannot be copied; fork it by replay")
         sites = self.sites.fork()
         return Place(
             self.work, sites, self.browser.fork(sites), self.page, self.ending, self._did, self.max_turns, self._first

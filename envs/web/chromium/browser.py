@@ -123,7 +123,7 @@ class ChromiumBrowser:
     def _at(self, ref: str) -> Locator:
         node = self._nodes.get(ref)
         if node is None:
-            raise ToolError("the page has changed, and this element is gone")
+            raise ToolError("the page has changed and no longer has this element")
         if "disabled" in node.states:
             raise ToolError("this is disabled")
         return self.window.page.locator(f"aria-ref={ref}")
@@ -225,7 +225,7 @@ class ChromiumBrowser:
             at = self._at(ref)
             known: list[list[str]] = await at.evaluate(OPTIONS, timeout=PATIENCE)
             if not known:
-                raise ToolError("this is no list to choose from")
+                raise ToolError("this is not a list of options")
             wanted = []
             for option in options:
                 found = next((number for number, one in enumerate(known) if option in one), None)

@@ -56,7 +56,7 @@ def _nodes(items: Any) -> Iterator[Node]:
 def _node(line: str, inside: Any) -> Node:
     found = LINE.fullmatch(line)
     if found is None:
-        raise ValueError(f"{line[:100]!r} is no element")
+        raise ValueError(f"{line[:100]!r} is not an element of a page snapshot")
     role, quoted = found["role"], found["name"] or ""
     name = _plain(json.loads(quoted) if quoted.startswith('"') else quoted)
     given = dict(STATE.findall(found["states"]))

@@ -122,7 +122,7 @@ class HtmlBrowser:
     def _element(self, ref: str) -> Element:
         found = self.tab.page.element(ref)
         if found is None:
-            raise ToolError("the page has changed, and this element is gone")
+            raise ToolError("the page has changed and no longer has this element")
         if found.get("disabled") is not None:
             raise ToolError("this is disabled")
         return found
@@ -202,7 +202,7 @@ class HtmlBrowser:
         """Set or clear a box."""
         element = self._element(ref)
         if element.tag != "input" or element.get("type") not in BOXES:
-            raise ToolError("this is no box that could be set")
+            raise ToolError("this is not a checkbox or a radio button")
         if not on and element.get("type") == "radio":
             raise ToolError("a radio button is cleared by setting another one")
         self._set(element, on)
@@ -211,7 +211,7 @@ class HtmlBrowser:
         """Choose options."""
         element, page = self._element(ref), self.tab.page
         if element.tag != "select":
-            raise ToolError("this is no list to choose from")
+            raise ToolError("this is not a list of options")
         known = [(value, " ".join(one.text_content().split())) for one, value in page.options(element)]
         wanted = []
         for option in options:

@@ -251,7 +251,7 @@ class Calendar(App):
     def _address(self, email: str) -> str:
         guest = address(email)
         if guest == self._me:
-            raise ToolError("422 the organizer is no guest")
+            raise ToolError("422 the organizer is not a guest")
         return guest
 
     @property

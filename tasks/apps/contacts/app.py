@@ -240,7 +240,7 @@ class Contacts(App):
     def _free(self, email: str) -> str:
         kept = address(email)
         if self.db.row("SELECT id FROM contacts WHERE email = ?", kept):
-            raise ToolError(f"409 somebody has the address {email!r} already")
+            raise ToolError(f"409 another contact already has the address {email!r}")
         return kept
 
 

@@ -222,7 +222,7 @@ class Files(App):
         self._there(file_id)
         email = email.lower()
         if not self.db.row("SELECT id FROM contacts WHERE email = ?", email):
-            raise ToolError(f"404 nobody in the address book has the address {email!r}")
+            raise ToolError(f"404 no contact in the address book has the address {email!r}")
         if self.db.row("SELECT id FROM shares WHERE file_id = ? AND email = ?", file_id, email):
             raise ToolError(f"409 file {file_id} is shared with {email} already")
         self.db.insert("shares", file_id=file_id, email=email, access=access)
@@ -289,7 +289,7 @@ class Files(App):
     def _free(self, folder: str, name: str) -> None:
         self._folder(folder)
         if not NAME.fullmatch(name):
-            raise ToolError(f"422 {name!r} is no name of a file such as letter.txt")
+            raise ToolError(f"422 {name!r} is not a file name such as letter.txt")
         taken = f"SELECT id FROM files WHERE folder = ? AND lower(name) = lower(?) AND {THERE}"
         if self.db.row(taken, folder, name):
             raise ToolError(f"409 there is a file {name!r} in {folder} already")

@@ -37,7 +37,7 @@ def text_only(name: str) -> None:
         ToolError: it is a picture or the like.
     """
     if ending(name) not in TEXTS:
-        raise ToolError(f"415 {name!r} is no text: only files of type {', '.join(TEXTS)} are")
+        raise ToolError(f"415 {name!r} is not a text file: only files of type {', '.join(TEXTS)} are")
 
 
 def head(row: Row) -> dict[str, Any]:

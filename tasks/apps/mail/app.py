@@ -142,7 +142,7 @@ class Mail(App):
         """
         row = self.find("messages", message_id, "message")
         if row["folder"] != "drafts":
-            raise ToolError(f"409 message {message_id} is no draft: it is in {row['folder']}")
+            raise ToolError(f"409 message {message_id} is not a draft: it is in {row['folder']}")
         self.db.update("messages", message_id, folder="sent", sent_at=self.stamp)
         return {"message_id": message_id}
 

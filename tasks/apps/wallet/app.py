@@ -187,7 +187,7 @@ class Wallet(App):
 
     def _member(self, email: str) -> str:
         if self.db.row("SELECT id FROM wallet_members WHERE email = ?", email.lower()) is None:
-            raise ToolError(f"404 nobody else with the address {email[:60]!r} has a wallet")
+            raise ToolError(f"404 no other user with the address {email[:60]!r} has a wallet")
         return email.lower()
 
     def _open(self, request_id: int, direction: str) -> Row:

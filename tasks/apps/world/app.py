@@ -146,7 +146,7 @@ def address(text: str) -> str:
         ToolError: it is no address.
     """
     if not ADDRESS.fullmatch(text):
-        raise ToolError(f"422 {text[:80]!r} is no e-mail address")
+        raise ToolError(f"422 {text[:80]!r} is not an e-mail address")
     return text.lower()
 
 

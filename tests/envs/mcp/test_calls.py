@@ -128,7 +128,7 @@ def test_all_pages_of_a_list_are_read(odd: Around) -> None:
 def test_answers_that_are_no_text_are_observations_and_cost_no_time() -> None:
     env = Around(servers=[raw(timeout=100.0)])
     env.reset(seed=0)
-    assert said(env, "half") == "Error: half: the server's answer is no text that can be read"
+    assert said(env, "half") == "Error: half: the server's answer is not readable text"
     assert said(env, "nonsense").startswith("Error: nonsense: ")
     assert said(env, "junk", n=1) == '{"n": 1}', "lines that are no answer are passed over"
     assert said(env, "count") == "1"

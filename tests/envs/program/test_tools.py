@@ -64,8 +64,8 @@ async def test_help_tells_what_a_tool_does(tools: PythonTools) -> None:
         ("apis.note('refused')", "ApiError: no such note; write another"),
         ("apis.note('large')", "ApiError: the answer has 5000013 bytes"),
         ("apis.note('x' * 300_000)", "ApiError: a request has at most 262144 bytes"),
-        ("apis.note({1})", "ApiError: note: an argument is no JSON"),
-        ("apis.note(float('nan'))", "ApiError: note: an argument is no JSON"),
+        ("apis.note({1})", "ApiError: note: an argument is not valid JSON"),
+        ("apis.note(float('nan'))", "ApiError: note: an argument is not valid JSON"),
         ("apis.mail", "AttributeError: module 'apis' has no attribute 'mail'"),
         ("for _ in range(21): apis.note('a')", "ApiError: no more requests are answered in this run"),
     ],
@@ -101,7 +101,7 @@ async def test_nothing_can_be_called_after_the_end(tools: PythonTools, world: Bo
         "apis.shop.buy(5)\nfor n in (1, 2):\n    try: apis.shop.buy(n)\n    except ApiError as e: print(e)"
     )
     assert ran.ended
-    assert ran.text.count("the episode is over") == 2
+    assert ran.text.count("the episode has ended") == 2
     assert world.bought == [5]
     assert ran.failed == ("shop_buy", "shop_buy")
 
@@ -131,7 +131,7 @@ async def test_a_session_that_ends_is_said_and_the_next_has_the_tools(tools: Pyt
 
 async def test_a_file_in_the_way_of_the_standard_library_is_the_programs_own_harm(tools: PythonTools) -> None:
     await tools.run("open('json.py', 'w').write('1 / 0')\nimport os; os._exit(0)")
-    with pytest.raises(tw.ToolError, match="could not be begun"):
+    with pytest.raises(tw.ToolError, match="could not start"):
         await tools.run("1")
 
 

@@ -64,9 +64,9 @@ def test_what_is_no_action_is_told_so(text: str) -> None:
 
 
 def test_what_is_refused_is_shown_as_it_was_written() -> None:
-    with pytest.raises(UnparseableError, match=r"'x  = 1' is no action"):
+    with pytest.raises(UnparseableError, match=r"'x  = 1' is not an action"):
         read("click('é')\nx  = 1", KNOWN)
-    with pytest.raises(UnparseableError, match=r"'a . b' is no value"):
+    with pytest.raises(UnparseableError, match=r"'a . b' is not a value"):
         read("click('é'); click(a . b)", KNOWN)
 
 
