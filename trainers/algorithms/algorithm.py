@@ -1,4 +1,4 @@
-"""What makes one on-policy learner differ from another: how it gives credit, and the settings of its paper."""
+"""The interface of on-policy algorithms: how one gives credit, and the settings of its paper."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from ..learning.rows import Rows
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """What an algorithm answers.
+    """The result of an algorithm.
 
     Args:
-        rows: those of the batch, with an advantage on every sampled token.
-        target_T: what a critic's value of the state before each sampled token should have been; ``None`` without one.
+        rows: the rows of the batch, with an advantage on every sampled token.
+        target_T: the value target of the critic for the state before each sampled token, ``[T]``; ``None`` without a
+            critic.
     """
 
     rows: Rows
@@ -46,17 +47,17 @@ class Algorithm(Config):
     """The ``branching.strategy`` whose episodes it gives credit to; ``None`` where it asks for none."""
 
     name: str
-    """Which algorithm."""
+    """Name of the algorithm."""
 
     @abstractmethod
     def credit(self, batch: Batch, values: Values | None) -> Credit:
-        """Advantages for every sampled token of a batch.
+        """Return advantages for every sampled token of a batch.
 
         Args:
-            batch: with ``logp_old`` and ``entropy`` of the trainer's own.
+            batch: the batch, with the trainer's own ``logp_old`` and ``entropy``.
             values: the critic, if ``needs_values``.
         """
 
     def warming(self) -> Self:
-        """How credit is given in the first steps, in which only the critic learns."""
+        """Return the algorithm for the first steps, in which only the critic learns."""
         return self

@@ -1,4 +1,4 @@
-"""ArCHer's formulas: what its critic over utterances learns, and what its actor over tokens is paid.
+"""ArCHer's formulas: the losses of its critic over utterances, and the advantages of its actor over tokens.
 
 Zhou et al., "ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL" (arXiv 2402.19446), with the
 implicit Q-learning of Kostrikov et al. (arXiv 2110.06169) for its offline form. A turn is one step; γ is per turn.
@@ -35,10 +35,10 @@ class ArcherRule:
       utterance in the data, so that no utterance outside it is ever judged.
 
     Args:
-        kind: which.
+        kind: which of these losses.
         gamma: discount per turn.
         min_target: in ``td``, both heads learn from the smaller slow one (clipped double Q-learning, 1802.09477).
-        expectile: of ``iql``; 0.5 is the mean, towards 1 it becomes the best utterance in the data.
+        expectile: τ of ``iql``; 0.5 is the mean, and towards 1 it becomes the best utterance in the data.
     """
 
     kind: CriticKind = "td"
@@ -48,7 +48,7 @@ class ArcherRule:
 
     @property
     def needs_fresh(self) -> bool:
-        """Whether utterances must be sampled for it."""
+        """Whether this loss needs newly sampled utterances."""
         return self.kind == "td"
 
     def losses(self, q_2B: Tensor, v_2B: Tensor, known: Known) -> tuple[Tensor, Tensor]:
@@ -84,10 +84,10 @@ def awr_weight(advantage_B: Tensor, *, beta: float, cap: float) -> Tensor:
 
 
 def centred(advantage_B: Tensor, states: Sequence[tuple[int, ...]], among: Centring) -> Tensor:
-    """``A_b`` less the mean of all of the batch, or of the *others* in the same state; alone in its state, ``A_b``.
+    """``A_b`` less the mean of the batch, or of the *others* in the same state; unchanged if there are none.
 
-    Whatever depends on the state alone may be subtracted and changes no expectation; other utterances in the state are
-    drawn independently of this one.
+    A term that depends on the state alone may be subtracted without changing any expectation, and other utterances in
+    the state are drawn independently of this one.
     """
     if among == "none":
         return advantage_B
@@ -100,15 +100,15 @@ def centred(advantage_B: Tensor, states: Sequence[tuple[int, ...]], among: Centr
 
 
 def token_credit(rows: Rows, advantage_B: Tensor, baseline: Values | None = None) -> Rows:
-    """Every token of utterance b is paid ``A_b``, less the baseline ``b_t`` of its prefix if there is one.
+    """Give every token of utterance b the advantage ``A_b``, less the baseline ``b_t`` of its prefix if there is one.
 
-    Section 3.4 of the paper: the baseline depends on state and prefix alone, so that no expectation changes; it is
-    itself fitted to what it is taken off (``Values.fit``), and helps where utterances are long.
+    See section 3.4 of the paper. The baseline depends on state and prefix alone, so no expectation changes. It is
+    fitted to the same quantity that it is subtracted from (``Values.fit``), and helps where utterances are long.
 
     Args:
         rows: one episode per utterance, as ``learning.utterances`` packs them.
-        advantage_B: of each utterance.
-        baseline: a critic over tokens.
+        advantage_B: advantage of each utterance, ``[B]``.
+        baseline: a critic over tokens, if any.
     """
     paid = rows.with_advantage(advantage_B)
     return paid if baseline is None else rows.with_token_advantage(paid.advantage - baseline.values(rows))

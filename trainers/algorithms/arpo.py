@@ -17,14 +17,14 @@ from .trees import action_U, copies_U
 class ARPO(Algorithm):
     """``A_i = (R_i − R̄) / std`` over the leaves of a task's tree (Dong et al., arXiv 2507.19849, section 3.2).
 
-    A leaf is an episode, and the baseline the mean of all of them. Tokens of its own have its advantage. For those that
-    it shares with others the paper has two rules. *Soft*, its choice: they stand in each leaf with that leaf's
-    advantage, as if nothing were shared; in the gradient of the first update their sum is what counts. *Hard*: they
-    have the mean of the advantages of the leaves that share them. The two differ where a ratio is clipped, and in what
-    leaves of different lengths weigh.
+    A leaf is an episode, and the baseline is the mean over all leaves. Tokens that only one leaf has get its advantage.
+    The paper has two rules for tokens that leaves share. *Soft*, its choice: each leaf's copy gets that leaf's
+    advantage, as if nothing were shared, and their sum matters in the gradient of the first update. *Hard*: all copies
+    get the mean advantage of the leaves that share them. The two differ where a ratio is clipped, and in the weight of
+    leaves of different lengths.
 
-    In either case a shared token counts once here, by an equal part in each leaf (``shared = "once"``, a setting of
-    the script): the paper lets it count as often as it is repeated (``"each"``).
+    With either rule a shared token counts once here, by an equal part in each leaf (``shared = "once"``, a setting of
+    the script). In the paper it counts as often as it is repeated (``"each"``).
     """
 
     paper: ClassVar[Mapping[str, Any]] = {"normaliser": "traj_mean", "k": 16, "branching": {"strategy": "entropy"}}
@@ -34,13 +34,13 @@ class ARPO(Algorithm):
     name: Literal["arpo"] = "arpo"
     """Agentic reinforced policy optimization."""
     advantage: Literal["soft", "hard"] = "soft"
-    """What a token that several episodes share is credited with: each one's own advantage, in its copy (``soft``), or
-    the mean of all of theirs (``hard``)."""
+    """Advantage of a token that several episodes share: each episode's own on its copy (``soft``), or the mean over
+    these episodes on all copies (``hard``)."""
     std: Scale = "none"
-    """What advantages are divided by: ``none``, the deviation in the ``group`` (the paper), or in the ``batch``."""
+    """Divisor of advantages: ``none``, the deviation in the ``group`` (the paper), or in the ``batch``."""
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
-        """The advantage of each leaf on its tokens, or the mean of several on those that they share."""
+        """Put the advantage of each leaf on its tokens, or the mean of several leaves on those that they share."""
         leaf_U = centred(batch.return_E, batch.group_E, scale=self.std)[batch.episode_U]
         if self.advantage == "hard" and leaf_U.numel():
             actions = action_U(batch)

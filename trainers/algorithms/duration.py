@@ -1,4 +1,4 @@
-"""Duration-aware weighting: what takes long is sampled less often by asynchronous actors, so it counts for more."""
+"""Duration-aware weighting: asynchronous actors sample slow turns less often, so these turns get more weight."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from .modulator import Modulator, per_turn
 class DurationWeighting(Modulator):
     """``A'(i, t) = A(i, t) · Δt / mean Δt``, Δt the wall time of turn t (Yang et al., arXiv 2509.01684).
 
-    Actors that go on in parallel while a learner takes what has come in by a certain time deliver turns of length Δt
-    at a rate of 1/Δt: in the sum over what was collected, those of fast strategies are counted too often by exactly
-    that factor, and a policy learns to be quick rather than right. Times Δt, each strategy counts as often as it was
-    *chosen*. The mean over the batch's turns leaves the learning rate what it was.
+    Suppose that actors act in parallel, and a learner takes whatever has arrived by a certain time. They deliver turns
+    of length Δt at a rate of 1/Δt. In a sum over the collected turns, fast strategies are counted too often by exactly
+    that factor, and a policy learns to be quick rather than right. Weighted by Δt, each strategy counts as often as it
+    was *chosen*. Dividing by the mean over the batch's turns keeps the learning rate.
 
-    Use it where turns are taken as they come in. A round that waits for all of its episodes has no such bias, and
-    weighting would add one; and a baseline that lies between what the strategies earn keeps the signs right anyway.
+    Use it where the learner takes turns as they arrive. A round that waits for all of its episodes has no such bias,
+    and weighting would add one. A baseline between the returns of the strategies keeps the signs right in any case.
     """
 
     name: Literal["duration"] = "duration"
     """Duration-aware weighting."""
     count: Literal["env", "all"] = "all"
-    """Whose seconds count: the environment's alone, or the policy's too."""
+    """Seconds that count: only the environment's (``env``), or the policy's too (``all``)."""
 
     def modulate(self, batch: Batch, rows: Rows) -> Rows:
         """Scale each turn's advantages by its duration.

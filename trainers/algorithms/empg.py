@@ -16,10 +16,10 @@ from .modulator import Modulator, per_turn
 class EMPG(Modulator):
     """``A_mod(i, t) = A(i, t) · g(H_t) + ζ f(H_{t+1})`` on every sampled token of turn t (Wang et al., 2509.09265).
 
-    H_t is the mean entropy of the turn's tokens, Ĥ the same after a min-max normalisation over the turns of the batch.
-    ``g(H) = e^{−kĤ} / mean e^{−kĤ}`` is self-calibrating: its mean over the batch's turns is 1, so that it moves the
-    signal between turns and adds none. ``f(H) = e^{−k'Ĥ}`` is the future clarity bonus, which an episode's last turn
-    does not get. Afterwards the batch's mean is taken off, which keeps the bonus from praising everything.
+    H_t is the mean entropy of the turn's tokens, and Ĥ is H after a min-max normalization over the turns of the batch.
+    ``g(H) = e^{−kĤ} / mean e^{−kĤ}`` has the mean 1 over the batch's turns, so it moves the signal between turns and
+    adds none. ``f(H) = e^{−k'Ĥ}`` is the future clarity bonus, which an episode's last turn does not get. Subtracting
+    the batch's mean afterwards keeps the bonus from rewarding every turn.
     """
 
     name: Literal["empg"] = "empg"
@@ -31,10 +31,10 @@ class EMPG(Modulator):
     zeta: float = pydantic.Field(default=0.05, ge=0)
     """Weight ζ of the bonus."""
     centred: bool = True
-    """Take the mean over the batch's turns off what comes out."""
+    """Subtract the mean over the batch's turns from the result."""
 
     def modulate(self, batch: Batch, rows: Rows) -> Rows:
-        """Scale by g, add ζ f of the turn that follows, take off the mean."""
+        """Scale by g, add ζ f of the next turn, and subtract the mean."""
         sums_U, tokens_U = per_turn(batch, rows, rows.entropy)
         said_U = tokens_U > 0
         if not bool(said_U.any()):
@@ -54,6 +54,6 @@ class EMPG(Modulator):
 
 
 def normalised(entropy_U: Tensor, said_U: Tensor) -> Tensor:
-    """Ĥ = (H − min) / (max − min) over the turns that have tokens; 0 for all where they are alike."""
+    """Ĥ = (H − min) / (max − min) over the turns that have tokens; 0 for all if these are equal."""
     low, high = entropy_U[said_U].min(), entropy_U[said_U].max()
     return torch.where(said_U & (high > low), (entropy_U - low) / (high - low).clamp_min(1e-300), 0.0)

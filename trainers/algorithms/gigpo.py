@@ -1,4 +1,4 @@
-"""GiGPO: a group's attempts pass through the same states; what was done there is compared too."""
+"""GiGPO: attempts of a group pass through the same states, so their actions there are compared as well."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from .algorithm import Algorithm, Credit
 
 
 class GiGPO(Algorithm):
-    """``A_u = A_E(τ) + ω · A_S(u)``: group-in-group policy optimisation (Feng et al., arXiv 2505.10978, eq. 3, 6–8).
+    """``A_u = A_E(τ) + ω · A_S(u)``: group-in-group policy optimization (Feng et al., arXiv 2505.10978, eq. 3, 6–8).
 
-    ``A_E`` compares the episode's return with its group's; ``A_S`` compares the discounted return from a turn on,
-    ``R_u = Σ_{v≥u} γ^{v−u} r_v``, with that of all turns of the group at the same *anchor state*, the turn's own
-    episode included. A state that was seen once has no comparison, so its ``A_S`` is 0.
+    ``A_E`` compares the episode's return with its group's. ``A_S`` compares the discounted return from a turn on,
+    ``R_u = Σ_{v≥u} γ^{v−u} r_v``, with that of all turns of the group at the same *anchor state*, including other
+    turns of the same episode. A state that occurs once has no comparison, so its ``A_S`` is 0.
     """
 
     paper: ClassVar[Mapping[str, Any]] = {"normaliser": "traj_mean"}
     smallest_group: ClassVar[int] = 2
 
     name: Literal["gigpo"] = "gigpo"
-    """Group-in-group policy optimisation."""
+    """Group-in-group policy optimization."""
     omega: float = pydantic.Field(default=1.0, ge=0)
     """ω, the weight of the advantage within step groups; 0 leaves GRPO."""
     gamma: float = pydantic.Field(default=0.95, ge=0, le=1)
     """Discount per turn of the return that step groups compare."""
     std: Scale = "none"
-    """What both advantages are divided by: ``none`` (the paper's F = 1), the deviation in the ``group`` (its other
-    variant), or in the ``batch``."""
+    """Divisor of both advantages: ``none`` (the paper's F = 1), the deviation in the ``group`` (its other variant), or
+    in the ``batch``."""
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
         """``A_E + ω A_S`` on each sampled token of a turn."""
@@ -44,10 +44,10 @@ class GiGPO(Algorithm):
 
 
 def anchors(batch: Batch) -> Tensor:
-    """The step group of each turn, ``[U]``: turns of the same task in which the same state was seen.
+    """Return the step group of each turn, ``[U]``: turns of the same task that start in the same state.
 
-    Environments name their states by ``obs_key``; where one does not, the text of the observation stands for it,
-    which is the paper's rule. The index of a group means nothing but "the same".
+    Environments name their states by ``obs_key``. Without one, the text of the observation identifies the state, which
+    is the paper's rule. The index of a group has no meaning of its own.
     """
     seen: dict[tuple[int, bool, str], int] = {}
     turns = [turn for episode in batch.episodes for turn in episode.turns]

@@ -1,8 +1,8 @@
 """ILQL: implicit Q-learning over tokens. Snell et al., "Offline RL for Natural Language Generation with Implicit
 Language Q Learning" (arXiv 2206.11871), as LMRL-Gym (arXiv 2311.18232) has it.
 
-V climbs towards the best action that the data shows in a state, Q looks one token ahead, and no action is ever asked
-about that nobody took: so good pieces of bad episodes are put together.
+V approaches the best action that the data shows in a state, and Q looks one token ahead. No action outside the data is
+ever evaluated, and good pieces of bad episodes are combined.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class ILQL(TokenValueAlgorithm):
     states: ClassVar[bool] = True
 
     name: Literal["ilql"] = "ilql"
-    """Which algorithm."""
+    """Implicit Q-learning over tokens."""
     tau: float = pydantic.Field(default=0.95, gt=0, lt=1)
-    """Expectile τ of V: 0.5 values the behaviour, towards 1 its best actions (LMRL-Gym: 0.95 in mazes)."""
+    """Expectile τ of V: 0.5 values the behavior policy, towards 1 its best actions (LMRL-Gym: 0.95 in mazes)."""
 
     def loss(self, estimates: Estimates, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
         """``Σ w·(½ Σ_i (Q_i − (r + γV(s′)))² + |τ − 1(u < 0)|·½u² + α Σ_i CQL_i)`` with ``u = min_i Q̄_i − V``.
@@ -47,14 +47,14 @@ class ILQL(TokenValueAlgorithm):
 
 
 def expectile(target_N: Tensor, value_N: Tensor, tau: float) -> Tensor:
-    """``|τ − 1(u < 0)|·½u²`` with ``u = target − value``: its minimiser is the τ-expectile of the targets.
+    """``|τ − 1(u < 0)|·½u²`` with ``u = target − value``: its minimizer is the τ-expectile of the targets.
 
     IQL (Kostrikov et al., arXiv 2110.06169, eq. 5); the ½ is LMRL-Gym's.
 
     Args:
-        target_N: without gradient.
-        value_N: what is fitted.
-        tau: τ; 0.5 gives a quarter of the squared error.
+        target_N: targets, without gradient.
+        value_N: values that are fitted to them.
+        tau: expectile τ; 0.5 gives a quarter of the squared error.
     """
     gap_N = target_N - value_N
     return torch.where(gap_N < 0, 1 - tau, tau) * 0.5 * gap_N.square()

@@ -15,8 +15,8 @@ class MGRPO(Algorithm):
     """``−(1/G) Σ_i (1/|τ_i|) Σ_j (1/|a_ij|) Σ_t [min(ρA_i, clip(ρ)A_i) − β KL]`` with ``A_i = (R_i − R̄) / std``
     (Wei et al., arXiv 2505.16421, eq. 2 and 3).
 
-    The two means inside are the normaliser ``turn_mean``: a turn counts the same however long it is, and so does an
-    episode. What was observed is read by the model and never trained on (algorithms.md, traps 27 and 28).
+    The two inner means are the normalizer ``turn_mean``: every turn counts the same whatever its length, and so does
+    every episode. The model reads observations but is never trained on them (algorithms.md, traps 27 and 28).
     """
 
     paper: ClassVar[Mapping[str, Any]] = {
@@ -28,9 +28,8 @@ class MGRPO(Algorithm):
     name: Literal["m-grpo"] = "m-grpo"
     """Multi-turn GRPO."""
     std: Scale = "group"
-    """What advantages are divided by: the deviation in the ``group`` (the paper's z-score), in the ``batch``, or
-    ``none``."""
+    """Divisor of advantages: the deviation in the ``group`` (the paper's z-score), in the ``batch``, or ``none``."""
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
-        """The z-score of ``R_i`` in its group, on every sampled token of trajectory i."""
+        """Put the z-score of ``R_i`` in its group on every sampled token of trajectory i."""
         return Credit(batch.rows.with_advantage(centred(batch.return_E, batch.group_E, scale=self.std)))

@@ -1,4 +1,4 @@
-"""What rescales credit after it was given: some papers are a factor on another's advantages."""
+"""Modulators: factors and terms that some papers apply to another algorithm's advantages."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ..learning.rows import Rows
 
 
 class Modulator(Config):
-    """A modulator is a small frozen configuration with one verb: it turns advantages into other advantages.
+    """A modulator is a small frozen configuration with one method, which turns advantages into other advantages.
 
-    It follows any algorithm, is stateless, and sees the batch that credit was given for. ``trainers/on_policy.py``
-    applies those of a configuration's ``modulators`` in order.
+    It follows any algorithm, is stateless, and sees the batch of the algorithm. ``trainers/on_policy.py`` applies those
+    in a configuration's ``modulators`` in order.
     """
 
     name: str
-    """Which modulator."""
+    """Name of the modulator."""
 
     @abstractmethod
     def modulate(self, batch: Batch, rows: Rows) -> Rows:
-        """The rows with other advantages.
+        """Return the rows with other advantages.
 
         Args:
-            batch: that credit was given for; its rows may be without advantages.
-            rows: with an advantage on every sampled token, and the trainer's own ``entropy``.
+            batch: the batch of the algorithm; its own rows may lack advantages.
+            rows: rows with an advantage on every sampled token, and the trainer's own ``entropy``.
         """
 
 
 def per_turn(batch: Batch, rows: Rows, values_T: Tensor) -> tuple[Tensor, Tensor]:
-    """Sums of a value over the sampled tokens of each turn, and how many there are, ``[U]`` each, in 64 bits.
+    """Return the sum of a value over the sampled tokens of each turn, and their number, ``[U]`` each, in 64 bits.
 
     A turn whose action has no tokens (a scripted agent's) sums to 0 over 0 tokens.
     """

@@ -1,7 +1,7 @@
 """Monte-Carlo returns: Q of a token is the return that followed it. LMRL-Gym's MC (arXiv 2311.18232, §5).
 
-It values what the demonstrators went on to do, so guiding by it is one step of improvement over them: what two bad
-episodes could do together, it never finds out.
+It values what the demonstrators did next, so acting on it is one step of improvement over them. It never discovers what
+two bad episodes could achieve together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class MonteCarlo(TokenValueAlgorithm):
     states: ClassVar[bool] = False
 
     name: Literal["monte_carlo"] = "monte_carlo"
-    """Which algorithm."""
+    """Monte-Carlo returns."""
 
     def loss(self, estimates: Estimates, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
         """``Σ w·(½(Q − R)² + α·CQL)`` with R the discounted return from the token on."""

@@ -1,4 +1,4 @@
-"""What ``trainers/on_policy.py`` knows by name: the registry's algorithms, and modulators."""
+"""The algorithms and modulators that ``trainers/on_policy.py`` knows by name."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     AnyAlgorithm = Algorithm
 else:
     AnyAlgorithm = one_of(ALGORITHMS)
-"""What a configuration's ``algorithm`` may be; its ``name`` says which."""
+"""Types of a configuration's ``algorithm``; its ``name`` selects one."""
 
 AnyModulator = Annotated[EMPG | DurationWeighting, pydantic.Field(discriminator="name")]
-"""What may stand among a configuration's ``modulators``."""
+"""Types of the entries of a configuration's ``modulators``."""
 
 
 def algorithm_named(given: Any) -> type[Algorithm] | None:
-    """The class that a configuration's ``algorithm`` means, before it is validated; ``None`` if it means none."""
+    """Return the class that a configuration's ``algorithm`` means, before validation; ``None`` if it means none."""
     if isinstance(given, Algorithm):
         return type(given)
     name = given.get("name") if isinstance(given, Mapping) else None

@@ -1,6 +1,6 @@
-"""PPO: advantages against a learnt value of states, over turns or over tokens.
+"""PPO: advantages against a learned value of states, over turns or over tokens.
 
-Schulman et al., "Proximal Policy Optimization Algorithms" (arXiv 1707.06347), with generalised advantage estimation
+Schulman et al., "Proximal Policy Optimization Algorithms" (arXiv 1707.06347), with generalized advantage estimation
 (arXiv 1506.02438, eq. 16) whose λ may differ for the policy and the critic ("decoupled GAE", VAPO, arXiv 2504.05118).
 """
 
@@ -22,15 +22,15 @@ from .algorithm import Algorithm, Credit
 
 
 class PPO(Algorithm):
-    """Generalised advantages, and λ-returns for the critic to learn."""
+    """Generalized advantages, and λ-returns as targets of the critic."""
 
     paper: ClassVar[Mapping[str, Any]] = {"epochs": 4, "minibatch": 16, "normaliser": "token_mean"}
     needs_values: ClassVar[bool] = True
 
     name: Literal["ppo"] = "ppo"
-    """Which algorithm."""
+    """Proximal policy optimization."""
     level: DecisionLevel = "turn"
-    """What a decision is: a ``turn``, whose tokens share one advantage, or a ``token``."""
+    """Unit of a decision: a ``turn``, whose tokens share one advantage, or a ``token``."""
     gamma: float = pydantic.Field(default=1.0, ge=0, le=1)
     """Discount per turn, at either level."""
     lam: float = pydantic.Field(default=0.95, ge=0, le=1)
@@ -38,10 +38,10 @@ class PPO(Algorithm):
     lam_critic: float = pydantic.Field(default=1.0, ge=0, le=1)
     """λ of the critic's targets: at 1 they are Monte-Carlo returns (VAPO's choice)."""
     whiten: bool = True
-    """Centre the advantages of a batch's decisions, and divide them by their deviation."""
+    """Subtract the mean of the advantages of a batch's decisions, and divide by their deviation."""
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
-        """The advantage of each decision on all of its tokens; the critic's target likewise.
+        """Put the advantage and the critic's target of each decision on all of its tokens.
 
         Raises:
             UsageError: there is no critic.
@@ -62,12 +62,12 @@ class PPO(Algorithm):
         return Credit(rows, decisions.spread(target_S, tokens))
 
     def warming(self) -> Self:
-        """The same with Monte-Carlo targets: a critic that knows nothing yet must not learn from itself."""
+        """Return the same with Monte-Carlo targets, since an untrained critic must not learn from itself."""
         return self.model_copy(update={"lam_critic": 1.0})
 
 
 def final_values(batch: Batch, values: Values) -> Tensor:
-    """V of the state after each episode's last turn, ``[E]``: 0 unless only a limit ended it (algorithms.md, trap 14).
+    """Return V of the state after each episode's last turn, ``[E]``: 0 unless only a limit ended it (trap 14).
 
     Raises:
         ContractError: a truncated episode does not say what the agent would have read next.

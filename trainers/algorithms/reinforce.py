@@ -1,4 +1,4 @@
-"""REINFORCE: every turn is credited with what came after it (or every turn with all that came)."""
+"""REINFORCE: credit every turn with the rewards after it, or with the whole return of its episode."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Reinforce(Algorithm):
     """Monte-Carlo policy gradient (Williams 1992), ``∇J = E Σ_u (G_u − b) Σ_{t∈u} ∇ log π(a_t)``.
 
     ``G_u = Σ_{v≥u} γ^{v−u} r_v`` is the return from turn u on, γ per turn (Sutton & Barto 2018, section 13.3, without
-    the factor γ^u, as everybody does). A batch mean is a baseline that depends on the episode itself, a bias of 1/N:
-    with few episodes, RLOO is the unbiased choice. An episode that a limit cut off counts for what it was paid.
+    the factor γ^u, as is usual). A batch mean is a baseline that depends on the episode itself, a bias of 1/N; with
+    few episodes, RLOO is the unbiased choice. An episode that a limit cut off counts with the rewards it got.
     """
 
     paper: ClassVar[Mapping[str, Any]] = {"epochs": 1, "normaliser": "traj_sum", "loss": {"kind": "reinforce"}}
@@ -28,11 +28,11 @@ class Reinforce(Algorithm):
     name: Literal["reinforce"] = "reinforce"
     """REINFORCE."""
     credit_over: Literal["turn", "episode"] = "turn"
-    """What a turn is credited with: the return from it on (``turn``), or all of the episode's (``episode``)."""
+    """Return that credits a turn: from that turn on (``turn``), or the whole episode's (``episode``)."""
     gamma: float = pydantic.Field(default=1.0, ge=0, le=1)
     """Discount per turn."""
     baseline: Literal["none", "batch", "turn_index"] = "batch"
-    """What is subtracted: nothing, the mean over the batch, or over the batch's turns at the same place in their
+    """Baseline: none, the mean over the batch, or the mean over the batch's turns with the same index in their
     episodes."""
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:

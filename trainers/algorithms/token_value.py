@@ -1,4 +1,4 @@
-"""What the offline learners of token values have in common: settings, and the penalty that keeps Q near the data."""
+"""Shared parts of the offline learners of token values: settings, and the penalty that keeps Q near the data."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from ..critics.token_steps import Per, Tokens
 
 
 class TokenValueAlgorithm(Config):
-    """A rule by which Q and V of tokens are learnt from episodes: a small frozen configuration with one verb."""
+    """A rule for learning Q and V of tokens from episodes: a small frozen configuration with one method."""
 
     critics: ClassVar[int]
-    """How many Q heads it has."""
+    """Number of Q heads."""
     states: ClassVar[bool]
-    """Whether it has a V head, and targets that follow."""
+    """Whether there is a V head, with target networks that follow."""
 
     name: str
-    """Which algorithm."""
+    """Name of the algorithm."""
     gamma: float = pydantic.Field(default=0.99, ge=0, le=1)
     """Discount γ (LMRL-Gym: 0.99)."""
     discount_per: Per = "turn"
-    """What γ discounts: ``turn``, or every sampled ``token`` (LMRL-Gym)."""
+    """Unit of the discount γ: a ``turn``, or every sampled ``token`` (LMRL-Gym)."""
     alpha: float = pydantic.Field(default=0.1, ge=0)
     """Weight α of the conservative term. LMRL-Gym has 0 in its mazes, where it evaluates by ranking the four legal
-    actions; a model that is sampled needs it: Q of a token that is never shown is learnt from nothing else."""
+    actions. A model that samples freely needs it: nothing else teaches Q of tokens that the data never shows."""
 
     @abstractmethod
     def loss(self, estimates: Estimates, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        """The *sum* of the loss over tokens, by their weights, and its terms."""
+        """Return the *sum* of the loss over tokens, by their weights, and its terms."""
 
 
 def taken(q_KNV: Tensor, ids_N: Tensor) -> Tensor:
-    """Q of the sampled tokens, ``[K, N]``."""
+    """Return Q of the sampled tokens, ``[K, N]``."""
     return q_KNV.gather(-1, ids_N.expand(q_KNV.shape[0], -1)[..., None])[..., 0]
 
 

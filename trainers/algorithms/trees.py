@@ -1,4 +1,4 @@
-"""Trees: which episodes of a batch record the very same action, and how often a token then stands in its rows."""
+"""Trees: find episodes of a batch that record the very same action, and count the copies of each token in the rows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..learning.rows import Rows
 
 
 def action_U(batch: Batch) -> Tensor:
-    """Which action each turn records, ``[U]``: branches repeat the turns of the episode that they left.
+    """Return the index of the action that each turn records, ``[U]``: branches repeat the turns before their fork.
 
-    The index of an action means nothing but "the same". Two episodes that left a third one share its action even where
-    that one itself is not in the batch.
+    The index of an action has no meaning of its own. Two episodes that branched off a third one share its action even
+    if the third is not in the batch.
     """
     seen: dict[tuple[str, str, int], int] = {}
     keys = []
@@ -25,16 +25,16 @@ def action_U(batch: Batch) -> Tensor:
 
 
 def copies_U(batch: Batch) -> Tensor:
-    """In how many episodes of the batch the action of each turn stands, ``[U]``."""
+    """Return the number of episodes of the batch that have the action of each turn, ``[U]``."""
     actions = action_U(batch)
     return torch.bincount(actions)[actions] if actions.numel() else actions
 
 
 def counted_once(batch: Batch, rows: Rows) -> Rows:
-    """The rows, in which what an action counts for is divided among its copies.
+    """Return the rows with the weight of each action divided among its copies.
 
-    An action was sampled once, however many episodes went on from it: undivided, what was done before a branch would
-    count for more than the same thing done where nobody branched.
+    An action was sampled once, however many episodes continued from it. Undivided, actions before a branch would count
+    for more than the same actions in an episode without branches.
     """
     copies = copies_U(batch)
     if not copies.numel() or int(copies.max()) == 1:

@@ -1,4 +1,4 @@
-"""Turn-level credit: where turns are paid, each is judged by what followed it, against its peers at the same place."""
+"""Turn-level credit: compare the return from each turn on with that of its peers at the same turn index."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class TurnCredit(Algorithm):
     """``A_{i,u} = (G_{i,u} − mean_j G_{j,u}) / std`` with ``G_{i,u} = Σ_{v≥u} γ^{v−u} r_{i,v}``.
 
     The turn-level advantage of MT-GRPO (Zeng et al., arXiv 2505.11821, section 4), for any number of turns and for
-    rewards on any of them. The mean is over those of the group that came as far as turn u. Who alone came that far
-    has nobody to be compared with at that turn: with ``outcome`` above 0 such turns still share in the episode's.
+    rewards on any of them. The mean is over the members of the group that reached turn u. If only one did, its turn
+    has no comparison; with ``outcome`` above 0 it still shares in the episode's advantage.
     """
 
     paper: ClassVar[Mapping[str, Any]] = {"normaliser": "traj_mean"}
@@ -31,11 +31,11 @@ class TurnCredit(Algorithm):
     outcome: float = pydantic.Field(default=0.0, ge=0)
     """Weight of the episode's own advantage (as in GRPO), added to that of each of its turns."""
     std: Scale = "none"
-    """What advantages are divided by: ``none``, the deviation in the ``group`` (here: of the turns compared), or in the
+    """Divisor of advantages: ``none``, the deviation in the ``group`` (here: of the compared turns), or in the
     ``batch``."""
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
-        """The return from a turn on, against the group's at the same place, on each of the turn's sampled tokens."""
+        """Compare the return from each turn on with the group's at the same index, for all of the turn's tokens."""
         place_U = batch.place_U
         longest = int(place_U.max()) + 1 if place_U.numel() else 1
         turn_U = centred(returns_to_go(batch, self.gamma), batch.group_U * longest + place_U, scale=self.std)

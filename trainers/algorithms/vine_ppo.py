@@ -1,4 +1,4 @@
-"""VinePPO: PPO whose values are the mean returns of fresh rollouts from each state, and no critic at all."""
+"""VinePPO: PPO without a critic; values are the mean returns of additional rollouts from each state."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ from .algorithm import Algorithm, Credit
 class VinePPO(Algorithm):
     """``A_u = r_u + γ V̂(s_{u+1}) − V̂(s_u)`` (Kazemnejad et al., arXiv 2410.01679, eq. 5 and 6), a turn as the step.
 
-    ``V̂(s)`` is the mean discounted return of the rollouts that were played from s by the policy of the episode itself,
-    so its error has mean 0, whatever the state: no critic has to learn, and none can be wrong. After the last turn
-    the value is 0, also where a turn limit ended the episode: the rollouts end at the same limit, so theirs are values
-    *until the limit*, and past it nothing is paid.
+    ``V̂(s)`` is the mean discounted return of the rollouts that the policy of the episode played from s. Its error has
+    mean 0 in every state: no critic has to learn, and none can be wrong. After the last turn the value is 0, also where
+    a turn limit ended the episode. The rollouts end at the same limit, so their values are values *until the limit*.
 
-    A turn is not learnt from where all rollouts from the state before or after it were lost: 0 would be no value.
+    A turn is skipped if all rollouts from the state before or after it were lost, since 0 would not be their value.
     """
 
     paper: ClassVar[Mapping[str, Any]] = {
@@ -38,10 +37,10 @@ class VinePPO(Algorithm):
     gamma: float = pydantic.Field(default=1.0, ge=0, le=1)
     """Discount per turn."""
     whiten: bool = True
-    """Centre the advantages of a batch's turns, and divide them by their deviation."""
+    """Subtract the mean of the advantages of a batch's turns, and divide by their deviation."""
 
     def credit(self, batch: Batch, values: Values | None) -> Credit:
-        """The advantage of each turn on its sampled tokens."""
+        """Put the advantage of each turn on its sampled tokens."""
         value_U = state_values(batch, self.gamma)
         next_U = torch.cat([value_U[1:], value_U.new_zeros(1)])[: value_U.numel()]
         last_U = torch.cat([batch.episode_U[1:], batch.episode_U.new_tensor([-1])])[: next_U.numel()] != batch.episode_U
@@ -54,10 +53,10 @@ class VinePPO(Algorithm):
 
 
 def state_values(batch: Batch, gamma: float) -> Tensor:
-    """V̂ of the state before each turn, ``[U]``, 64-bit; NaN where no rollout from it came to an end.
+    """Return V̂ of the state before each turn, ``[U]``, 64-bit; NaN where no rollout from it has a return.
 
-    Rollouts count that were played to an end of the environment's making: one that the machinery lost has no return,
-    and one that the policy did not see through has only what it was paid until then.
+    A rollout counts if the environment ended it. One that the infrastructure lost has no return. One that the policy
+    did not finish has only the rewards up to that point.
     """
     found: list[float] = []
     for episode in batch.episodes:
