@@ -91,7 +91,7 @@ RULES = (
     ),
     _rule(
         "entry begins mid-clause",
-        r"(?<=\n)\*{0,2}\w+: (?:of|by|as|that|which|what|who|whom|whose|where|with|to|from|in|on|at|under|is|are|was"
+        r"(?<=\n)\*{0,2}\w+:\x20(?:of|by|as|that|which|what|who|whom|whose|where|with|to|from|in|on|at|under|is|are|was"
         r"|has|may|must|can|nobody|nothing)\b[^.\n]*",
         "describe the argument with a complete phrase: type, shape, unit",
         kinds="docstring",

@@ -101,6 +101,7 @@ def test_faults_in_python_are_found(rule: str, source: str) -> None:
     [
         'nobody = "nobody is told, and a box is no circle"',
         '"""Play.\n\nArgs:\n    seed: seed of the run, an integer.\n"""',
+        '"""Save.\n\nArgs:\n    what: name of the file.\n"""',
         '"""Return what the policy sampled.\n\n>>> print("nobody")\nnobody\n"""',
         'text = """\n# nobody\n"""',
         '"""How to weight tokens, and ``nobody`` in code."""',

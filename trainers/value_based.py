@@ -70,10 +70,7 @@ class ValueBasedConfig(OfflineConfig):
     @pydantic.model_validator(mode="after")
     def _whole(self) -> Self:
         if self.lora is not None:
-            raise ValueError(
-                "token values are learned in a model of their own beside the policy, and it has no adapters: leave lora "
-                "out"
-            )
+            raise ValueError("token values are learned in a model of their own, which has no adapters: leave lora out")
         if self.warmup > self.steps:
             raise ValueError(
                 f"warmup = {self.warmup} steps of regression on returns are more than all steps = {self.steps}: what "

@@ -59,7 +59,8 @@ class Replay:
         if not self._held:
             raise UsageError(
                 "the replay is empty, so there is nothing to sample: no episode was played to an end yet. Either the "
-                "infrastructure failed, or the policy ran out of time or context in each (agent.context = last:K reads less)"
+                "infrastructure failed, or the policy ran out of time or context in each (agent.context = last:K reads "
+                "less)"
             )
         if self._view is None:
             self._view = list(self._held)

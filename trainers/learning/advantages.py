@@ -12,37 +12,37 @@ from ...rollouts.episode import Episode, Outcome
 from .batch import Batch
 
 Scale = Literal["none", "group", "batch"]
-"""What an advantage is divided by: nothing, or the deviation in its group or in the whole batch."""
+"""Divisor of an advantage: nothing, or the deviation in its group or in the whole batch."""
 
 
 def leave_one_out(value_N: Tensor, group_N: Tensor) -> Tensor:
     """``A_i = R_i − mean_{j≠i} R_j = K/(K−1) · (R_i − R̄)`` within each group, without division by a deviation.
 
-    LOOP (arXiv 2502.01600) and RLOO (arXiv 2402.14740). What is alone in its group has no baseline, and its advantage
-    is 0: never the raw value.
+    LOOP (arXiv 2502.01600) and RLOO (arXiv 2402.14740). A value that is alone in its group has no baseline, and its
+    advantage is 0, never the raw value.
 
     Args:
-        value_N: what is compared: returns of episodes, or of turns.
-        group_N: with which others, by the index of a group.
+        value_N: values to compare, ``[N]``: returns of episodes, or of turns.
+        group_N: index of each value's group, ``[N]``.
 
     Returns:
         ``[N]``, computed in 64 bits.
     """
     size_N = _sum_in_group(torch.ones_like(value_N, dtype=torch.float64), group_N)
-    others_N = (size_N - 1).clamp_min(1)  # where it is 1 because nobody else is there, the difference is 0 anyway
+    others_N = (size_N - 1).clamp_min(1)  # where it is 1 for want of others, the difference is 0 anyway
     return (_centred(value_N, group_N) * size_N / others_N).to(value_N.dtype)
 
 
 def centred(value_N: Tensor, group_N: Tensor, *, scale: Scale = "none", epsilon: float = 1e-6) -> Tensor:
-    """``A_i = R_i − R̄`` within each group, divided by a sample deviation if asked (GRPO, arXiv 2402.03300).
+    """``A_i = R_i − R̄`` within each group, optionally divided by a sample deviation (GRPO, arXiv 2402.03300).
 
     Args:
-        value_N: what is compared.
-        group_N: with which others; what is alone in its group gets 0.
+        value_N: values to compare, ``[N]``.
+        group_N: index of each value's group, ``[N]``; a value alone in its group gets 0.
         scale: ``"none"``; ``"group"``: by the group's deviation, which weights tasks by how *little* their returns
             differ (Dr. GRPO, arXiv 2503.20783); ``"batch"``: by the deviation of all advantages that have a baseline
             (REINFORCE++, arXiv 2501.03262; ScaleRL, arXiv 2510.13786), which weights all tasks alike.
-        epsilon: added to a deviation.
+        epsilon: small number added to a deviation.
 
     Returns:
         ``[N]``.
@@ -66,7 +66,7 @@ def _centred(value_N: Tensor, group_N: Tensor) -> Tensor:
 
 
 def _sum_in_group(value_N: Tensor, group_N: Tensor) -> Tensor:
-    """The sum over each one's group, ``[N]``."""
+    """Return the sum over each value's group, ``[N]``."""
     if not group_N.numel():
         return value_N
     sums = torch.zeros(int(group_N.max()) + 1, dtype=value_N.dtype)
@@ -82,12 +82,12 @@ def backward_sums(value_S: Tensor, decay_S: Tensor) -> Tensor:
 
 
 def turn_returns(rewards_U: Tensor, gamma: float) -> Tensor:
-    """Discounted return from each turn of one episode on, ``[U]``; γ is per *turn*, whatever the turns' lengths."""
+    """Return the discounted return from each turn of one episode on, ``[U]``; γ is per *turn*, whatever its length."""
     return backward_sums(rewards_U, torch.full_like(rewards_U, gamma))
 
 
 def returns_to_go(batch: Batch, gamma: float) -> Tensor:
-    """Discounted return from each turn of a batch on, ``[U]``, from the batch's rewards; γ is per turn."""
+    """Return the discounted return from each turn of a batch on, ``[U]``, from the batch's rewards; γ is per turn."""
     counts = torch.bincount(batch.episode_U, minlength=len(batch.episodes)).tolist()
     parts = [turn_returns(reward_U, gamma) for reward_U in torch.split(batch.reward_U, counts)]
     return torch.cat(parts) if parts else batch.reward_U
@@ -96,14 +96,14 @@ def returns_to_go(batch: Batch, gamma: float) -> Tensor:
 def turn_gae(
     rewards_U: Tensor, values_U: Tensor, *, bootstrap: float | None, gamma: float, lam: float
 ) -> tuple[Tensor, Tensor]:
-    """Generalised advantage estimation over the turns of one episode (arXiv 1506.02438, eq. 16, a turn as the step).
+    """Generalized advantage estimation over the turns of one episode (arXiv 1506.02438, eq. 16, a turn as the step).
 
     Turns are given explicitly, never inferred from rewards (algorithms.md, trap 13), and tokens play no part: γ and λ
     are per turn (trap 12).
 
     Args:
-        rewards_U: reward of each turn.
-        values_U: V(s) before each turn.
+        rewards_U: reward of each turn, ``[U]``.
+        values_U: V(s) before each turn, ``[U]``.
         bootstrap: V(s_T) of the state after the last turn if the episode was *truncated*; ``None`` if it terminated.
         gamma: discount per turn.
         lam: λ per turn.
@@ -123,7 +123,7 @@ def turn_gae(
 
 
 def turn_rewards(episode: Episode) -> Tensor:
-    """The rewards of an episode's turns, ``[U]``."""
+    """Return the rewards of an episode's turns, ``[U]``."""
     return torch.tensor([turn.reward for turn in episode.turns], dtype=torch.float32)
 
 
@@ -133,13 +133,13 @@ def bootstraps(episode: Episode) -> bool:
 
 
 def final_prompt(episode: Episode) -> tuple[int, ...]:
-    """What would have been read next: the state after the last turn, where it has a value.
+    """Return the prompt after the last turn, which the agent would have read next: the state that has a value.
 
     Args:
-        episode: one that ``bootstraps``.
+        episode: an episode for which ``bootstraps`` holds.
 
     Raises:
-        ContractError: it does not say.
+        ContractError: the episode does not have this prompt.
     """
     if not episode.final_prompt_ids:
         raise ContractError(

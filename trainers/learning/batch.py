@@ -1,4 +1,4 @@
-"""A batch: what credit is given for. Groups of episodes, their packed rows, and a reward for every turn."""
+"""A batch, the input of credit assignment: groups of episodes, their packed rows, and a reward for every turn."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .rows import Rows, pack
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Everything that an algorithm may look at when it gives credit.
+    """Everything that an algorithm may read to assign credit.
 
     Args:
         groups: scored episodes, by task.
-        episodes: the E members of all groups in order; what rows call an episode index is a place in here.
-        rows: their tokens, with the trainer's own ``logp_old`` and ``entropy``.
-        reward_U: the reward of each of the U turns of the batch, in the order of episodes and turns; at first what the
-            environment gave, 32-bit.
-        episode_U: which episode each turn is of.
+        episodes: the E members of all groups in order; an episode index of the rows is an index into this tuple.
+        rows: tokens of the episodes, with the trainer's own ``logp_old`` and ``entropy``.
+        reward_U: reward of each of the U turns of the batch, in the order of episodes and turns; at first the
+            environment's, 32-bit.
+        episode_U: index of the episode of each turn, ``[U]``.
     """
 
     groups: tuple[Group, ...]
@@ -35,7 +35,7 @@ class Batch:
 
     @classmethod
     def of(cls, groups: Sequence[Group]) -> Batch:
-        """The batch of these groups, with rows as they were sampled.
+        """Build the batch of these groups, with rows as they were sampled.
 
         Raises:
             UsageError: a reward is not finite.
@@ -57,31 +57,31 @@ class Batch:
 
     @property
     def group_E(self) -> Tensor:
-        """Which group each episode is of, ``[E]``."""
+        """Index of each episode's group, ``[E]``."""
         sizes = torch.tensor([len(group.members) for group in self.groups], dtype=torch.long)
         return torch.repeat_interleave(torch.arange(len(self.groups)), sizes)
 
     @property
     def return_E(self) -> Tensor:
-        """The undiscounted return of each episode, ``[E]``, from ``reward_U``; summed in 64 bits."""
+        """Undiscounted return of each episode, ``[E]``, from ``reward_U``; summed in 64 bits."""
         sums = torch.zeros(len(self.episodes), dtype=torch.float64)
         return sums.index_add_(0, self.episode_U, self.reward_U.double()).float()
 
     @property
     def group_U(self) -> Tensor:
-        """Which group each turn is of, ``[U]``."""
+        """Index of each turn's group, ``[U]``."""
         return self.group_E[self.episode_U]
 
     @property
     def place_U(self) -> Tensor:
-        """Which turn of its episode each turn is, from 0, ``[U]``."""
+        """Index of each turn in its episode, from 0, ``[U]``."""
         counts = torch.bincount(self.episode_U, minlength=len(self.episodes))
         return torch.arange(self.episode_U.numel()) - (torch.cumsum(counts, 0) - counts)[self.episode_U]
 
     def with_rows(self, rows: Rows) -> Batch:
-        """The same batch with rows that say more: log-probabilities, advantages, weights."""
+        """Return the same batch with extended rows: log-probabilities, advantages, weights."""
         return replace(self, rows=rows)
 
     def with_reward(self, reward_U: Tensor) -> Batch:
-        """The same batch with other rewards: penalised, or shaped."""
+        """Return the same batch with other rewards: penalized, or shaped."""
         return replace(self, reward_U=reward_U)

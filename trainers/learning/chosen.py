@@ -8,23 +8,23 @@ import torch
 from torch import Tensor
 
 CHUNK = 1 << 24
-"""Numbers in the largest temporary array (64 MiB of 32 bits): what a softmax over a large vocabulary costs at once."""
+"""Numbers in the largest temporary array (64 MiB of 32 bits), to bound the memory of a softmax over a vocabulary."""
 
 
 def chosen_logp(
     logits_PV: Tensor, place_N: Tensor, ids_N: Tensor, temperature: float, *, entropy_gradient: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of tokens and entropies in nats of what they were drawn from, both ``[N]`` and 32-bit.
+    """Return log-probabilities of tokens and entropies in nats of their distributions, both ``[N]`` and 32-bit.
 
     With p = softmax(z/τ) and H = −Σ p log p: ∂ log p_a / ∂z_v = (1[v = a] − p_v) / τ and
-    ∂H / ∂z_v = −p_v (log p_v + H) / τ. The backward pass computes p again from the logits, chunk by chunk, so that no
-    array of their size is kept beside the logits and their gradient.
+    ∂H / ∂z_v = −p_v (log p_v + H) / τ. The backward pass computes p again from the logits, chunk by chunk. So no array
+    of their size is kept beside the logits and their gradient.
 
     Args:
-        logits_PV: of every position, in any precision; −inf is probability 0.
-        place_N: the position that judges each token; all different.
-        ids_N: the tokens.
-        temperature: τ.
+        logits_PV: logits of every position, in any precision; −inf is probability 0.
+        place_N: index of the position that predicts each token; all different.
+        ids_N: token ids.
+        temperature: sampling temperature τ.
         entropy_gradient: whether the entropies have a gradient; without it they are detached.
     """
     logp_N, entropy_N = _Chosen.apply(logits_PV, place_N, ids_N, temperature)  # type: ignore[no-untyped-call]
@@ -32,7 +32,7 @@ def chosen_logp(
 
 
 class _Chosen(torch.autograd.Function):
-    """``chosen_logp``, with the gradients by hand."""
+    """The autograd function of ``chosen_logp``, with gradients written by hand."""
 
     @staticmethod
     def forward(

@@ -1,4 +1,4 @@
-"""What is done about an update that is not finite: its batch is saved, and the run stops."""
+"""Handling of an update that is not finite: save its batch and stop the run."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def diverged(
     learns: Literal["learner", "critic"] = "learner",
     writes: bool = True,
 ) -> NoReturn:
-    """Save the batch of an update that was refused, and say what to do.
+    """Save the batch of an update that was refused, and raise an error that says what to do.
 
     Args:
-        what: when, and what was not finite, e.g. ``"after 7 updates the loss is nan"``.
-        size: of the batch, e.g. ``"512 tokens"``.
-        batch: the update can be computed from it again; ``torch.load`` reads it.
-        dump: where it is saved; ``None`` for nowhere.
-        rate: the setting that is to be lowered.
-        learns: who had no path to save to.
-        writes: off in processes that leave the saving to another.
+        what: time and quantity of the failure, e.g. ``"after 7 updates the loss is nan"``.
+        size: size of the batch, e.g. ``"512 tokens"``.
+        batch: everything that the update can be computed from again; ``torch.load`` reads it.
+        dump: file for the batch; ``None`` to save nothing.
+        rate: name of the setting to lower.
+        learns: name of the object that had no ``dump`` path.
+        writes: whether to save; false in processes that leave the saving to another.
 
     Raises:
         DivergedError: always.

@@ -1,4 +1,4 @@
-"""Entropy as part of what is minimised: a bonus, and a band around its own history that it is held to."""
+"""Entropy in the objective: a bonus, and a penalty outside a band around the run's own history."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .rows import Rows
 
 @dataclass(frozen=True, slots=True)
 class EntropyBand:
-    """Where the entropy of a token may be without a penalty.
+    """Range of a token's entropy without a penalty.
 
     Args:
         low: lower edge in nats.
@@ -29,18 +29,18 @@ class EntropyBand:
 
 
 def outside(entropy: Tensor, band: EntropyBand) -> Tensor:
-    """How far each entropy is outside the band, in nats; 0 within. The gradient is ∓1 outside: it leads back.
+    """Return the distance of each entropy from the band in nats; 0 within. The gradient is ∓1 outside: it leads back.
 
-    EPO (arXiv 2509.22576, eq. 7) charges a flat price α for every token outside, which no gradient can see: the
-    released penalty is a constant where it is not zero. This is the price made proportional to the distance.
+    EPO (arXiv 2509.22576, eq. 7) charges a flat price α for every token outside. The released penalty is a constant
+    where it is not zero, so it has no gradient. This one is proportional to the distance.
     """
     return (band.low - entropy).clamp_min(0) + (entropy - band.high).clamp_min(0)
 
 
 def phase_weight(progress: float) -> float:
-    """EPO's weight of the band over training: 1 at first, 0.8 halfway, 0 at the end, and lines in between.
+    """Return EPO's weight of the band: 1 at first, 0.8 halfway, 0 at the end of training, and lines in between.
 
-    (arXiv 2509.22576, §4.3, as released, where the pieces are exponentials between the same three points.)
+    See arXiv 2509.22576, §4.3; the released pieces are exponentials between the same three points.
 
     Args:
         progress: share of the run's steps that are done, from 0 to 1.
@@ -50,7 +50,7 @@ def phase_weight(progress: float) -> float:
 
 
 class SmoothingConfig(Config):
-    """EPO's entropy smoothing (arXiv 2509.22576): a token's entropy stays near what the run's steps had so far."""
+    """EPO's entropy smoothing (arXiv 2509.22576): keep a token's entropy near the mean of the run's steps so far."""
 
     coef: float = pydantic.Field(default=0.1, gt=0)
     """Penalty per nat outside the band, at the start of the run; it fades to 0.8 of that halfway and 0 at the end."""
@@ -60,11 +60,11 @@ class SmoothingConfig(Config):
     """The band's upper edge, likewise."""
 
     def band(self, history: EntropyHistory, progress: float) -> EntropyBand | None:
-        """The band of a step; ``None`` where nothing is penalised: before there is a history, and at the very end.
+        """Return the band of a step; ``None`` without a penalty: before there is a history, and at the very end.
 
         Args:
-            history: of the steps before.
-            progress: share of the run's steps that are done.
+            history: entropies of the steps before.
+            progress: share of the run's steps that are done, from 0 to 1.
         """
         weight = phase_weight(progress)
         if history.mean is None or weight == 0:
@@ -73,7 +73,7 @@ class SmoothingConfig(Config):
 
 
 class EntropyHistory:
-    """The mean over steps of the mean entropy of their sampled tokens: state, which a checkpoint holds.
+    """The mean over steps of the mean entropy of their sampled tokens; checkpoints include it.
 
     Every step counts the same, however many tokens it had.
     """
@@ -88,13 +88,13 @@ class EntropyHistory:
         return self.total / self.steps if self.steps else None
 
     def record(self, rows: Rows) -> None:
-        """Add a step, by the entropies in its rows; one without sampled tokens is none."""
+        """Add a step by the entropies in its rows; rows without sampled tokens add none."""
         if rows.tokens:
             self.total += float(rows.entropy[rows.mask].double().mean())
             self.steps += 1
 
     def state_dict(self) -> dict[str, Any]:
-        """The history."""
+        """Return the history."""
         return {"steps": self.steps, "total": self.total}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Generalised advantage estimation over the decisions of a batch, where a decision is a turn or a token."""
+"""Generalized advantage estimation over the decisions of a batch, where a decision is a turn or a token."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ DecisionLevel = Literal["turn", "token"]
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """The S decisions of a batch, episode by episode, each episode's in the order in which they were taken.
+    """The S decisions of a batch, episode by episode, in the order in which they were made.
 
     Args:
-        place_N: where each sampled token stands among the T tokens, in the order of decisions.
-        decision_N: which decision it is part of.
-        episode_S: which episode each decision is of.
-        reward_S: what was paid before the next decision, 64-bit.
-        discount_S: what the state of the next decision counts for.
+        place_N: index of each sampled token among the T tokens, in the order of decisions.
+        decision_N: index of the decision that each sampled token is part of.
+        episode_S: index of each decision's episode.
+        reward_S: reward between each decision and the next, 64-bit.
+        discount_S: factor on the value of the next decision's state.
     """
 
     place_N: Tensor
@@ -34,17 +34,16 @@ class Decisions:
 
     @classmethod
     def of(cls, batch: Batch, level: DecisionLevel, *, gamma: float) -> Decisions:
-        """The decisions of a batch.
+        """Find the decisions of a batch.
 
-        At level ``token`` the turn's reward is paid at its last token, and γ discounts from one *turn* to the next:
-        inside a turn nothing is discounted, and tokens that an environment inserted are no decisions (algorithms.md,
-        trap 12). A turn in which nothing was sampled is no decision either: its reward belongs to the decision before
-        it, one γ later. Rows play no part: a turn that a rewritten context put into another row is where it was in
-        time.
+        At level ``token`` the turn's reward comes at its last token, and γ discounts from one *turn* to the next, never
+        inside a turn. Tokens that an environment inserted are not decisions (algorithms.md, trap 12), nor is a turn
+        without sampled tokens: its reward belongs to the decision before it, one γ later. Rows play no part. A turn
+        that a rewritten context put into another row keeps its place in time.
 
         Args:
-            batch: with its rewards.
-            level: what a decision is.
+            batch: the batch, with its rewards.
+            level: unit of a decision.
             gamma: discount per turn.
         """
         place_N = batch.rows.mask.nonzero()[:, 0]
@@ -63,13 +62,13 @@ class Decisions:
         return cls(place_N, torch.arange(turn_N.numel()), batch.episode_U[turn_N], reward_S, discount_S)
 
     def gather(self, value_T: Tensor) -> Tensor:
-        """What stands at the first token of each decision, ``[S]``, 64-bit."""
+        """Return the value at the first token of each decision, ``[S]``, 64-bit."""
         first_N = torch.ones_like(self.decision_N, dtype=torch.bool)
         first_N[1:] = self.decision_N[1:] != self.decision_N[:-1]
         return value_T[self.place_N[first_N]].double()
 
     def spread(self, value_S: Tensor, tokens: int) -> Tensor:
-        """Each decision's number on all of its tokens, 0 on context, ``[tokens]``."""
+        """Copy each decision's number to all of its tokens, with 0 on context, ``[tokens]``."""
         value_T = torch.zeros(tokens)
         value_T[self.place_N] = value_S.float()[self.decision_N]
         return value_T
@@ -93,7 +92,7 @@ class Decisions:
 
 
 def _paid(batch: Batch, turn_N: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
-    """For every turn with sampled tokens: the reward until the next such turn, and that turn's discount, ``[U]``."""
+    """Return the reward until the next such turn and the discount of every turn with sampled tokens, ``[U]`` each."""
     turns = batch.reward_U.numel()
     number_U = torch.arange(turns)
     sampled_U = torch.zeros(turns, dtype=torch.bool)

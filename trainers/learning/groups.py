@@ -1,4 +1,4 @@
-"""Groups: the episodes of one task that share a baseline, apart from those that were not played to an end."""
+"""Groups: the episodes of one task that share a baseline, without those that were not played to an end."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ...rollouts.episode import Episode
 class Group:
     """Attempts at one task that serve as one another's baseline.
 
-    Everything that gives credit takes groups, and a group cannot be built with an unscored member: an episode that
-    the machinery lost never reaches a baseline, let alone an advantage.
+    Credit assignment takes groups, and a group cannot be built with an unscored member. So an episode that the
+    infrastructure lost never reaches a baseline, let alone an advantage.
 
     Args:
         group_id: the id that the members share.
-        members: episodes played to an end, in the order in which they were asked for.
-        excluded: how many attempts failed for reasons that are not the policy's, or were cancelled.
-        policy_failed: how many attempts the policy did not see through (timeout, context full). They count as
-            failures, and have no advantage: their return is only what they were paid until then.
+        members: episodes played to an end, in the order of their requests.
+        excluded: number of attempts that were canceled or failed for reasons outside the policy.
+        policy_failed: number of attempts that the policy did not finish (timeout, context full). They count as
+            failures and have no advantage, since their return has only the rewards up to that point.
 
     Raises:
         UnscoredEpisodeError: a member has no return.
@@ -46,17 +46,17 @@ class Group:
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """The undiscounted return of each member."""
+        """Undiscounted return of each member."""
         return tuple(episode.total_reward for episode in self.members)
 
     @property
     def comparable(self) -> bool:
-        """Whether there are two members at least; a group of one has no baseline and no advantage."""
+        """Whether there are at least two members; a group of one has no baseline and no advantage."""
         return len(self.members) >= 2
 
 
 def grouped(episodes: Iterable[Episode]) -> list[Group]:
-    """Groups by ``group_id`` in order of first appearance; what was not played to an end is counted and set apart."""
+    """Group episodes by ``group_id`` in order of first appearance; count those that were not played to an end."""
     members: dict[str, list[Episode]] = {}
     excluded: Counter[str] = Counter()
     policy_failed: Counter[str] = Counter()
@@ -72,5 +72,5 @@ def grouped(episodes: Iterable[Episode]) -> list[Group]:
 
 
 def members(groups: Sequence[Group]) -> list[Episode]:
-    """All members in order: the order in which advantages are given and rows are packed."""
+    """Return all members in order: the order of advantages and of packed rows."""
     return [episode for group in groups for episode in group.members]

@@ -1,4 +1,4 @@
-"""The learner: a model, its optimizer, and one update at a time. It knows nothing of any algorithm."""
+"""The learner: a model, its optimizer, and one update at a time. It knows no algorithm."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ from .rows import Layout, Rows, Unit
 from .scoring import Scores, refuse_unless_packable, score
 
 Beta = Annotated[float, pydantic.Field(ge=0, lt=1)]
-"""How slowly a moment of Adam forgets."""
+"""Decay rate of a moment of Adam; the closer to 1, the slower it forgets."""
 
 
 class OptimizerConfig(Config):
-    """AdamW and what surrounds it."""
+    """Settings of AdamW, its schedule and its micro-batches."""
 
     lr: float = pydantic.Field(default=1e-3, gt=0)
     """Learning rate. 1e-3 suits nano models; LOOP used 5e-5 with LoRA on 32B, full fine-tuning wants about 1e-6."""
     schedule: Literal["constant", "linear"] = "constant"
-    """What follows the warm-up: the same rate, or a line down to 0 at ``total`` updates."""
+    """Learning rate after the warm-up: constant, or linear down to 0 at ``total`` updates."""
     warmup: int = pydantic.Field(default=0, ge=0)
     """Updates over which the rate rises linearly from 0."""
     total: int | None = pydantic.Field(default=None, ge=1)
-    """Updates until a linear schedule ends; omitted, those of the whole run."""
+    """Updates until a linear schedule ends (default: the updates of the whole run)."""
     weight_decay: float = pydantic.Field(default=0.0, ge=0)
     """Decoupled weight decay."""
     betas: tuple[Beta, Beta] = (0.9, 0.95)
     """AdamW's β₁ and β₂."""
     max_grad_norm: float = pydantic.Field(default=1.0, gt=0)
-    """Gradients are scaled down to this norm (LOOP's paper: 1, its code: 0.1)."""
+    """Norm to which larger gradients are scaled down (LOOP's paper: 1, its code: 0.1)."""
     microbatch_tokens: int = pydantic.Field(default=2048, ge=1)
-    """Tokens in one forward pass; changes memory and speed, and no result but in the last digits. A CPU is fastest
-    with 1024 to 2048, a GPU wants 16384 and more."""
+    """Tokens in one forward pass. It changes memory and speed, but results only in the last digits. A CPU is fastest
+    with 1024 to 2048; a GPU needs 16384 or more."""
     layout: Layout = "padded"
-    """How rows lie in a forward pass: ``padded`` to the longest of them, or ``packed`` into one sequence."""
+    """Layout of rows in a forward pass: ``padded`` to the longest of them, or ``packed`` into one sequence."""
     autocast: Literal["bfloat16"] | None = None
-    """Compute matrix products in this precision, from weights that stay as they are stored (``dtype``)."""
+    """Precision of matrix products; the weights keep the precision of ``dtype``."""
     recompute: bool = False
     """Keep only the input of each layer for the backward pass, and compute the rest again: less memory, more time."""
 
     def rate(self, update: int) -> float:
-        """The learning rate of an update, counted from 0."""
+        """Return the learning rate of an update, counted from 0."""
         if update < self.warmup:
             return self.lr * (update + 1) / self.warmup
         if self.schedule == "linear" and self.total is not None:
@@ -63,22 +63,22 @@ class OptimizerConfig(Config):
         return self.lr
 
     def until(self, updates: int) -> Self:
-        """The same with a ``total`` where none is named: how many updates a whole run makes, if it skips none."""
+        """Return the same with ``total`` set, if it is not: the updates of a whole run that skips none."""
         return self if self.total is not None else self.model_copy(update={"total": updates})
 
     def adamw(self, parameters: Iterable[Tensor]) -> torch.optim.AdamW:
-        """The optimizer itself; its rate is set anew before every step, by ``rate``."""
+        """Create the optimizer; ``rate`` sets its learning rate again before every step."""
         return torch.optim.AdamW(parameters, lr=self.lr, betas=self.betas, weight_decay=self.weight_decay)
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What one update did.
+    """The result of one update.
 
     Args:
-        stepped: the weights moved.
-        aborted: it was refused because the policy had moved too far from the one before the iteration.
-        metrics: numbers worth a curve.
+        stepped: whether the weights moved.
+        aborted: whether it was refused because the policy is too far from the one before the iteration.
+        metrics: numbers to log.
     """
 
     stepped: bool
@@ -89,16 +89,16 @@ class Update:
 class Learner:
     """Updates a model from rows.
 
-    Every forward pass is in evaluation mode, also those with a gradient: dropout would make the policy differ from
+    Every forward pass is in evaluation mode, also those with a gradient. Dropout would make the policy differ from
     itself, and every ratio from 1, before a single update (algorithms.md, traps 15 and 23).
 
     Args:
         model: a causal language model; it may be shared with a policy that samples from it between updates.
         options: the optimizer's settings.
-        temperature: of sampling.
-        dump: where a batch with a non-finite loss is saved.
-        world: the processes that learn together. All of them call every method with the same arguments and get the
-            same results; the model is sharded over them (``parallel.shard``).
+        temperature: sampling temperature.
+        dump: file for a batch with a non-finite loss.
+        world: processes that learn together. All of them call every method with the same arguments and get the same
+            results; the model is sharded over them (``parallel.shard``).
 
     Raises:
         UsageError: the layout is ``packed``, and the model cannot tell rows apart.
@@ -127,17 +127,17 @@ class Learner:
 
     @property
     def trainable(self) -> int:
-        """How many numbers are learnt: all of the model's, or those of its adapters."""
+        """Number of trainable parameters: all of the model's, or those of its adapters."""
         return sum(parameter.numel() for parameter in self._parameters)
 
     def logprobs(self, rows: Rows, *, whole: Unit = "row") -> Tensor:
-        """Log-probability of each sampled token under the present weights, 0 on context, ``[T]`` on the CPU."""
+        """Return the log-probability of each sampled token under the present weights, 0 on context, ``[T]``, CPU."""
         return self._scores(rows, whole)[0]
 
     def recompute_old(self, rows: Rows) -> Rows:
-        """Replace the sampler's log-probabilities by the trainer's own: the ratio is then exactly 1 at first.
+        """Replace the sampler's log-probabilities by the trainer's own, so that the ratio is exactly 1 at first.
 
-        The entropies of the distributions that were sampled from come with them.
+        Also set the entropies of the distributions of the sampled tokens.
         """
         logp, entropy = self._scores(rows, "row")
         return rows.with_logp_old(logp, entropy)
@@ -153,15 +153,15 @@ class Learner:
         return logp, entropy
 
     def step(self, rows: Rows, objective: Objective, *, version: int = 0) -> Update:
-        """One optimizer step on the sum of the losses of ``rows``, in micro-batches.
+        """Make one optimizer step on the sum of the losses of ``rows``, in micro-batches.
 
-        Rows without advantage or weight are not even looked at: their gradient is 0. If none is left, or the gradient
-        is exactly 0, the optimizer does not move (Adam would, by its momentum) and the update counts as skipped.
+        Rows without advantage or weight are skipped, since their gradient is 0. If none is left, or the gradient is
+        exactly 0, the optimizer does not move (Adam would, by its momentum) and the update counts as skipped.
 
         Args:
-            rows: with advantage, weight and ``logp_old``.
+            rows: rows with advantage, weight and ``logp_old``.
             objective: the loss.
-            version: the present policy version, for the staleness of the tokens.
+            version: present policy version, to measure the staleness of the tokens.
 
         Raises:
             DivergedError: the loss or the gradient is not finite; weights and optimizer are as before.
@@ -187,10 +187,10 @@ class Learner:
         return self._apply(useful, metrics)
 
     def clone(self, rows: Rows) -> Update:
-        """One optimizer step on the weighted negative log-likelihood of the sampled tokens: behaviour cloning.
+        """Make one optimizer step on the weighted negative log-likelihood of sampled tokens: behavior cloning.
 
         Raises:
-            DivergedError: as ``step``.
+            DivergedError: the loss or the gradient is not finite; weights and optimizer are as before.
         """
         self._optimizer.zero_grad(set_to_none=True)
         if not rows.tokens:
@@ -202,7 +202,7 @@ class Learner:
         return self._apply(rows, metrics | {"loss": loss, "tokens": float(rows.tokens)})
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the model that the next update depends on, whole: any number of processes continues it."""
+        """Return all state of the next update but the model, unsharded, for any number of processes to continue."""
         return {"optimizer": unsharded(self._optimizer.state_dict()), "updates": self.updates, "skipped": self.skipped}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -234,7 +234,7 @@ class Learner:
                     sums = sums.to(loss.device) + torch.stack([loss.detach(), scores.entropy.detach().sum()])
                     mine += [diagnostics] if diagnostics is not None else []
         loss_sum, entropy = self.world.all_reduce(sums.cpu()).tolist()
-        # One look at the end is enough: nothing has moved, and every process sees the same sum.
+        # Checking once at the end is enough: nothing has moved, and every process sees the same sum.
         if not math.isfinite(loss_sum):
             self._diverged(rows, f"the loss is {loss_sum}")
         seen = [each for share in self.world.all_gather(mine) for each in share]

@@ -1,4 +1,4 @@
-"""LoRA: a frozen model with a low-rank difference beside each of its linear layers, which alone is learnt."""
+"""LoRA: a frozen model with a trainable low-rank difference beside each of its linear layers."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from ...inference.value_guided import ValueGuidedModel
 NAME = "default"
 WEIGHTS, SETTINGS = "adapter_model.safetensors", "adapter_config.json"
 PREFIX = "base_model.model."
-"""What peft's own files put before every name."""
+"""Prefix of every name in peft's own files."""
 
 
 class LoraConfig(Config):
-    """Which layers get a low-rank difference, and of which rank (arXiv 2106.09685): W + (alpha / rank) · B A."""
+    """Layers with a low-rank difference, and its rank (arXiv 2106.09685): W + (alpha / rank) · B A."""
 
     rank: int = pydantic.Field(default=16, ge=1)
     """Rank of the difference."""
     alpha: float = pydantic.Field(default=32.0, gt=0)
-    """Scale of the difference; it counts alpha / rank times."""
+    """Scale of the difference; its factor is alpha / rank."""
     targets: list[str] | None = pydantic.Field(default=None, min_length=1)
-    """Names of the layers, as ``q_proj``; every linear layer but the output when omitted."""
+    """Names of the layers, such as ``q_proj`` (default: every linear layer but the output)."""
     dropout: float = 0.0
     """Must be 0: with dropout the policy differs from itself, and every ratio from 1, before a single update."""
 
@@ -48,14 +48,14 @@ class LoraConfig(Config):
 
 
 def attach(model: Any, config: LoraConfig, *, seed: int = 0) -> Any:
-    """Freeze a model and give its layers adapters, in place; at first they change nothing, since B is 0.
+    """Freeze a model and give its layers adapters, in place; at first they have no effect, since B is 0.
 
-    The model keeps its class and its ``forward``. Adapters are 32-bit, whatever the model is stored in.
+    The model keeps its class and its ``forward``. Adapters are 32-bit in a model of any precision.
 
     Args:
         model: a model of transformers.
-        config: of the adapters.
-        seed: of A; the global generator is left as it was.
+        config: settings of the adapters.
+        seed: seed of A; the global generator keeps its state.
 
     Raises:
         UsageError: the model has no layers of these names, or is guided by values.
@@ -94,11 +94,11 @@ def adapted(model: Any) -> bool:
 
 
 def merged(model: Any, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of an ordinary model that computes what the adapted one does.
+    """Return the weights of an ordinary model that computes the same as the adapted one.
 
     Args:
-        model: with adapters; only its structure is looked at.
-        state: its weights, whole.
+        model: model with adapters; only its structure is used.
+        state: its weights, unsharded.
     """
     found = {name: value for name, value in state.items() if "lora_" not in name and ".base_layer." not in name}
     for name, layer in model.named_modules():
@@ -119,9 +119,9 @@ def save_adapter(model: Any, state: Mapping[str, Tensor], folder: Path, *, base:
     """Write the adapters alone, as ``peft.PeftModel.from_pretrained`` reads them.
 
     Args:
-        model: with adapters; only its structure is looked at.
-        state: its weights, whole.
-        folder: is made.
+        model: model with adapters; only its structure is used.
+        state: its weights, unsharded.
+        folder: output folder; it is created.
         base: where the frozen part came from: its ``path`` and the ``digest`` of its weights.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ def is_adapter(folder: Path | str) -> bool:
 
 
 def base_of(folder: Path | str) -> dict[str, str]:
-    """What ``save_adapter`` was told of the frozen part."""
+    """Return what ``save_adapter`` recorded of the frozen part: its ``path`` and ``digest``."""
     found: dict[str, str] = json.loads(Path(folder, "base.json").read_text())
     return found
 
@@ -164,7 +164,7 @@ def load_adapter(model: Any, folder: Path | str) -> None:
 
 
 def _own(name: str) -> bool:
-    """Whether a weight is the policy's adapter's; a critic that shares the model keeps its own."""
+    """Whether a weight belongs to the policy's adapter; a critic that shares the model keeps its own."""
     return "lora_" in name and f".{NAME}." in name
 
 

@@ -46,16 +46,16 @@ def ppo_bounds(low: float, high: float) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """What the kernel saw, per sampled token; detached. Join those of micro-batches, then ask for ``metrics()``.
+    """Measurements of the kernel per sampled token, detached. Join those of micro-batches, then call ``metrics()``.
 
     Args:
         log_ratio: log π/π_old of the token itself, ``[N]``.
-        ratio: the ratio that entered the loss, of the token's segment, ``[N]``.
-        clipped_low: the lower bound decided the loss, ``[N]``.
-        clipped_high: the upper bound decided the loss, ``[N]``.
-        log_mismatch: log π_old/π_behave: what trainer and sampler disagree on, ``[N]``.
-        means: more numbers of each token, by the name under which their mean is reported, ``[N]`` each.
-        sums: the same for what each token adds to a term of the loss, whose sum is reported.
+        ratio: ratio in the loss, of the token's segment, ``[N]``.
+        clipped_low: whether the lower bound decided the loss, ``[N]``.
+        clipped_high: whether the upper bound decided the loss, ``[N]``.
+        log_mismatch: log π_old/π_behave, the disagreement of trainer and sampler, ``[N]``.
+        means: further numbers of each token, by the name under which their mean is reported, ``[N]`` each.
+        sums: contributions of each token to a term of the loss, by the name under which their sum is reported.
     """
 
     log_ratio: Tensor
@@ -68,7 +68,7 @@ class Diagnostics:
 
     @classmethod
     def join(cls, parts: Sequence[Diagnostics]) -> Diagnostics:
-        """One record of several micro-batches of one objective."""
+        """Join the measurements of several micro-batches of one objective."""
 
         def joined(values: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
             return {name: torch.cat([value[name] for value in values]) for name in values[0]}
@@ -84,7 +84,7 @@ class Diagnostics:
         )
 
     def metrics(self) -> dict[str, float]:
-        """Numbers worth a curve; means hide a mismatch, so tails and effective sample sizes are among them."""
+        """Return numbers to log; means hide a mismatch, so tails and effective sample sizes are among them."""
         if not self.log_ratio.numel():
             return {}
         mismatch = self.log_mismatch.clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT).exp()
@@ -126,28 +126,28 @@ def policy_loss(
     is_floor: float = 0.0,
     is_index: Tensor | None = None,
 ) -> tuple[Tensor, Diagnostics]:
-    """The *sum* over sampled tokens of ``weight · loss`` (see the module's head); whoever calls it divides by nothing.
+    """The *sum* over sampled tokens of ``weight · loss`` (see the module's docstring); callers must not divide it.
 
     Args:
-        logp: log π of each token, with gradient, ``[T]``. Where ``mask`` is false its value is never looked at.
-        logp_old: log-probability under the policy before the update.
-        logp_behave: log-probability under the policy that sampled.
-        advantage: credit of each token.
-        weight: from ``normaliser``; the only normalisation there is.
+        logp: log π of each token, with gradient, ``[T]``. Values where ``mask`` is false are ignored.
+        logp_old: log-probability under the policy before the update, ``[T]``.
+        logp_behave: log-probability under the policy that sampled, ``[T]``.
+        advantage: credit of each token, ``[T]``.
+        weight: weight of each token from ``normaliser``; there is no other normalization.
         mask: true on sampled tokens.
-        index: which turn or trajectory each token is part of; a segment must be here wholly.
-        level: what a ratio is taken over.
-        length_normalised: a segment's ratio is the geometric mean over its tokens, not the product.
+        index: index of the turn or trajectory of each token; a segment must be complete.
+        level: unit of a ratio.
+        length_normalised: whether a segment's ratio is the geometric mean over its tokens, not the product.
         clip: lower and upper bound of ρ; see ``loop_bounds`` and ``ppo_bounds``.
-        kind: the surrogate.
-        dual_clip: c, only for ``ppo``.
+        kind: kind of surrogate.
+        dual_clip: the factor c, only for ``ppo``.
         is_mode: correction for a sampler that differs from the trainer.
-        is_cap: its cap.
-        is_floor: below it, ``"mis"`` masks.
-        is_index: segments over which the correction is one product, likewise whole. Omitted, it is per token.
+        is_cap: upper bound of the correction.
+        is_floor: bound below which ``"mis"`` masks.
+        is_index: segments over which the correction is one product, likewise complete. Without it, it is per token.
 
     Raises:
-        UsageError: bounds that do not enclose 1, a cap below 1, or settings that contradict each other.
+        UsageError: bounds do not enclose 1, a cap is below 1, or settings contradict each other.
     """
     _check(level, clip, kind, is_mode, index)
     _check_options(level, length_normalised, kind, dual_clip, is_cap, is_floor)
@@ -170,7 +170,7 @@ def policy_loss(
 
 
 def _correction(mismatch_N: Tensor, mode: Correction, cap: float, floor: float) -> tuple[Tensor, Tensor]:
-    """The factor f(w), and where it is not w itself: truncated, or masked."""
+    """Return the factor f(w), and where it differs from w: truncated, or masked."""
     if mode == "tis":
         return mismatch_N.clamp(max=cap), mismatch_N > cap
     masked_N = (mismatch_N > cap) | (mismatch_N < floor)
@@ -180,7 +180,7 @@ def _correction(mismatch_N: Tensor, mode: Correction, cap: float, floor: float) 
 def _surrogate(
     kind: Kind, logp_N: Tensor, ratio_N: Tensor, advantage_N: Tensor, clip: tuple[float, float]
 ) -> tuple[Tensor, Tensor]:
-    """What is to be made large, per token, and whether a bound had the say."""
+    """Return the quantity to maximize per token, and whether a bound decided it."""
     if kind == "reinforce":
         return advantage_N * logp_N, torch.zeros_like(ratio_N, dtype=torch.bool)
     bounded = ratio_N.clamp(*clip)
@@ -190,7 +190,7 @@ def _surrogate(
 
 
 def _over(log_ratio_N: Tensor, index_N: Tensor | None, *, mean: bool = False) -> Tensor:
-    """The ratio of each token's segment (of the token itself without an index), given to each of its tokens."""
+    """Return the ratio of each token's segment for each of its tokens; without an index, of the token itself."""
     if index_N is not None:
         segments, inverse_N = torch.unique(index_N, return_inverse=True)
         sums = torch.zeros(segments.numel(), dtype=log_ratio_N.dtype, device=log_ratio_N.device)
@@ -202,13 +202,13 @@ def _over(log_ratio_N: Tensor, index_N: Tensor | None, *, mean: bool = False) ->
 
 
 def _effective(weights: Tensor) -> float:
-    """Effective sample size as a share of N, ``(Σw)² / (N Σw²)``: 1 if all weights are equal."""
+    """Return the effective sample size as a share of N, ``(Σw)² / (N Σw²)``: 1 if all weights are equal."""
     double = weights.double()
     return float(double.sum().square() / (double.numel() * double.square().sum()).clamp_min(1e-300))
 
 
 def _quantile(values: Tensor, share: float) -> float:
-    """``torch.quantile``, which refuses more than 16 million numbers: as many tokens as a large batch has."""
+    """Like ``torch.quantile``, which refuses more than 16 million numbers: as many tokens as a large batch has."""
     ordered = values.double().sort().values
     place = share * (ordered.numel() - 1)
     low, high = ordered[int(place)], ordered[min(int(place) + 1, ordered.numel() - 1)]

@@ -1,4 +1,4 @@
-"""What process 0 alone does, and all of them hear of."""
+"""Run a function on rank 0 and broadcast its result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class _Found(Generic[T]):
-    """What the leading process says: what it found out, or that it was stopped."""
+    """Broadcast of the main process: a result, or that it was stopped."""
 
     value: T | None = None
     stopped: str = ""
@@ -24,21 +24,21 @@ class _Found(Generic[T]):
 
 
 class StoppedByMain(KeyboardInterrupt):
-    """Process 0 was interrupted while it played, and this one stops with it: between two steps of learning."""
+    """Raised in the other processes when process 0 was interrupted outside a step of learning; all stop together."""
 
 
 async def run_on_main(world: ProcessGroup, act: Callable[[], Awaitable[T]]) -> T:
-    """What process 0 finds out, in every process.
+    """Run a function on process 0 only, and return its result in every process.
 
-    Whatever takes time and can be interrupted happens in here; between two calls, all processes do the same. So when
-    process 0 is stopped, each of the others is waiting here to be told, and all stop at the same place.
+    Everything slow or interruptible happens in here; between two calls, all processes do the same. When process 0 is
+    stopped, each of the others is waiting here for its broadcast, so all stop at the same place.
 
     Args:
-        world: the processes.
-        act: is awaited in process 0 only.
+        world: processes of the run.
+        act: coroutine function to await in process 0.
 
     Raises:
-        StoppedByMain: process 0 was interrupted (raised in the others, which pay no attention to signals).
+        StoppedByMain: process 0 was interrupted (raised in the others, which ignore signals).
         InfrastructureError: process 0 failed (raised in the others).
     """
     if world.is_main:
@@ -62,7 +62,7 @@ async def hear_interrupt(world: ProcessGroup) -> None:
     """Stop here, in all processes at once, if Ctrl-C came since the last wait.
 
     Raises:
-        asyncio.CancelledError: It came (raised in process 0).
-        StoppedByMain: It came (raised in the others).
+        asyncio.CancelledError: Ctrl-C came (raised in process 0).
+        StoppedByMain: Ctrl-C came (raised in the others).
     """
     await run_on_main(world, partial(asyncio.sleep, 0))

@@ -1,4 +1,4 @@
-"""Normalisers: what each sampled token counts for, computed once over a whole batch; losses are then only summed."""
+"""Normalizers: the weight of each sampled token, computed once over a whole batch; losses are then only summed."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ Normaliser = Literal["traj_mean", "traj_sum", "turn_mean", "token_mean", "group_
 
 
 def normaliser(rows: Rows, mode: Normaliser, *, denominator: float | None = None) -> Tensor:
-    """The weight of every token, ``[T]``; 0 outside actions.
+    """Return the weight of every token, ``[T]``; 0 outside actions.
 
     The weights do not depend on how a batch is later divided into micro-batches, rows, padding or processes, and
     dropping episodes afterwards does not change the weight of those that stay (algorithms.md, traps 8 and 21).
 
     Args:
-        rows: the whole batch.
+        rows: rows of the whole batch.
         mode: ``"traj_mean"``: a mean over each trajectory's tokens, then over trajectories (LOOP, arXiv 2502.01600);
             ``"traj_sum"``: the sum over each trajectory's tokens, a mean over trajectories (REINFORCE as derived, with
             the log-probability of whole trajectories); ``"turn_mean"``: a mean over each turn's tokens, over each
             trajectory's turns, and over trajectories (M-GRPO, arXiv 2505.16421); ``"token_mean"``: over all tokens;
-            ``"group_mean"``: over each group's tokens, then over groups; ``"const"``: every token counts
+            ``"group_mean"``: over each group's tokens, then over groups; ``"const"``: every token has the weight
             ``1 / denominator``, so longer actions count for more.
-        denominator: replaces the number of trajectories, tokens or groups by a constant.
+        denominator: constant that replaces the number of trajectories, tokens or groups.
 
     Raises:
-        UsageError: no such mode, or a denominator that is missing or not positive.
+        UsageError: the mode is unknown, or the denominator is missing or not positive.
     """
     if mode not in get_args(Normaliser):
         raise UsageError(f"normaliser={mode!r} is unknown; choose one of {', '.join(get_args(Normaliser))}")
@@ -55,7 +55,7 @@ def normaliser(rows: Rows, mode: Normaliser, *, denominator: float | None = None
 
 
 def _tally(seen: Tensor, wanted: Tensor) -> Tensor:
-    """How often each of ``wanted`` is among ``seen``; both are indices."""
+    """Count how often each of ``wanted`` is among ``seen``; both are indices."""
     length = int(wanted.max()) + 1 if wanted.numel() else 0
     return torch.bincount(seen, minlength=length).float()[wanted]
 

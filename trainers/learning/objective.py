@@ -1,4 +1,4 @@
-"""The objective: what one update minimises, as settings and as a sum over the sampled tokens of some rows."""
+"""The objective of one update: settings, and a sum over the sampled tokens of some rows."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from .scoring import Scores
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What one update minimises, and when it is refused.
+    """The loss that one update minimizes, and the limit beyond which it is refused.
 
     Args:
-        level: what a ratio is taken over.
+        level: unit of a ratio.
         clip: bounds of the ratio.
-        kind: the surrogate.
+        kind: kind of surrogate.
         is_mode: correction for a sampler that differs from the trainer.
-        is_cap: its cap.
-        max_kl: refuse an update, and report it, when the summed KL(old ‖ new) per episode exceeds this.
-        length_normalised: a segment's ratio is the geometric mean over its tokens, not the product.
+        is_cap: upper bound of the correction.
+        max_kl: limit of the KL(old ‖ new) summed per episode; beyond it the update is refused and reported.
+        length_normalised: whether a segment's ratio is the geometric mean over its tokens, not the product.
         dual_clip: bound of the surrogate where the advantage is negative.
-        is_level: what the correction is taken over.
-        is_floor: below it, masked importance sampling masks.
-        kl_coef: coefficient of the KL to the reference policy as a loss; the rows have ``logp_ref`` then.
-        kl_estimator: its estimator.
+        is_level: unit of the correction's ratio.
+        is_floor: bound below which masked importance sampling masks.
+        kl_coef: coefficient of the KL to the reference policy as a loss, which needs rows with ``logp_ref``.
+        kl_estimator: estimator of that KL.
         entropy_coef: coefficient of the entropy bonus.
-        band: penalty on entropies outside; of this step, since it follows the run's history.
+        band: penalty on entropies outside a band; it changes with each step, as the run's history does.
     """
 
     level: Level = "token"
@@ -54,7 +54,7 @@ class Objective:
 
     @property
     def beyond_advantage(self) -> bool:
-        """Whether tokens without advantage have a gradient too: penalties and bonuses are on all that is weighted."""
+        """Whether tokens without advantage have a gradient too: penalties and bonuses apply to all weighted tokens."""
         return self.needs_reference or self.needs_entropy_gradient
 
     @property
@@ -69,45 +69,45 @@ class Objective:
 
     @property
     def whole(self) -> Unit:
-        """What a micro-batch must not divide: a segment is in it wholly, or its ratio would be another."""
+        """Unit that a micro-batch must not divide: the ratio of a divided segment would be wrong."""
         corrected = self.is_mode != "none" and self.is_level == "trajectory"
         return "episode" if corrected or self.level == "trajectory" else "row"
 
 
 class LossConfig(Config):
-    """The loss, as a configuration names it."""
+    """The loss of a configuration."""
 
     level: Level = "token"
-    """What an importance ratio is taken over: ``token``, ``turn`` or ``trajectory``."""
+    """Unit of an importance ratio: ``token``, ``turn`` or ``trajectory``."""
     length_normalised: bool = False
-    """A turn's or trajectory's ratio is the geometric mean over its tokens (GSPO), not the product: bounds mean the
-    same for long and short ones, and must be far narrower (GSPO: 3e-4 and 4e-4)."""
+    """Whether a turn's or trajectory's ratio is the geometric mean over its tokens (GSPO), not the product. Bounds then
+    mean the same for long and short ones, and must be far narrower (GSPO: 3e-4 and 4e-4)."""
     kind: Kind = "ppo"
     """The surrogate: ``ppo``, ``cispo`` or ``reinforce``."""
     bounds: Literal["ppo", "loop"] = "ppo"
-    """``ppo``: ratios are clipped to [1 − low, 1 + high]; ``loop``: to [1/(1 + low), 1 + high]."""
+    """Clipping of ratios: ``ppo`` to [1 − low, 1 + high], ``loop`` to [1/(1 + low), 1 + high]."""
     clip_low: float = pydantic.Field(default=0.2, ge=0)
-    """How far below 1 a ratio is clipped; 1 with ppo bounds is no lower bound (one-sided CISPO)."""
+    """How far below 1 a ratio is clipped; with ppo bounds, 1 removes the lower bound (one-sided CISPO)."""
     clip_high: float = pydantic.Field(default=0.2, ge=0)
-    """How far above 1 a ratio is clipped; larger than ``clip_low``, rare tokens can become likely (clip-higher)."""
+    """How far above 1 a ratio is clipped; if larger than ``clip_low``, rare tokens can become likely (clip-higher)."""
     dual_clip: float | None = pydantic.Field(default=None, gt=1)
     """With ppo: where the advantage A is negative, the surrogate is never below this times A."""
     is_mode: Correction = "none"
     """Correction for a sampler that differs from the trainer: ``none``, ``tis`` (truncated) or ``mis`` (masked)."""
     is_level: Level = "token"
-    """What the correction's ratio is taken over."""
+    """Unit of the correction's ratio: ``token``, ``turn`` or ``trajectory``."""
     is_cap: float = pydantic.Field(default=2.0, ge=1)
-    """The correction's cap: beyond it ``tis`` cuts, and ``mis`` masks."""
+    """Upper bound of the correction: beyond it ``tis`` truncates, and ``mis`` masks."""
     is_floor: float = pydantic.Field(default=0.0, ge=0, le=1)
-    """Below it, ``mis`` masks too."""
+    """Lower bound of the correction: below it ``mis`` masks too."""
     kl: KLConfig = KLConfig()
-    """What keeps the policy near a frozen reference."""
+    """Penalty on the distance from a frozen reference policy."""
     entropy_coef: float = 0.0
-    """Weight of an entropy bonus; every token's entropy counts as its action does (negative: a penalty)."""
+    """Weight of an entropy bonus, with the same weights of tokens as the loss (negative: a penalty)."""
     smoothing: SmoothingConfig | None = None
-    """Hold the entropy of tokens near what the run had so far (EPO)."""
+    """Keep the entropy of tokens near the mean of the run so far (EPO)."""
     max_kl: float | None = pydantic.Field(default=None, gt=0)
-    """End a step early when the policy has moved this far (KL summed over an episode) from where the step began."""
+    """KL from the policy at the start of the step, summed over an episode, at which the step ends early."""
 
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -122,10 +122,10 @@ class LossConfig(Config):
         return self
 
     def objective(self, band: EntropyBand | None = None) -> Objective:
-        """What the learner is given.
+        """Return the objective for the learner.
 
         Args:
-            band: of the step, by ``smoothing.band``.
+            band: entropy band of the step, from ``smoothing.band``.
         """
         return Objective(
             level=self.level,
@@ -148,7 +148,7 @@ class LossConfig(Config):
 
 
 def objective_loss(scores: Scores, part: Rows, objective: Objective) -> tuple[Tensor, Diagnostics]:
-    """The *sum* of the objective over the sampled tokens of ``part``, and what the kernel saw.
+    """Return the *sum* of the objective over the sampled tokens of ``part``, and the kernel's measurements.
 
     Per token, times its weight: the surrogate of ``policy_loss`` + kl_coef · KL(π ‖ ref) − entropy_coef · H
     + band.coef · (distance of H from the band).
@@ -182,7 +182,7 @@ def objective_loss(scores: Scores, part: Rows, objective: Objective) -> tuple[Te
 
 
 def _penalties(scores: Scores, part: Rows, objective: Objective) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """What each sampled token pays beside its surrogate, by name, and what is to be reported of it; ``[N]`` each."""
+    """Return the terms of each sampled token beside its surrogate, by name, and numbers to report; ``[N]`` each."""
     terms: dict[str, Tensor] = {}
     means: dict[str, Tensor] = {}
     entropy_N = scores.entropy[part.mask]

@@ -1,7 +1,7 @@
-"""Many processes that learn from the same batch: each a share of the micro-batches, over a model that they share out.
+"""Data-parallel learning from one batch: each process computes a share of the micro-batches on a sharded model.
 
-Started by ``torchrun --nproc-per-node N``. The model is sharded by FSDP2, gradients are *summed* over processes, and
-whatever is divided by was counted over the whole batch beforehand; so loss and gradient are those of one process.
+Start it with ``torchrun --nproc-per-node N``. FSDP2 shards the model, and gradients are *summed* over processes. All
+denominators are counted over the whole batch beforehand, so loss and gradient equal those of one process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .rows import Layout, Rows, Unit
 
 T = TypeVar("T")
 PATIENCE = timedelta(days=2)
-"""How long a process waits for another: while one collects episodes, or evaluates, the others have nothing to do."""
+"""How long a process waits for another: while one collects episodes or evaluates, the others are idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Part:
     """A micro-batch that a process computes.
 
     Args:
-        rows: its rows.
-        place_T: where its tokens are among those of the batch.
+        rows: rows of the micro-batch.
+        place_T: indices of its tokens among those of the batch.
         counts: false where a process has no share left and computes only to keep step with the others.
     """
 
@@ -45,12 +45,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class ProcessGroup:
-    """The processes that learn together; by default there is one, and nothing here costs anything.
+    """The processes that learn together; by default there is one, at no cost.
 
     Args:
-        rank: which of them this is; 0 is the main process.
-        size: how many there are.
-        device: where each keeps its shard.
+        rank: rank of this process; 0 is the main process.
+        size: number of processes.
+        device: device of this process's shard.
     """
 
     rank: int = 0
@@ -63,13 +63,13 @@ class ProcessGroup:
         return self.rank == 0
 
     def parts(self, rows: Rows, budget: int, *, whole: Unit = "row", layout: Layout = "padded") -> Iterator[Part]:
-        """This process's micro-batches of ``rows``: as many as every other has, since a sharded pass is a joint one.
+        """Yield this process's micro-batches of ``rows``: as many as every other has, since a sharded pass is joint.
 
         Args:
             rows: the batch, the same in every process.
-            budget: tokens in one pass; less where that gives every process its share.
-            whole: what must not be divided.
-            layout: of the passes.
+            budget: tokens in one pass; fewer where that gives every process its share.
+            whole: unit that must not be divided.
+            layout: layout of the passes.
         """
         fair = -(-len(rows) // self.size) if self.size > 1 else budget
         parts = rows.numbered_microbatches(max(1, min(budget, fair)), whole=whole, layout=layout)
@@ -80,13 +80,13 @@ class ProcessGroup:
             yield Part(part, place_T, counts)
 
     def all_reduce(self, share: Tensor) -> Tensor:
-        """The sum over processes of what each computed; the same number everywhere, to the last bit."""
+        """Return the sum over processes of a tensor; the same number everywhere, to the last bit."""
         if self.size > 1:
             dist.all_reduce(share)
         return share
 
     def all_gather(self, mine: T) -> list[T]:
-        """What every process has, by rank, its tensors on this process's device."""
+        """Return the values of all processes, by rank, with tensors on this process's device."""
         if self.size == 1:
             return [mine]
         buffer = io.BytesIO()
@@ -96,13 +96,15 @@ class ProcessGroup:
         return [torch.load(io.BytesIO(data), map_location=self.device, weights_only=False) for data in found]
 
     def broadcast(self, word: T | None = None) -> T:
-        """What process 0 says, in every process; the others' ``word`` is not looked at."""
+        """Return the value of process 0 in every process; the ``word`` of the others is ignored."""
         said: list[T | None] = [word]
         if self.size > 1:
             try:
                 dist.broadcast_object_list(said, src=0)
             except RuntimeError as error:
-                raise InfrastructureError("another process of this run has ended; read its output for the reason") from error
+                raise InfrastructureError(
+                    "another process of this run has ended; read its output for the reason"
+                ) from error
         (heard,) = said
         return heard  # type: ignore[return-value]
 
@@ -111,19 +113,19 @@ ALONE = ProcessGroup()
 
 
 def processes() -> int:
-    """How many processes ``torchrun`` started; 1 without it."""
+    """Return the number of processes that ``torchrun`` started; 1 without it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 @contextmanager
 def process_group(device: str = "cpu") -> Iterator[ProcessGroup]:
-    """The processes that ``torchrun`` started, joined until the block is left; without it, this one alone.
+    """Join the processes that ``torchrun`` started until the block ends; without it, this one alone.
 
     Args:
         device: ``"cpu"`` (gloo), or ``"cuda"`` (nccl), of which each process takes the GPU of its local rank.
 
     Raises:
-        UsageError: a device that is the same for all of them.
+        UsageError: the device is the same for all processes.
     """
     size = processes()
     if size == 1:
@@ -137,7 +139,7 @@ def process_group(device: str = "cpu") -> Iterator[ProcessGroup]:
         device = f"cuda:{os.environ['LOCAL_RANK']}"
         torch.cuda.set_device(device)
         dist.init_process_group("cpu:gloo,cuda:nccl", timeout=PATIENCE)
-    # Ctrl-C, or what torchrun makes of it, reaches every process. They stop together, when the one that leads says so.
+    # Ctrl-C, or torchrun's signal for it, reaches every process. They stop together, when the main process says so.
     leads = dist.get_rank() == 0
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGTERM, (lambda *_: signal.raise_signal(signal.SIGINT)) if leads else signal.SIG_IGN)
@@ -151,10 +153,10 @@ def process_group(device: str = "cpu") -> Iterator[ProcessGroup]:
 
 
 def shard(model: Any, among: ProcessGroup) -> Any:
-    """Shard a model in place over the processes, block by block; alone, it stays as it is.
+    """Shard a model in place over the processes, block by block; a single process leaves it unchanged.
 
     Args:
-        model: with the same weights in every process.
+        model: model with the same weights in every process.
         among: the processes.
     """
     if among.size == 1:
@@ -172,7 +174,7 @@ def shard(model: Any, among: ProcessGroup) -> Any:
 
 
 def unsharded(state: Any) -> Any:
-    """A nested state with every sharded tensor made whole, on the CPU. All processes have to ask at once."""
+    """Return a nested state with every sharded tensor gathered on the CPU. All processes have to call it together."""
     if isinstance(state, DTensor):
         return state.full_tensor().cpu()
     if isinstance(state, Mapping):
@@ -183,7 +185,7 @@ def unsharded(state: Any) -> Any:
 
 
 def sharded_like(state: Any, like: Tensor) -> Any:
-    """A parameter's optimizer state, whole, with every tensor of the parameter's shape sharded as the parameter is."""
+    """Return an unsharded optimizer state with every tensor of the parameter's shape sharded as the parameter is."""
     if not isinstance(like, DTensor):
         return state
     return {

@@ -1,4 +1,4 @@
-"""A frozen reference policy: what a KL penalty measures the distance from."""
+"""A frozen reference policy, from which a KL penalty measures the distance."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .scoring import score
 
 
 class Reference:
-    """A model that is never trained and says how likely it would have been to say the same.
+    """A model that is never trained, for the log-probabilities of the same tokens under it.
 
-    It is a second model in memory: its weights, and while it scores the logits of one micro-batch, but neither
-    gradients nor optimizer state (weights in 32 bits are a quarter of what AdamW holds for the policy, or less). A KL
-    penalty of coefficient 0 needs none, and the script then makes none.
+    It is a second model in memory: its weights, and the logits of one micro-batch while it scores, but neither
+    gradients nor optimizer state. Weights in 32 bits are at most a quarter of AdamW's memory for the policy. A KL
+    penalty of coefficient 0 needs no reference, and the script then makes none.
 
-    A checkpoint holds no copy of it, only a digest: a resumed run loads the reference again from where it came from,
-    and is refused if that has changed meanwhile.
+    A checkpoint has no copy of it, only a digest. A resumed run loads the reference again from its source, and is
+    refused if that has changed meanwhile.
 
     Args:
-        model: a causal language model of its own: not the one that is trained.
-        temperature: of sampling, so that policy and reference are tempered alike.
+        model: a causal language model of its own, not the one that is trained.
+        temperature: sampling temperature, so that policy and reference are tempered alike.
         microbatch_tokens: padded tokens in one forward pass.
     """
 
@@ -38,7 +38,7 @@ class Reference:
 
     @classmethod
     def copy_of(cls, model: Any, *, temperature: float = 1.0, microbatch_tokens: int = 16384) -> Self:
-        """A reference that is what ``model`` is now, and stays so when it is trained."""
+        """Copy a model as it is now; training the model does not change the copy."""
         return cls(copy.deepcopy(model), temperature=temperature, microbatch_tokens=microbatch_tokens)
 
     @classmethod
@@ -52,18 +52,18 @@ class Reference:
         temperature: float = 1.0,
         microbatch_tokens: int = 16384,
     ) -> Self:
-        """A reference from a model folder.
+        """Load a reference from a model folder.
 
         Args:
-            path: the folder.
-            tokenizer: the policy's, which must be the reference's too.
-            dtype: of the weights.
-            device: where they go.
-            temperature: of sampling.
+            path: folder of the model.
+            tokenizer: tokenizer of the policy, which must be the reference's too.
+            dtype: data type of the weights.
+            device: device of the weights.
+            temperature: sampling temperature.
             microbatch_tokens: padded tokens in one forward pass.
 
         Raises:
-            ModelError: there is no such model, or its tokens mean something else.
+            ModelError: there is no such model, or its tokens have other meanings.
         """
         model, own = load_model(path, dtype=dtype, device=device)
         if own.get_vocab() != tokenizer.get_vocab():
@@ -75,21 +75,21 @@ class Reference:
 
     @torch.no_grad()
     def scored(self, rows: Rows) -> Rows:
-        """The same rows with ``logp_ref``."""
+        """Return the same rows with ``logp_ref``."""
         logp_T = torch.zeros(len(rows))
         for part, place in rows.numbered_microbatches(self.microbatch_tokens):
             logp_T[place] = score(self.model, part, temperature=self.temperature).logp.cpu()
         return rows.with_logp_ref(logp_T)
 
     def state_dict(self) -> dict[str, Any]:
-        """What tells this reference from another."""
+        """Return the digest that identifies this reference."""
         return {"digest": self._digest()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Check that a resumed run has the reference that it had.
+        """Check that a resumed run has the same reference as before.
 
         Raises:
-            CheckpointError: the weights are not the same.
+            CheckpointError: the weights have changed.
         """
         if state["digest"] != self._digest():
             raise CheckpointError(

@@ -1,4 +1,4 @@
-"""Rows: what a model is trained on. Episodes become token sequences, without encoding any text again."""
+"""Rows: the token sequences to train on, made from episodes without encoding any text again."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ...errors import ContractError, UnscoredEpisodeError, UsageError
 from ...rollouts.episode import Episode, Turn
 
 CONTEXT = -1
-"""The turn and the version of a token that nobody sampled."""
+"""Turn and version of a token that was not sampled."""
 
 
 Unit = Literal["row", "episode"]
 Layout = Literal["padded", "packed"]
-"""How rows lie in a forward pass: one beside another, padded to the longest, or all in one sequence."""
+"""Layout of rows in a forward pass: one beside another, padded to the longest, or all in one sequence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class Row:
 
     Args:
         ids: prompt and action tokens, in order.
-        mask: true on tokens that the policy sampled, and on nothing else.
-        logprobs: behaviour log-probability of sampled tokens; 0 elsewhere.
+        mask: true on tokens that the policy sampled, and only there.
+        logprobs: log-probability of sampled tokens under the behavior policy; 0 elsewhere.
         versions: policy version of sampled tokens; ``CONTEXT`` elsewhere.
         turn_index: index of the turn in the episode, for sampled tokens; ``CONTEXT`` elsewhere.
     """
@@ -41,16 +41,16 @@ class Row:
 
 
 def merge(episode: Episode) -> list[Row]:
-    """The rows of an episode: a turn whose prompt continues a row extends it, any other starts a new one.
+    """Build the rows of an episode: a turn whose prompt continues a row extends it, any other starts a new one.
 
-    A context that was rewritten (history dropped, reasoning removed, observations compressed) is thus trained as the
-    policy saw it, and never retroactively (algorithms.md, traps 2 and 28). Every sampled token lands in exactly one
-    row, once. A closer that a template appends after an action is part of the next prompt, so it is context.
+    A rewritten context (history dropped, reasoning removed, observations compressed) is thus trained as the policy saw
+    it, and never retroactively (algorithms.md, traps 2 and 28). Every sampled token is in exactly one row, once. A
+    closing token that a template appends after an action is part of the next prompt, so it is context.
 
     Raises:
         UnscoredEpisodeError: the episode was not played to an end.
         UsageError: a model behind a chat API played it.
-        ContractError: a turn's ids, log-probabilities and versions do not match, or it has actions but no prompt.
+        ContractError: a turn's ids, log-probabilities and versions differ in length, or it has actions but no prompt.
     """
     if not episode.trainable:
         raise UnscoredEpisodeError(
@@ -73,10 +73,10 @@ def merge(episode: Episode) -> list[Row]:
 
 
 def refuse_chat_api(episode: Episode, turn: Turn) -> None:
-    """Refuse a turn that a model behind a chat API played: there are no tokens to train on.
+    """Refuse a turn that a model behind a chat API played, since there are no tokens to train on.
 
     Raises:
-        UsageError: it is such a turn, and was not encoded for another model.
+        UsageError: the turn is from a chat API and was not encoded for another model.
     """
     if turn.by_chat_api and not turn.action_ids:
         raise UsageError(
@@ -136,8 +136,8 @@ class Padded:
 
     Args:
         ids_BL: token ids, 0 in the padding.
-        attention_BL: 1 on every real token, *whether or not it is trained on*: the loss mask is something else.
-        flat_T: where each packed token stands in the flattened ``[B·L]`` array.
+        attention_BL: 1 on every real token, *trained on or not*; this is not the loss mask.
+        flat_T: index of each packed token in the flattened ``[B·L]`` array.
     """
 
     ids_BL: Tensor
@@ -147,17 +147,17 @@ class Padded:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Many rows packed into one-dimensional tensors of T tokens; the tokens of a row stand together, in order.
+    """Many rows packed into one-dimensional tensors of T tokens; the tokens of a row are contiguous and in order.
 
-    Episode, turn and group indices are those of the whole batch and survive ``select()`` and ``microbatches()``,
-    so that whatever is computed per episode or turn once can be looked up in any part.
+    Episode, turn and group indices are those of the whole batch, also after ``select()`` and ``microbatches()``. So
+    values per episode or turn can be computed once and looked up in any part.
 
     Args:
         ids: token ids.
         mask: true on sampled tokens.
         logp_behave: log-probability under the policy that sampled.
-        logp_old: log-probability under the policy before this update (the proximal one); the trainer's own
-            evaluation of it replaces the behaviour's, which is what stands here at first.
+        logp_old: log-probability under the policy before this update (the proximal one); at first the behavior
+            policy's, until the trainer's own evaluation replaces it.
         logp_ref: log-probability under a frozen reference policy; 0 until one has scored the rows.
         entropy: entropy in nats of the distribution that each sampled token was drawn from; 0 until the trainer has
             computed it with ``logp_old``.
@@ -167,7 +167,7 @@ class Rows:
         episode: index of the episode. Rows of a forked episode share it.
         group: index of the group.
         advantage: credit; 0 outside actions.
-        weight: what a token counts for in the loss; 0 outside actions.
+        weight: weight of a token in the loss; 0 outside actions.
     """
 
     ids: Tensor
@@ -189,61 +189,61 @@ class Rows:
 
     @property
     def tokens(self) -> int:
-        """How many sampled tokens there are."""
+        """Number of sampled tokens."""
         return int(self.mask.sum())
 
     def with_advantage(self, advantage_E: Tensor) -> Rows:
-        """The same rows with one advantage per episode, on each of its sampled tokens, however many rows it has."""
+        """Return the same rows with one advantage per episode, on each of its sampled tokens in all of its rows."""
         return replace(self, advantage=torch.where(self.mask, advantage_E.float()[self.episode], 0.0))
 
     def with_turn_advantage(self, advantage_U: Tensor) -> Rows:
-        """The same rows with one advantage per turn, for all U turns of the batch in order."""
+        """Return the same rows with one advantage per turn, for all U turns of the batch in order."""
         return replace(self, advantage=torch.where(self.mask, advantage_U.float()[self.turn.clamp_min(0)], 0.0))
 
     def with_weight(self, weight_T: Tensor) -> Rows:
-        """The same rows, weighted by what a normaliser computed."""
+        """Return the same rows with the weights of a normalizer."""
         return replace(self, weight=weight_T)
 
     def with_token_advantage(self, advantage_T: Tensor) -> Rows:
-        """The same rows with an advantage of its own for every token; what is not sampled gets none."""
+        """Return the same rows with an advantage for every sampled token, and 0 elsewhere."""
         return replace(self, advantage=torch.where(self.mask, advantage_T.float(), 0.0))
 
     def with_logp_old(self, logp_T: Tensor, entropy_T: Tensor | None = None) -> Rows:
-        """The same rows with the trainer's own log-probabilities, and entropies, of the policy before the update."""
+        """Return the same rows with the trainer's own log-probabilities and entropies before the update."""
         entropy = self.entropy if entropy_T is None else torch.where(self.mask, entropy_T, 0.0)
         return replace(self, logp_old=torch.where(self.mask, logp_T, 0.0), entropy=entropy)
 
     def with_logp_ref(self, logp_T: Tensor) -> Rows:
-        """The same rows with log-probabilities under a reference policy."""
+        """Return the same rows with log-probabilities under a reference policy."""
         return replace(self, logp_ref=torch.where(self.mask, logp_T, 0.0))
 
     def select(self, wanted: Iterable[int] | Tensor, *, unit: Unit = "episode") -> Rows:
-        """Some episodes or rows, by index; everything else, weights included, stays as it was."""
+        """Return some episodes or rows, by index, with unchanged indices and weights."""
         index = torch.as_tensor(list(wanted) if not isinstance(wanted, Tensor) else wanted, dtype=torch.long)
         return self._take(torch.isin(self.row if unit == "row" else self.episode, index))
 
     def to(self, device: torch.device | str) -> Rows:
-        """The same rows on a device."""
+        """Return the same rows on a device."""
         return Rows(**{name: column.to(device) for name, column in self.columns().items()})
 
     def columns(self) -> dict[str, Tensor]:
-        """Everything that is known of the tokens, by its name here."""
+        """Return all tensors of the tokens, by field name."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     def microbatches(self, budget: int, *, whole: Unit = "row", layout: Layout = "padded") -> list[Rows]:
-        """Parts of at most ``budget`` tokens (a single unit may exceed it), longest first.
+        """Split into parts of at most ``budget`` tokens (a single unit may exceed it), longest first.
 
         Args:
-            budget: tokens that a model computes: padding is among them, where there is any.
-            whole: what must not be divided: ``"episode"`` where a ratio is taken over a whole trajectory.
-            layout: of the forward pass.
+            budget: number of tokens that a model computes, including padding.
+            whole: unit that must not be divided: ``"episode"`` for a ratio over whole trajectories.
+            layout: layout of the forward pass.
         """
         return [part for part, _ in self.numbered_microbatches(budget, whole=whole, layout=layout)]
 
     def numbered_microbatches(
         self, budget: int, *, whole: Unit = "row", layout: Layout = "padded"
     ) -> list[tuple[Rows, Tensor]]:
-        """``microbatches``, each with the places of its tokens among these rows'."""
+        """Like ``microbatches``, each with the indices of its tokens among these rows'."""
         if not len(self):
             return []
         units, inverse_T = torch.unique(self.row if whole == "row" else self.episode, return_inverse=True)
@@ -265,7 +265,7 @@ class Rows:
         return [(self._take(place), place) for place in places]
 
     def padded(self) -> Padded:
-        """These rows as a right-padded batch."""
+        """Return these rows as a right-padded batch."""
         sizes, starts = self._extents()
         count, longest = sizes.numel(), int(sizes.max()) if sizes.numel() else 0
         b_T = torch.repeat_interleave(torch.arange(count), sizes)
@@ -277,12 +277,12 @@ class Rows:
         return Padded(ids.view(count, longest), attention.view(count, longest), flat_T)
 
     def positions(self) -> Tensor:
-        """The place of each token in its row, ``[T]``: what tells rows apart in a packed sequence."""
+        """Index of each token in its row, ``[T]``, which tells rows apart in a packed sequence."""
         sizes, starts = self._extents()
         return torch.arange(len(self)) - starts.repeat_interleave(sizes)
 
     def _extents(self) -> tuple[Tensor, Tensor]:
-        """Length and first token of each row."""
+        """Return the length and the first token's index of each row."""
         _, sizes = torch.unique_consecutive(self.row, return_counts=True)
         return sizes, torch.cumsum(sizes, 0) - sizes
 

@@ -18,7 +18,7 @@ from .utterances import Utterance, pack_utterances
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What a model says of the tokens of some rows, on the model's device.
+    """A model's scores of the tokens of some rows, on the model's device.
 
     Args:
         logp: log-probability of each sampled token, 0 on context, ``[T]``; with gradient if it was recorded.
@@ -41,20 +41,20 @@ def score(
     """Score the sampled tokens of ``rows`` in one forward pass.
 
     A token sees every token before it in its row, trained on or not (algorithms.md, trap 27), and no other row.
-    Logits become 32-bit before the softmax, and are divided by the temperature that sampling used, so that both sides
-    speak of the same distribution (trap 17).
+    Logits become 32-bit before the softmax and are divided by the sampling temperature, so that trainer and sampler
+    have the same distribution (trap 17).
 
     Args:
         model: a causal language model, ``model(input_ids=).logits``.
-        rows: at most as many as fit in memory; see ``Rows.microbatches``.
-        temperature: of sampling; 0 (greedy) counts as 1.
+        rows: rows that fit in memory together; see ``Rows.microbatches``.
+        temperature: sampling temperature; 0 (greedy) counts as 1.
         entropy_gradient: keep the entropies' graph; without it they are detached.
-        layout: ``"packed"`` puts all rows in one sequence, so that no padding is computed. The model then has to tell
-            rows apart by ``position_ids`` that begin anew, as those of transformers do.
-        autocast: compute matrix products in this precision, whatever the weights are stored in.
+        layout: ``"packed"`` puts all rows in one sequence, without padding. The model then has to tell rows apart by
+            ``position_ids`` that restart at 0, as those of transformers do.
+        autocast: precision of matrix products, in a model of any precision.
 
     Raises:
-        UsageError: a packed layout, and a model that takes no ``position_ids``.
+        UsageError: the layout is packed, and the model takes no ``position_ids``.
     """
     device = next(model.parameters()).device
     known = inspect.signature(model.forward).parameters
@@ -86,10 +86,10 @@ def score(
 
 @torch.no_grad()
 def refuse_unless_packable(model: Any) -> None:
-    """Try whether rows in one sequence are apart: some models take ``position_ids`` and read across rows all the same.
+    """Check that the model separates packed rows: some take ``position_ids`` and still attend across rows.
 
     Raises:
-        UsageError: what stands in one row changes what the model says in the next.
+        UsageError: the content of one row changes the model's output in the next.
     """
     one, other = (_behind(model, first) for first in (0, 1))
     rounding = 1e-5 if next(model.parameters()).dtype == torch.float32 else 0.02
@@ -101,17 +101,17 @@ def refuse_unless_packable(model: Any) -> None:
 
 
 def _behind(model: Any, first: int) -> Tensor:
-    """Log-probabilities of the same few tokens in a row behind another one, all of whose tokens are ``first``."""
+    """Return log-probabilities of the same few tokens in a row after another one, all of whose tokens are ``first``."""
     rows = (Utterance((first,), (first,) * 3, (0.0,) * 3), Utterance((0,), (1, 0, 1), (0.0,) * 3))
     return score(model, pack_utterances(rows), layout="packed").logp[-3:]
 
 
 def _laid_out(rows: Rows, layout: Layout) -> tuple[dict[str, Tensor], Tensor, Tensor]:
-    """What the model reads, where in its flattened output each sampled token is judged, and the columns of these.
+    """Return the model's inputs, the output index that predicts each sampled token, and the columns of these tokens.
 
-    The logits at position p judge the token at p + 1; a row's first token is context, so p is never −1. Padding is to
-    the right, where a causal model cannot see it, so no attention mask is needed: without one, attention skips what
-    lies above the diagonal instead of computing and masking it.
+    The logits at position p predict the token at p + 1; a row's first token is context, so p is never −1. Padding is
+    on the right, where a causal model cannot see it, so no attention mask is needed. Without a mask, attention skips
+    everything above the diagonal instead of computing and masking it.
     """
     if layout == "packed":
         place_N = rows.mask.nonzero()[:, 0] - 1

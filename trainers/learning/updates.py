@@ -1,4 +1,4 @@
-"""What every script does between collecting episodes and reporting: cut them into minibatches, sum up the updates."""
+"""Shared steps between collecting episodes and reporting: split them into minibatches, summarize the updates."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from .learner import Update
 
 
 def minibatches(count: int, size: int | None, rng: Rng) -> list[list[int]]:
-    """``range(count)``, shuffled and cut into as few parts of at most ``size`` as can be, of even length.
+    """Shuffle ``range(count)`` and cut it into as few even parts of at most ``size`` as possible.
 
     Args:
-        count: how many there are.
+        count: number of items.
         size: the most in one part; ``None`` for all in one.
-        rng: of the order.
+        rng: random generator of the order.
     """
     order = list(range(count))
     rng.shuffle(order)
@@ -23,12 +23,12 @@ def minibatches(count: int, size: int | None, rng: Rng) -> list[list[int]]:
 
 
 def parts_of(count: int, size: int | None) -> int:
-    """Into how many minibatches ``count`` are cut."""
+    """Return the number of minibatches of ``count`` items."""
     return -(-count // (size or max(count, 1)))
 
 
 def summary(updates: Sequence[Update]) -> dict[str, float]:
-    """Means over the updates that moved the weights or were refused (maxima of what ends in ``_max``), and counts."""
+    """Return means over the updates that moved the weights or were refused (maxima for ``_max``), and counts."""
     seen: dict[str, list[float]] = {}
     for update in updates:
         if update.stepped or update.aborted:

@@ -1,4 +1,4 @@
-"""Rows of single utterances: a prompt and what was said to it, without an episode around them."""
+"""Rows of single utterances: a prompt and its response, without an episode around them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Utterance:
     Args:
         prompt_ids: exactly what the policy read.
         action_ids: exactly what it sampled, stop id included.
-        logprobs: behaviour log-probability of each action id.
-        version: the policy version that sampled it.
+        logprobs: log-probability of each action id under the behavior policy.
+        version: policy version that sampled it.
     """
 
     prompt_ids: tuple[int, ...]
@@ -29,7 +29,7 @@ class Utterance:
 
 
 def pack_utterances(utterances: Sequence[Utterance]) -> Rows:
-    """Rows in which every utterance is an episode, a turn and a group of its own, in the order given.
+    """Pack rows in which every utterance is an episode, a turn and a group of its own, in the given order.
 
     Raises:
         ContractError: an utterance without prompt or action ids, or without one log-probability per action id.
