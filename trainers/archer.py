@@ -1,4 +1,4 @@
-"""ArCHer: a critic over utterances learns off-policy from a replay, and teaches an actor over tokens what to say.
+"""ArCHer: a critic over utterances learns off-policy from a replay, and trains an actor over tokens.
 
 Zhou et al., "ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL" (arXiv 2402.19446). Run it with
 ``turnwise train archer --config configs/archer-maze-fo.toml`` or ``python -m turnwise.trainers.archer --config …``.
@@ -47,18 +47,18 @@ from .script import script
 
 
 class ArcherConfig(PolicyConfig):
-    """Settings of an ArCHer run. A step is one iteration; the paper's values are named where the defaults differ."""
+    """Settings of an ArCHer run. A step is one iteration; the paper's values are given where the defaults differ."""
 
     model: str
-    """The model folder to start from: one that acts, if badly, such as behaviour cloning makes."""
+    """The model folder to start from: a model that can act, if badly, such as one from behavior cloning."""
     out: str = "runs/archer"
     """The run's folder."""
     mode: Literal["online", "offline"] = "online"
-    """``online``: every step plays episodes; ``offline``: the replay is filled once, with ``demonstrations``."""
+    """``online``: every step plays episodes; ``offline``: ``demonstrations`` fill the replay once."""
     rollouts: int = pydantic.Field(default=32, ge=1)
     """Episodes per step (paper: 128; 512 on WebShop)."""
     replay: int = pydantic.Field(default=10_000, ge=1)
-    """Transitions that are held (paper: 10,000; a replay of 48 rollouts was unstable)."""
+    """Capacity of the replay in transitions (paper: 10,000; a replay of 48 rollouts was unstable)."""
     batch: int = pydantic.Field(default=256, ge=1)
     """Transitions per critic update, and states per actor update (paper: 256)."""
     critic_steps: int = pydantic.Field(default=50, ge=1)
@@ -70,43 +70,43 @@ class ArcherConfig(PolicyConfig):
     gamma: float = pydantic.Field(default=0.95, ge=0, le=1)
     """Discount per turn (paper: .98 Detective, .95 Twenty Questions and Guess My City, .9 WebShop)."""
     critic: CriticKind = "td"
-    """What the critic learns: ``td`` with fresh utterances, ``mc`` returns, or ``iql`` from the replay alone."""
+    """Target of the critic: ``td`` with fresh utterances, ``mc`` returns, or ``iql`` from the replay alone."""
     min_target: bool = False
     """In ``td``, let both heads learn from the smaller slow one (released code: no)."""
     expectile: float = pydantic.Field(default=0.8, gt=0, lt=1)
-    """Of ``iql``: 0.5 values the data's average utterance, towards 1 its best."""
+    """Expectile of ``iql``: 0.5 values the data's average utterance, towards 1 its best."""
     critic_model: CriticConfig = CriticConfig()
     """The critic's networks and their optimizer."""
     actor: ActorKind = "reinforce"
-    """How the actor learns: ``reinforce`` or ``ppo`` on fresh utterances, ``awr`` on those in the replay."""
+    """Loss of the actor: ``reinforce`` or ``ppo`` on fresh utterances, ``awr`` on those in the replay."""
     utterances: int = pydantic.Field(default=1, ge=1)
-    """Fresh utterances in each state of an actor update (paper: 1); ``batch`` counts utterances either way."""
+    """Fresh utterances in each state of an actor update (paper: 1); ``batch`` always counts utterances."""
     centred: Centring = "none"
-    """What is taken off the advantages of ``reinforce`` and ``ppo`` (paper: ``none``): the mean of the ``batch``, or of
-    the *other* utterances in the same ``state``. An error of V is noise: its expected gradient is 0, its variance is
-    not, and among utterances in one state it cancels."""
+    """Mean to subtract from the advantages of ``reinforce`` and ``ppo`` (paper: ``none``): that of the ``batch``, or of
+    the *other* utterances in the same ``state``. Errors of V are noise: their expected gradient is 0, but they add
+    variance, and among utterances in one state they cancel."""
     baseline: Literal["none", "token"] = "none"
-    """``token``: subtract a critic of prefixes from the advantage (paper: helps where utterances are long)."""
+    """``token``: subtract a critic of prefixes from the advantage (paper: it helps where utterances are long)."""
     values: ValuesConfig = ValuesConfig()
-    """That critic of prefixes; its ``warmup`` plays no part here."""
+    """The critic of prefixes; its ``warmup`` has no effect here."""
     epochs: int = pydantic.Field(default=2, ge=1)
     """Updates per batch of fresh utterances with the actor ``ppo``; the others make one."""
     loss: LossConfig = LossConfig()
-    """Clipping and whatever else surrounds the loss of ``reinforce`` and ``ppo``; ``kind`` follows from ``actor``."""
+    """Clipping and the other settings of the loss of ``reinforce`` and ``ppo``; ``actor`` determines ``kind``."""
     beta: float = pydantic.Field(default=1.0, gt=0)
-    """Temperature of ``awr``, in units of reward: utterances weigh exp(A/β)."""
+    """Temperature of ``awr``, in units of reward: the weight of an utterance is exp(A/β)."""
     max_weight: float = pydantic.Field(default=20.0, ge=1)
-    """The most that an utterance weighs in ``awr``."""
+    """The largest weight of an utterance in ``awr``."""
     demonstrations: DemonstrationConfig = DemonstrationConfig()
-    """What the replay is filled with in ``offline`` mode."""
+    """Demonstrations that fill the replay in ``offline`` mode."""
 
     @pydantic.model_validator(mode="after")
     def _heard(self) -> Self:
-        """No setting is passed over in silence."""
+        """Refuse settings that would have no effect."""
         if self.mode == "offline":
             refuse_keeping(self.keep_episodes, "offline ArCHer")
         if self.mode == "online" or self.actor != "awr" or self.critic == "td":
-            refuse_greedy(self.agent)  # of whatever samples: episodes, or fresh utterances
+            refuse_greedy(self.agent)  # the agent samples: episodes, or fresh utterances
         if self.loss.smoothing is not None or self.loss.kl.where == "reward":
             raise ValueError(
                 "ArCHer's actor learns from single utterances: loss.smoothing and loss.kl.where = reward are for "
@@ -114,7 +114,7 @@ class ArcherConfig(PolicyConfig):
             )
         if self.actor == "awr" and (self.loss != LossConfig() or self.baseline != "none"):
             raise ValueError("the actor awr clones weighted utterances: it has neither loss settings nor a baseline")
-        if self.warmup > self.steps:  # as many is a critic to begin with: resumed with more steps, the actor follows
+        if self.warmup > self.steps:  # equality trains a critic first: resumed with more steps, the actor follows
             raise ValueError(
                 f"warmup = {self.warmup} steps in which only the critic learns are more than all steps = {self.steps}: "
                 "the actor would never learn; ask for more steps, or a shorter warmup"
@@ -128,14 +128,14 @@ class ArcherConfig(PolicyConfig):
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """What ArCHer has besides its actor, which is the run's learner.
+    """The parts of ArCHer besides its actor, which is the run's learner.
 
     Args:
-        critic: judges utterances.
-        rule: what it learns.
-        replay: what it learns from.
-        baseline: values prefixes, if asked for.
-        reference: what a KL penalty on the actor is measured from, if there is one.
+        critic: critic of utterances.
+        rule: loss of the critic.
+        replay: transitions that the critic learns from.
+        baseline: critic of prefixes, if configured.
+        reference: frozen policy for a KL penalty on the actor, if there is one.
     """
 
     critic: UtteranceCritic
@@ -148,7 +148,7 @@ class Hierarchy:
 class ArcherTrainer(Trainer[ArcherConfig]):
     """ArCHer's part in the training loop: play into the replay, teach the critic, then the actor.
 
-    Of the seconds of ``learn``, those of ``fresh`` are waited for utterances.
+    Within the seconds of ``learn``, those of ``fresh`` are spent waiting for utterances.
     """
 
     def __init__(self, config: ArcherConfig, run: Run) -> None:
@@ -178,11 +178,11 @@ def train(config: ArcherConfig) -> RunResult:
 
 
 async def learn_critic(config: ArcherConfig, run: Run, parts: Hierarchy, clock: Stopwatch) -> dict[str, float]:
-    """``critic_steps`` updates of the critic, each followed by one of its slow copy; means over them."""
+    """Update the critic ``critic_steps`` times, each followed by its slow copy; return means over the updates."""
     rngs = [Rng("archer", config.seed, run.step, "critic", number) for number in range(config.critic_steps)]
     batches = [parts.replay.sample(config.batch, rng) for rng in rngs]
     fresh: Sequence[Fresh | None] = [None] * len(batches)
-    if parts.rule.needs_fresh:  # all at once: the policy stands still until the critic has learnt
+    if parts.rule.needs_fresh:  # sampled at once: the policy does not change before the critic has learned
         states = [[each.state_ids for each in batch] for batch in batches]
         with clock("fresh"):
             fresh = await asyncio.gather(*map(partial(fresh_utterances, run.agent), states, rngs))
@@ -194,7 +194,7 @@ async def learn_critic(config: ArcherConfig, run: Run, parts: Hierarchy, clock: 
 
 
 async def learn_actor(config: ArcherConfig, run: Run, parts: Hierarchy, clock: Stopwatch) -> dict[str, float]:
-    """``actor_steps`` batches of states from the replay, and what the critic says of utterances in them."""
+    """Update the actor on ``actor_steps`` batches of states from the replay, with advantages from the critic."""
     updates: list[Update] = []
     for number in range(config.actor_steps):
         rng = Rng("archer", config.seed, run.step, "actor", number)
@@ -206,7 +206,7 @@ async def learn_actor(config: ArcherConfig, run: Run, parts: Hierarchy, clock: S
             with clock("fresh"):
                 fresh = await fresh_utterances(run.agent, states, rng)
             updates += reinforce(config, run, parts, fresh.utterances)
-        await run.weights.send(run.step)  # the next utterances are those of the policy as it is now
+        await run.weights.send(run.step)  # the policy as it is now samples the next utterances
     return summary(updates)
 
 
@@ -228,7 +228,7 @@ def reinforce(config: ArcherConfig, run: Run, parts: Hierarchy, utterances: Sequ
         if update.aborted:
             break
     if parts.baseline is not None:
-        parts.baseline.fit(rows, rows.with_advantage(compared_B).advantage)  # what it is taken off
+        parts.baseline.fit(rows, rows.with_advantage(compared_B).advantage)  # the same quantity that it corrects
     return updates
 
 
@@ -244,17 +244,17 @@ def imitate(config: ArcherConfig, run: Run, parts: Hierarchy, batch: Sequence[Tr
 
 
 def judged(critic: UtteranceCritic, utterances: Sequence[Utterance]) -> Tensor:
-    """The advantage of each utterance, ``[B]``."""
+    """Return the advantage of each utterance, ``[B]``."""
     return critic.advantage([said.prompt_ids for said in utterances], [said.action_ids for said in utterances])
 
 
 def described(advantage_B: Tensor) -> dict[str, float]:
-    """What the advantages look like."""
+    """Summarize the advantages as metrics."""
     return {"advantage": float(advantage_B.mean()), "advantage_std": float(advantage_B.std(correction=0))}
 
 
 def hierarchy(config: ArcherConfig, run: Run) -> Hierarchy:
-    """The critic, its replay and what else an opened run asks for; of a resumed one, as they were."""
+    """Build the critic, its replay and the other parts of an opened run; a resumed run restores them."""
     encoder = encoder_named(config.critic_model.encoder, run.model, run.start.tokenizer, seed=config.seed)
     critic = UtteranceCritic(encoder, config.critic_model, seed=config.seed, dump=run.folder.dump)
     rule = ArcherRule(config.critic, config.gamma, config.min_target, config.expectile)
@@ -270,7 +270,7 @@ def hierarchy(config: ArcherConfig, run: Run) -> Hierarchy:
 
 
 async def fill(config: ArcherConfig, run: Run, replay: Replay) -> None:
-    """Fill the replay with demonstrations, as the run's own agent would have read and said them.
+    """Fill the replay with demonstrations, encoded as the run's own agent would have read and written them.
 
     Raises:
         UsageError: they do not all fit.

@@ -1,6 +1,6 @@
-"""Behaviour cloning: maximise the likelihood of demonstrated actions. With a filter on returns, filtered BC (%BC).
+"""Behavior cloning: maximize the likelihood of demonstrated actions. With a filter on returns, filtered BC (%BC).
 
-Demonstrations are stored episodes, or played on the fly by scripted agents of mixed skill as LMRL-Gym's datasets were
+Demonstrations are stored episodes, or episodes of scripted agents of mixed skill, as in LMRL-Gym's datasets
 (arXiv 2311.18232). Without a model to start from, a nano model and its tokenizer are built from them. Run it with
 ``turnwise train bc --config configs/bc-maze.toml`` or ``python -m turnwise.trainers.behaviour_cloning env=…``.
 """
@@ -22,7 +22,7 @@ from .script import script
 
 
 class CloningConfig(OfflineConfig):
-    """Settings of behaviour cloning."""
+    """Settings of behavior cloning."""
 
     out: str = "runs/bc"
     """The run's folder."""
@@ -32,7 +32,7 @@ class CloningConfig(OfflineConfig):
 
 
 class CloningTrainer(OfflineTrainer[CloningConfig]):
-    """Behaviour cloning's part in the training loop: the likelihood of what was demonstrated."""
+    """Behavior cloning's part in the training loop: the likelihood of demonstrated actions."""
 
     def __init__(self, config: CloningConfig, run: Run) -> None:
         episodes, left_out = readable(as_said(run.start.demonstrations, config.demonstrations, run))
@@ -46,7 +46,7 @@ class CloningTrainer(OfflineTrainer[CloningConfig]):
 
 
 def train(config: CloningConfig) -> RunResult:
-    """Run behaviour cloning to its last step: see ``train_with``."""
+    """Run behavior cloning to its last step: see ``train_with``."""
     return train_with(CloningTrainer, config)
 
 

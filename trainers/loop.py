@@ -34,7 +34,7 @@ from .script import script
 
 
 class LoopConfig(PolicyConfig):
-    """Settings of a LOOP run. The defaults suit a nano model on a CPU; the paper's own are named where they differ."""
+    """Settings of a LOOP run. The defaults suit a nano model on a CPU; the paper's are given where they differ."""
 
     out: str = "runs/loop"
     """The run's folder."""
@@ -43,22 +43,22 @@ class LoopConfig(PolicyConfig):
     k: int = pydantic.Field(default=6, ge=2)
     """Attempts per task."""
     level: Level = "token"
-    """What an importance ratio is taken over: ``token``, ``turn`` or ``trajectory``."""
+    """Unit of an importance ratio: ``token``, ``turn`` or ``trajectory``."""
     epsilon: float = pydantic.Field(default=0.1, gt=0)
     """Ratios are clipped to [1/(1+ε), 1+ε]."""
     epochs: int = pydantic.Field(default=2, ge=1)
     """Passes over each step's episodes."""
     minibatch: int = pydantic.Field(default=32, ge=1)
-    """Episodes per optimizer step; also the loss's constant denominator, whatever was filtered out."""
+    """Episodes per optimizer step; also the loss's constant denominator, even if filters drop some."""
     min_advantage: float = pydantic.Field(default=0.01, ge=0)
-    """Episodes whose advantage is smaller in size are not trained on."""
+    """Smallest size of an advantage; episodes below it are not trained on."""
     max_kl: float | None = pydantic.Field(default=20.0, gt=0)
-    """End a step early when the policy has moved this far (KL summed over an episode) from where the step began."""
+    """KL from the policy at the start of the step, summed over an episode, at which the step ends early."""
     is_mode: Correction = "none"
     """Correction for a sampler that differs from the step's first policy, as it does with ``overlap``: ``tis``
     weights each token by π_old/π_sampler, at most ``is_cap`` (the decoupled objective, AReaL, arXiv 2505.24298)."""
     is_cap: float = pydantic.Field(default=2.0, ge=1)
-    """Its cap."""
+    """Upper bound of that weight."""
     overlap: OverlapConfig = OverlapConfig()
     """Play episodes while the learner learns."""
 
@@ -89,21 +89,21 @@ def train(config: LoopConfig) -> RunResult:
 
 
 def iterate(config: LoopConfig, learner: Learner, groups: Sequence[Group], *, version: int) -> dict[str, float]:
-    """One iteration on collected groups: the algorithm itself.
+    """Run one iteration on collected groups: the algorithm itself.
 
     Args:
-        config: of the run.
-        learner: is updated.
-        groups: K scored episodes per task, less those that the machinery lost.
-        version: the policy version that they were sampled with; it also names the shuffle.
+        config: settings of the run.
+        learner: learner to update.
+        groups: K scored episodes per task, less those that the infrastructure lost.
+        version: policy version that sampled them, which also seeds the shuffle.
 
     Returns:
-        means over the updates (maxima of what ends in ``_max``), and counts.
+        Means over the updates (maxima for names that end in ``_max``), and counts.
     """
     batch = Batch.of(groups)
     advantage_E = leave_one_out(batch.return_E, batch.group_E)
     rows = learner.recompute_old(batch.rows.with_advantage(advantage_E))
-    # A constant denominator: neither a filtered episode nor a lost one changes what the others weigh.
+    # A constant denominator: neither a filtered episode nor a lost one changes the weight of the others.
     rows = rows.with_weight(normaliser(rows, "traj_mean", denominator=config.minibatch))
     objective = Objective(
         config.level, loop_bounds(config.epsilon), is_mode=config.is_mode, is_cap=config.is_cap, max_kl=config.max_kl

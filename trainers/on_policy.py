@@ -1,7 +1,7 @@
-"""On-policy learning: play, give credit, take a few steps, forget. REINFORCE, RLOO, GRPO, GiGPO, PPO and their like.
+"""On-policy learning: play, give credit, take a few steps, forget. REINFORCE, RLOO, GRPO, GiGPO, PPO and others.
 
-What they differ in is one small file each in ``trainers/algorithms/``: how credit is given. The rest is here, and the
-loss that belongs to an algorithm's paper is set by naming it. Run it with ``turnwise train grpo --config
+They differ only in how they give credit: one small file each in ``trainers/algorithms/``. The rest is here, and naming
+an algorithm also sets the loss of its paper. Run it with ``turnwise train grpo --config
 configs/grpo-maze.toml`` or ``python -m turnwise.trainers.on_policy algorithm.name=rloo env=… model=…``.
 """
 
@@ -46,35 +46,36 @@ from .script import script
 
 
 class OnPolicyConfig(PolicyConfig):
-    """Settings of an on-policy run. What an algorithm's paper settles follows from its name, unless it is set."""
+    """Settings of an on-policy run. The algorithm's name sets what its paper fixes, unless you set it."""
 
     out: str = "runs/on-policy"
-    """The run's folder; ``runs/`` and the algorithm's name when omitted."""
+    """The run's folder (default: ``runs/`` and the algorithm's name)."""
     algorithm: AnyAlgorithm
-    """How credit is given: ``algorithm.name`` and that algorithm's own settings."""
+    """The rule of credit: ``algorithm.name`` and that algorithm's own settings."""
     modulators: tuple[AnyModulator, ...] = ()
-    """What rescales credit after it was given, in this order: tables ``[[modulators]]`` with a ``name``."""
+    """Rules that rescale the algorithm's advantages, in this order: tables ``[[modulators]]`` with a ``name``."""
     tasks: int = pydantic.Field(default=12, ge=1)
     """Tasks per step."""
     k: int = pydantic.Field(default=6, ge=1)
     """Attempts per task."""
     branching: AnyStrategy | None = None
-    """Who leaves whom in the middle: ``branching.strategy`` and its settings; whole attempts only when omitted."""
+    """Branching in the middle of episodes: ``branching.strategy`` and its settings (default: whole attempts only)."""
     shared: Literal["once", "each"] = "once"
-    """What a token counts for that several episodes share, because they left one another after it: what it would if it
-    stood in one alone, or that in each."""
+    """Weight of a token that several episodes share because they branched after it: divided among them (``once``), or
+    full in each (``each``)."""
     sampling: DynamicSampling = DynamicSampling()
-    """Which groups are learnt from."""
+    """Filter of the groups to learn from."""
     epochs: int = pydantic.Field(default=1, ge=1)
     """Passes over each step's episodes."""
     minibatch: int | None = pydantic.Field(default=None, ge=1)
-    """Episodes per optimizer step; all in one when omitted."""
+    """Episodes per optimizer step (default: all in one)."""
     normaliser: Normaliser = "traj_mean"
-    """What a token counts for: see ``trainers/learning/normalisers.py``."""
+    """Mean of the loss, which weights each token: see ``trainers/learning/normalisers.py``."""
     denominator: float | None = pydantic.Field(default=None, gt=0)
-    """Divides the loss of every update, instead of the number of trajectories, tokens or groups in an average one."""
+    """Constant that divides the loss of every update, instead of the average number of trajectories, tokens or
+    groups."""
     min_advantage: float = pydantic.Field(default=0.0, ge=0)
-    """Tokens whose advantage is smaller in size count for nothing in the policy's loss."""
+    """Smallest size of an advantage; tokens below it have no weight in the policy's loss."""
     loss: LossConfig = LossConfig()
     """The loss."""
     values: ValuesConfig = ValuesConfig()
@@ -84,7 +85,7 @@ class OnPolicyConfig(PolicyConfig):
 
     @classmethod
     def filled(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What was set, and beneath it what follows from the algorithm's name."""
+        """Return the given settings, completed by those that follow from the algorithm's name."""
         algorithm = algorithm_named(given.get("algorithm"))
         if algorithm is None:
             return given
@@ -115,13 +116,13 @@ class OnPolicyConfig(PolicyConfig):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What an iteration changes, or asks: the state of the algorithm.
+    """The state of the algorithm, which an iteration reads and changes.
 
     Args:
-        learner: the policy's.
-        critic: of states; ``None`` for algorithms without.
-        reference: what a KL penalty is measured from; ``None`` without one.
-        entropies: of the steps so far; ``None`` where nothing is smoothed.
+        learner: learner of the policy.
+        critic: critic of states; ``None`` for algorithms without.
+        reference: frozen policy for a KL penalty; ``None`` without one.
+        entropies: history of entropies; ``None`` without smoothing.
     """
 
     learner: Learner
@@ -131,7 +132,7 @@ class Parts:
 
     @classmethod
     def of(cls, config: OnPolicyConfig, run: Run) -> Self:
-        """What the configuration asks for, kept in the run's checkpoints."""
+        """Build the parts that the configuration needs, and keep them in the run's checkpoints."""
         critic, entropies = None, None
         if config.algorithm.needs_values:
             critic = token_values(config.values, run.model, run.start.tokenizer, seed=config.seed, dump=run.folder.dump)
@@ -143,7 +144,7 @@ class Parts:
 
 
 class OnPolicyTrainer(Trainer[OnPolicyConfig]):
-    """What on-policy algorithms share in the training loop: play groups, drop what teaches nothing, learn, forget."""
+    """The part of on-policy algorithms in the training loop: play groups, filter them, learn, forget."""
 
     def __init__(self, config: OnPolicyConfig, run: Run) -> None:
         super().__init__(config, run)
@@ -169,16 +170,16 @@ def train(config: OnPolicyConfig) -> RunResult:
 
 
 def iterate(config: OnPolicyConfig, parts: Parts, groups: Sequence[Group], *, version: int) -> dict[str, float]:
-    """One iteration on collected groups: credit, the policy's updates, the critic's.
+    """Run one iteration on collected groups: credit, the policy's updates, the critic's.
 
     Args:
-        config: of the run.
-        parts: the learner is updated, but while the critic warms up; the critic and the history of entropies are.
+        config: settings of the run.
+        parts: learner, critic and history of entropies to update; the learner rests while the critic warms up.
         groups: scored episodes by task.
-        version: the policy version that they were sampled with; it also names the shuffle.
+        version: policy version that sampled them, which also seeds the shuffle.
 
     Returns:
-        means over the updates (maxima of what ends in ``_max``), counts, and what the critic says of itself.
+        Means over the updates (maxima for names that end in ``_max``), counts, and the critic's own metrics.
 
     Raises:
         UsageError: a reward is not finite.
@@ -209,7 +210,7 @@ def iterate(config: OnPolicyConfig, parts: Parts, groups: Sequence[Group], *, ve
 
 
 def objective_at(step: int, config: OnPolicyConfig, parts: Parts, rows: Rows) -> Objective:
-    """The loss of a step; entropies are held near those of the steps before, to which this one's are added."""
+    """Return the loss of a step, with a band around the entropies of earlier steps; add this step's to the history."""
     if config.loss.smoothing is None or parts.entropies is None:
         return config.loss.objective()
     band = config.loss.smoothing.band(parts.entropies, step / config.steps)
@@ -218,7 +219,7 @@ def objective_at(step: int, config: OnPolicyConfig, parts: Parts, rows: Rows) ->
 
 
 def weighted(config: OnPolicyConfig, rows: Rows, episodes: int) -> Rows:
-    """The rows, each token with what it counts for in an update: the mean that ``normaliser`` names, of a minibatch."""
+    """Return the rows with the weight of each token in an update: the mean ``normaliser`` of a minibatch."""
     if config.denominator is not None:
         weight_T = normaliser(rows, config.normaliser, denominator=config.denominator)
     else:
@@ -229,7 +230,7 @@ def weighted(config: OnPolicyConfig, rows: Rows, episodes: int) -> Rows:
 def update(
     config: OnPolicyConfig, learner: Learner, rows: Rows, objective: Objective, episodes: int, *, version: int
 ) -> list[Update]:
-    """Epochs × minibatches of optimizer steps, ended early where the policy has moved too far."""
+    """Make epochs × minibatches of optimizer steps; stop early if the policy has moved too far."""
     updates: list[Update] = []
     rows = rows.with_weight(torch.where(rows.advantage.abs() < config.min_advantage, 0.0, rows.weight))
     shuffles = (Rng("on-policy", config.seed, version, epoch) for epoch in range(config.epochs))

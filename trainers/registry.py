@@ -1,4 +1,4 @@
-"""Every algorithm that can be trained with, by name. A new one is one file, and one line here.
+"""Every algorithm that you can train with, by name. A new one is one file, and one line here.
 
 The command line, the configurations and the tests of the docs read this table. Nothing here imports an algorithm, and
 with it torch, before ``load`` is called.
@@ -18,13 +18,13 @@ from ..inference.train_extra import train_extra
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a word after ``turnwise train`` stands for.
+    """An algorithm that ``turnwise train`` knows by name.
 
     Args:
-        script: the module of ``trainers/`` that trains it; it has a function ``train``.
-        config: the class of the script's configuration.
+        script: module of ``trainers/`` that trains it, with a function ``train``.
+        config: name of the class of the script's configuration.
         summary: one line on the algorithm.
-        rule: of a script that serves several algorithms, the module of ``trainers/algorithms/`` and the class in it.
+        rule: module of ``trainers/algorithms/`` and class in it, for a script that serves several algorithms.
         algorithm: the ``algorithm.name`` that selects the rule.
     """
 
@@ -36,7 +36,7 @@ class Entry:
 
     @property
     def presets(self) -> Mapping[str, Any]:
-        """The settings that the word makes."""
+        """The settings that the name implies."""
         return {"algorithm": {"name": self.algorithm}} if self.algorithm else {}
 
     def load(self) -> tuple[Any, Callable[[Any], Any]]:
@@ -77,7 +77,7 @@ ALGORITHMS: Mapping[str, Entry] = {
     "mc": _value_based("monte_carlo.MonteCarlo", "values of tokens by Monte-Carlo returns, from demonstrations"),
     "self-play": Entry("self_play", "SelfPlayConfig", "questions from one's own searches, solved (arXiv 2510.18821)"),
 }
-"""Everything that can be trained with, by the word for it."""
+"""All algorithms to train with, by name."""
 
 
 def rules(script: str) -> dict[str, type[Any]]:

@@ -1,10 +1,10 @@
 """Search self-play: one policy writes questions from its own searches, and learns from answering them.
 
-After Search Self-play (arXiv 2510.18821). An answer is given; the *proposer* searches, reads, and writes a question for
-it. A *reader* has to answer the question from the pages that the proposer read, among some others: so it is known to
-have that answer, without a person having said so. A *solver* then searches for itself, several times. A question that
-holds and that was solved at least once earns its proposer the share of attempts that failed; the solver earns its
-success. Both learn by LOOP.
+After Search Self-play (arXiv 2510.18821). Given an answer, the *proposer* searches, reads, and writes a question for
+it. A *reader* has to answer the question from the pages that the proposer read, mixed with others, which verifies the
+answer without human labels. A *solver* then searches for itself, several times. If a verified question is solved at
+least once, its proposer earns the share of failed attempts, and the solver earns its success. Both learn by LOOP.
+
 
 Run it with ``turnwise train self-play --config configs/self-play-search.toml``.
 """
@@ -33,22 +33,22 @@ from .script import script
 
 
 class SelfPlayConfig(LoopConfig):
-    """Settings of search self-play; those of LOOP, and how a round is played."""
+    """Settings of search self-play: those of LOOP, and how to play a round."""
 
     env: str = "turnwise/SearchTags-v0"
     """The solver's environment; the proposer and the reader act as it does, by tools or by tags."""
     out: str = "runs/self-play"
     """The run's folder."""
     tasks: int = pydantic.Field(default=8, ge=1)
-    """Answers per step for which questions are wanted."""
+    """Answers per step to propose questions for."""
     proposals: int = pydantic.Field(default=4, ge=2)
     """Attempts of the proposer at every answer."""
     k: int = pydantic.Field(default=4, ge=2)
-    """Attempts of the solver at every question that holds."""
+    """Attempts of the solver at every verified question."""
     readings: int = pydantic.Field(default=1, ge=1)
-    """How often a question must be answered from its pages; every time, or it does not count."""
+    """Attempts of the reader at every question; all must be right, or it does not count."""
     others: int = pydantic.Field(default=4, ge=0, le=100)
-    """Other pages among which these are."""
+    """Number of other pages that the reader sees among the relevant ones."""
 
     @pydantic.model_validator(mode="after")
     def _plays_itself(self) -> Self:
@@ -57,7 +57,7 @@ class SelfPlayConfig(LoopConfig):
         return self
 
     def plan(self) -> Plan:
-        episodes = self.tasks * self.proposals * (1 + self.k)  # if every question held
+        episodes = self.tasks * self.proposals * (1 + self.k)  # if every question is verified
         updates = self.steps * self.epochs * parts_of(episodes, self.minibatch)
         return Plan("self-play", self.optimizer.until(updates), family=_game(self).family)
 
@@ -82,7 +82,7 @@ class SelfPlayTrainer(Trainer[SelfPlayConfig]):
 
 
 def train(config: SelfPlayConfig) -> RunResult:
-    """Run self-play to its last step: see ``train_with``. A round that Ctrl-C interrupted begins again."""
+    """Run self-play to its last step: see ``train_with``. A round that Ctrl-C interrupted starts again."""
     return train_with(SelfPlayTrainer, config)
 
 

@@ -1,7 +1,7 @@
 """Values of tokens from demonstrations, and a policy guided by them: ILQL, or Monte-Carlo returns.
 
-Snell et al. (arXiv 2206.11871); both as baselines of LMRL-Gym (arXiv 2311.18232). The policy stays what was cloned;
-learnt is how much better each token is than what usually follows, and ``log π_β + β·(Q − V)`` is sampled. Run it with
+Snell et al. (arXiv 2206.11871); both as baselines of LMRL-Gym (arXiv 2311.18232). The cloned policy π_β stays fixed.
+The learner estimates how much better each token is than the usual one, and samples ``log π_β + β·(Q − V)``. Run it with
 ``turnwise train ilql --config configs/ilql-maze.toml`` or ``python -m turnwise.trainers.value_based env=…``.
 """
 
@@ -44,20 +44,20 @@ class ValueBasedConfig(OfflineConfig):
     out: str = "runs/value-based"
     """The run's folder."""
     algorithm: AnyRule = ILQL()
-    """How values are learnt: ``ilql`` or ``monte_carlo``, with settings of its own."""
+    """Rule for learning values: ``ilql`` or ``monte_carlo``, with settings of its own."""
     beta: float = pydantic.Field(default=8.0, ge=0)
-    """How far values count when the model acts; 0 is π_β (LMRL-Gym: 8 in mazes). It may change on resume."""
+    """Weight of values when the model acts; 0 is π_β (LMRL-Gym: 8 in mazes). It may change on resume."""
     polyak: float = pydantic.Field(default=0.005, gt=0, le=1)
-    """Share of the learnt weights that the targets take over at every step (LMRL-Gym: 0.005)."""
+    """Share of the learned weights that the targets take over at every step (LMRL-Gym: 0.005)."""
     warmup: int = pydantic.Field(default=0, ge=0)
-    """Steps at first in which Q is regressed on the demonstrations' returns: bootstrapping then starts from values that
+    """First steps, in which Q is regressed on the demonstrations' returns. Bootstrapping then starts from values that
     tell states apart (0 in the paper)."""
     lagged: bool = False
-    """Take V of the next state from the targets too: calmer where few episodes reach an end. ILQL does not."""
+    """Take V of the next state from the targets too: more stable where few episodes reach an end. ILQL does not."""
     cloning: float = pydantic.Field(default=0.0, ge=0)
-    """Weight of the likelihood of the demonstrations: with 0, π_β stays the model that was started from."""
+    """Weight of the likelihood of the demonstrations; with 0, π_β stays the initial model."""
     share_backbone: bool = False
-    """Let values read, and change, the policy's own transformer; otherwise they have a copy of it (as LMRL-Gym)."""
+    """Let values read, and change, the policy's own transformer; otherwise they use a copy of it (as LMRL-Gym)."""
 
     def plan(self) -> Plan:
         return Plan("value_based", self.optimizer.until(self.steps), may_change=(*MAY_CHANGE, "beta"))
@@ -87,7 +87,7 @@ class ValueTrainer(OfflineTrainer[ValueBasedConfig]):
         super().__init__(config, run, episodes)
         model, online, algorithm = run.model, run.start.values, config.algorithm
         self.steps = TokenSteps.of(episodes, self.rows, gamma=algorithm.gamma, per=algorithm.discount_per)
-        for values in (online, model.values):  # what a checkpoint holds comes after, from keep()
+        for values in (online, model.values):  # the state of a checkpoint follows, from keep()
             values.heads.start_at(float(self.steps.tokens(self.rows).return_N.min()))
         self.learner = TokenLearner(
             model.policy,
@@ -113,11 +113,11 @@ def train(config: ValueBasedConfig) -> RunResult:
 
 
 def guide(config: ValueBasedConfig, model: Any) -> tuple[ActionValues, ValueGuidedModel]:
-    """The values that learn, and a model that samples by their targets, as LMRL-Gym does.
+    """Return the values that learn, and a model that samples by their targets, as LMRL-Gym does.
 
     Args:
-        config: of the run.
-        model: a policy; of one that is guided already, the values are taken over on resume and forgotten otherwise.
+        config: settings of the run.
+        model: a policy; if it is guided already, its values are kept on resume and discarded otherwise.
     """
     algorithm = config.algorithm
     policy = model.policy if isinstance(model, ValueGuidedModel) else model

@@ -29,32 +29,32 @@ from .scheduler import PendingGroup, StalenessScheduler
 
 
 class OverlapConfig(Config):
-    """Whether episodes are played while the learner learns.
+    """Whether to play episodes while the learner learns.
 
-    The policy then samples from a copy of the model, in a thread of its own. Who finishes when depends on time, so an
-    overlapped run is not reproducible bit by bit; which tasks it draws and that it trains each once is. Where tokens
-    may be older than the learner, correct for it: with the decoupled objective (``is_mode="tis"``: ratios are clipped
-    against the policy at the step's beginning, and weighted by how it differs from the one that sampled).
+    The policy then samples from a copy of the model in a thread of its own. Finishing times vary, so an overlapped run
+    is not reproducible bit by bit, but it draws the same tasks and trains each once. If tokens may be older than the
+    learner, correct for it with the decoupled objective (``is_mode="tis"``). It clips ratios against the policy at the
+    beginning of the step, and weights them by how that policy differs from the one that sampled.
     """
 
     enabled: bool = False
     """Play and learn at the same time."""
     max_staleness: int = pydantic.Field(default=1, ge=0)
-    """By how many policy versions a token may be older than the policy that it trains. With 0 the two sides alternate;
+    """How many policy versions older a token may be than the policy that it trains. With 0 the two sides alternate;
     n + 1 steps' worth of episodes are played at once, so ``episodes.concurrency`` should be as large."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What episodes are played with.
+    """Everything that playing episodes needs.
 
     Args:
         pool: environments.
-        agent: who acts; its policy must not share its model with the learner.
-        sampler: draws tasks; its cursor is at what was drawn.
-        options: how episodes are played, but for the size of groups.
-        steps: of the whole run.
-        seed: of the run.
+        agent: agent that plays; its policy must not share its model with the learner.
+        sampler: source of tasks; its cursor is behind the last one drawn.
+        options: how to play episodes, except for the size of groups.
+        steps: number of steps of the whole run.
+        seed: seed of the run.
     """
 
     pool: EnvPool
@@ -66,17 +66,17 @@ class Source:
 
 
 class AsyncRollouts:
-    """Plays groups in the background and hands them out in the order in which they are over.
+    """Plays groups in the background and hands them out in the order in which they finish.
 
-    A group begins when the gate has room (see ``StalenessScheduler``), whatever the learner is doing; episodes that are
-    under way go on across updates. ``collect`` gives the first groups that are over, except that it waits for those
-    that would otherwise become too old. Nothing is cancelled and nothing dropped.
+    A group starts when the gate has room (see ``StalenessScheduler``), whatever the learner is doing; running episodes
+    continue across updates. ``collect`` returns the first groups that finish, but it waits for those that would
+    otherwise become too old. It cancels and drops nothing.
 
     Args:
-        source: what is played.
+        source: everything that playing episodes needs.
         max_staleness: η, in policy versions.
-        pending: episodes that are over and not trained are kept here; what a checkpoint brought, to begin with.
-        version: steps that are trained.
+        pending: finished episodes that are not trained yet; at first those of the checkpoint.
+        version: number of trained steps.
         drawn: ``state_dict()["drawn"]`` of the checkpoint, if there is one.
     """
 
@@ -101,22 +101,22 @@ class AsyncRollouts:
 
     @property
     def generating(self) -> float:
-        """Seconds so far during which at least one episode was being played."""
+        """Seconds so far in which at least one episode was running."""
         return self._busy.seconds
 
     @property
     def background(self) -> Callable[[], float]:
-        """Reads ``generating``."""
+        """A function that reads ``generating``."""
         return lambda: self.generating
 
     async def collect(self, step: int, tasks: int, group_size: int, strategy: Strategy | None = None) -> Collected:
-        """``tasks`` groups for the step that makes version ``step + 1``; asked again within it, further ones.
+        """Return ``tasks`` groups for the step that makes version ``step + 1``; called again within it, further ones.
 
         Raises:
-            UsageError: the size of groups changed within the run, or a strategy is to fork episodes.
+            UsageError: the size of groups changed within the run, or a strategy would fork episodes.
             ContractError: a token is older than allowed, or the agent broke its contract.
             PromptTooLongError: the very first prompt of every single episode is too long.
-            InfrastructureError: the machinery lost every single episode.
+            InfrastructureError: the infrastructure lost every single episode.
         """
         if strategy is not None:
             raise UsageError("episodes that are played in the background are whole attempts: leave branching out")
@@ -139,29 +139,29 @@ class AsyncRollouts:
         return Collected(tuple(grouped(episodes)), stats, extra | staleness(episodes, step), account, tasks)
 
     def trained(self, tasks: int = 0) -> None:
-        """Note that the step has been learned. The cursor is at what was drawn already, however many ``tasks``."""
+        """Note that the step has been learned. The cursor is behind the drawn tasks already, whatever ``tasks`` is."""
         if self._scheduler is not None:
             self._scheduler.trained()
 
     def state_dict(self) -> Mapping[str, Any]:
-        """JSON-able: what was drawn and not trained. The episodes of it that are over are in ``pending``."""
+        """Return drawn and untrained groups, for JSON. Their finished episodes are in ``pending``."""
         if self._scheduler is None:
             return {"drawn": self._restored}
         return {"drawn": [(one.position, one.born) for one in self._scheduler.drawn.values()]}
 
     async def close(self) -> None:
-        """Stop playing. Episodes that were under way are dropped; their tasks stay drawn, to be played again."""
+        """Stop playing. Running episodes are dropped; their tasks stay drawn, to be played again."""
         if self._playing is not None:
             self._playing.cancel()
             await asyncio.wait([self._playing])
             if not self._playing.cancelled():
-                self._playing.exception()  # it is told of by collect(), or comes too late to matter
+                self._playing.exception()  # collect() raises it, or it comes too late to matter
         self._busy.run(False)
 
     # -- the inside ---------------------------------------------------------------------------------------------
 
     def _begun(self, tasks: int, group_size: int) -> StalenessScheduler:
-        """The scheduler, with what a checkpoint brought; from the first call on, episodes are played."""
+        """Return the scheduler, with the state of a checkpoint; the first call starts to play episodes."""
         if self._scheduler is None:
             episodes = list(self.pending)
             scheduler = StalenessScheduler(
@@ -198,7 +198,7 @@ class AsyncRollouts:
             self._moved.set()
 
     async def _admitted(self, scheduler: StalenessScheduler) -> AsyncGenerator[Placed, None]:
-        """Tasks, each as soon as there is room for it; first those that a checkpoint left unfinished."""
+        """Yield tasks, each as soon as there is room for it; first those that a checkpoint left unfinished."""
         sampler = self._source.sampler
         for position in scheduler.unfinished():
             self._busy.run(True)
@@ -224,7 +224,7 @@ class AsyncRollouts:
 
 
 def staleness(episodes: Sequence[Episode], version: int) -> dict[str, float]:
-    """How old the sampled tokens are at ``version``, and the share of actions that more than one version spoke."""
+    """Measure the age of the sampled tokens at ``version``, and the share of actions with more than one version."""
     actions = [turn.versions for episode in episodes for turn in episode.turns if turn.versions]
     if not actions:
         return {}

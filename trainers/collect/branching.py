@@ -1,4 +1,4 @@
-"""Which rollout strategies a configuration may name, and what goes together."""
+"""Rollout strategies of a configuration, and which of them work together with which algorithm."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from ...rollouts.branching_entropy import EntropyBranching
 from ...rollouts.branching_vine import StateValues
 
 AnyStrategy = Annotated[EntropyBranching | StateValues, pydantic.Field(discriminator="strategy")]
-"""What a configuration's ``branching`` may be; its ``strategy`` says which."""
+"""Type of a configuration's ``branching``; its ``strategy`` selects one."""
 
 
 def refuse_mismatch(
     algorithm: str, wanted: str | None, branching: AnyStrategy | None, *, k: int, overlap: bool, program: bool
 ) -> None:
-    """For a configuration whose algorithm and strategy need not be made for one another.
+    """Refuse a configuration whose algorithm and rollout strategy do not work together.
 
     Args:
-        algorithm: its name.
-        wanted: the strategy that it asks for, if it does.
-        branching: the one that is set, if one is.
+        algorithm: name of the algorithm.
+        wanted: strategy that the algorithm needs, if any.
+        branching: strategy that is set, if any.
         k: attempts per task.
         overlap: whether play overlaps with learning.
-        program: whether somebody's program plays the episodes.
+        program: whether a user's program plays the episodes.
 
     Raises:
-        ValueError: they cannot work together; says what to change.
+        ValueError: they cannot work together; the message says what to change.
     """
     played = branching.strategy if branching is not None else None
     if wanted is not None and played != wanted:

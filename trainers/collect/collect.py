@@ -21,7 +21,7 @@ from .preflight import refuse_hopeless
 
 
 class Experience(Protocol):
-    """What a step learns from."""
+    """The data that a step learns from."""
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -30,11 +30,11 @@ class Experience(Protocol):
 
     @property
     def tasks(self) -> int:
-        """The number of tasks that were drawn for it: the data cursor moves by as many when the step is finished."""
+        """Number of tasks drawn for it; the data cursor moves by as many when the step is finished."""
         ...
 
     def metrics(self) -> dict[str, float]:
-        """Numbers worth a curve."""
+        """Numbers to log."""
         ...
 
 
@@ -52,14 +52,14 @@ class NothingPlayed:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a round of collection brought.
+    """The result of a round of collection.
 
     Args:
-        groups: one per task, in the order of the tasks; members in the order in which they were asked for.
+        groups: one per task, in the order of the tasks; members in the order of their requests.
         stats: counts, failures and the time split.
-        account: what all that was played cost, unscored episodes included.
-        extra: further numbers worth a curve.
-        tasks: how many tasks were drawn.
+        account: cost of all episodes, including unscored ones.
+        extra: further numbers to log.
+        tasks: number of drawn tasks.
     """
 
     groups: tuple[Group, ...]
@@ -70,7 +70,7 @@ class Collected:
 
     @classmethod
     def joined(cls, parts: Sequence[Collected]) -> Collected:
-        """Several rounds as one; of further numbers, those of the last."""
+        """Join several rounds into one; further numbers are those of the last."""
         stats = RunStats()
         for part in parts:
             stats.merge(part.stats)
@@ -84,14 +84,14 @@ class Collected:
         return tuple(episode for group in self.groups for episode in group.members)
 
     def held_out_metrics(self) -> dict[str, float]:
-        """The numbers of an evaluation while training; episodes that the policy failed count, as in any other."""
+        """Numbers of an evaluation during training; as in any other, episodes that the policy failed count."""
         numbers = self.metrics()
         wanted = ("return", "success", "turns", "unscored", "policy_failed")
         found = {f"eval/{name}": numbers[name] for name in wanted if name in numbers}
         return found | {"eval/episodes": numbers["episodes"] + numbers["policy_failed"]}
 
     def metrics(self) -> dict[str, float]:
-        """Numbers worth a curve; failures of the machinery are counted and never averaged in."""
+        """Numbers to log; failures of the infrastructure are counted and never averaged in."""
         episodes = self.episodes
         infra = sum(group.excluded for group in self.groups)
         policy_failed = sum(group.policy_failed for group in self.groups)
@@ -117,7 +117,7 @@ class Collected:
         if dropped is not None and kept:
             numbers["dropped_to_kept_seconds"] = dropped / kept
         correlation = self.stats.kept.correlation
-        if correlation is not None:  # trap 25: who finishes first is no fair sample where this is far from 0
+        if correlation is not None:  # trap 25: the first to finish are a biased sample where this is far from 0
             numbers["seconds_return_correlation"] = correlation
         return numbers | self.account.metrics() | dict(self.extra)
 
@@ -136,24 +136,24 @@ async def collect(
 ) -> Collected:
     """Play ``options.group_size`` episodes of each task and group them.
 
-    Episodes finish in any order and are put back in the order of tasks and members, so that what follows does not
-    depend on who was fast.
+    Episodes finish in any order and are sorted by task and member, so that later steps do not depend on which was
+    faster.
 
     Args:
         env: environments, kept from round to round.
-        agent: who acts.
-        tasks: one group each.
+        agent: agent that plays.
+        tasks: one task per group.
         options: how to run; its seed names the round, and episode ids and agents' random numbers follow from it.
-        strategy: who leaves whom in the middle; whole attempts only when omitted.
-        first: how many tasks of the round were collected before: episode ids follow from a task's place in the round.
-        done: episodes of this very round that are there already; they are not played again.
-        keep: finished episodes are appended here at once, so that an interrupted round can be continued.
-        on_episode: told of every episode as it finishes.
+        strategy: rule for branching in the middle of episodes (default: whole attempts only).
+        first: number of tasks of the round collected before, since episode ids follow from a task's place in it.
+        done: finished episodes of this very round; they are not played again.
+        keep: list to which finished episodes are appended at once, so that an interrupted round can be continued.
+        on_episode: called with every episode as it finishes.
 
     Raises:
-        PromptTooLongError: the very first prompt of every single episode is too long: there is nothing to learn from.
-        InfrastructureError: the machinery lost every single episode.
-        UsageError: much of what the environment says is no word of the model's vocabulary.
+        PromptTooLongError: the very first prompt of every single episode is too long, so there is nothing to learn.
+        InfrastructureError: the infrastructure lost every single episode.
+        UsageError: much of the environment's text is not in the model's vocabulary.
     """
     stats = RunStats()
     placed = [Placed(index, task) for index, task in enumerate(tasks, first)]

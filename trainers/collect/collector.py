@@ -1,4 +1,4 @@
-"""The seam between the training loop and the play of its episodes: in turn with learning, or in the background."""
+"""The interface between the training loop and its episodes: played in turn with learning, or in the background."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StepCollector:
     """Plays the groups of a step while the learner waits. It has the methods of ``AsyncRollouts``.
 
     Args:
-        source: what episodes are played with.
+        source: everything that playing episodes needs.
         world: the processes that learn together; the main one plays.
         pending: finished episodes of an interrupted step, which are not played again.
     """
@@ -39,14 +39,14 @@ class StepCollector:
 
         Args:
             step: the number of finished steps, which is the policy version.
-            tasks: how many groups.
+            tasks: number of groups.
             group_size: episodes per group.
-            strategy: forks episodes in the middle; whole attempts only when omitted.
+            strategy: rule for branching in the middle of episodes (default: whole attempts only).
 
         Raises:
             PromptTooLongError: The very first prompt of every single episode is too long.
             InfrastructureError: Every single episode was lost.
-            UsageError: Much of what the environment says is not in the model's vocabulary.
+            UsageError: Much of the environment's text is not in the model's vocabulary.
         """
         source, first = self._source, self._asked
         self._asked += tasks
@@ -63,11 +63,11 @@ class StepCollector:
         self.pending.clear()
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Return nothing: ``pending`` is all that a checkpoint must hold."""
+        """Return nothing: a checkpoint needs only ``pending``."""
         return {}
 
     async def close(self) -> None:
-        """Do nothing: between steps, nothing is played."""
+        """Do nothing: no episode runs between steps."""
 
 
 Collector = StepCollector | AsyncRollouts

@@ -30,32 +30,32 @@ from ..learning.advantages import bootstraps
 
 
 class DemonstrationConfig(Config):
-    """Where demonstrations come from, and which are good enough."""
+    """Source of demonstrations, and the filters on them."""
 
     store: str | None = None
-    """A folder of stored episodes; omitted, demonstrations are played afresh."""
+    """A folder of stored episodes (default: play new demonstrations)."""
     count: int = pydantic.Field(default=300, ge=1)
-    """How many to play."""
+    """Number of demonstrations to play."""
     skills: list[float] = pydantic.Field(default=[1.0])
     """Each episode draws one of these: the share of its turns that the oracle takes; the others are random."""
     weights: list[float] | None = None
-    """How often each skill is drawn; equally when omitted."""
+    """Relative frequency of each skill (default: equal)."""
     only_success: bool = False
-    """Keep solved episodes only (filtered behaviour cloning)."""
+    """Keep solved episodes only (filtered behavior cloning)."""
     top: float = pydantic.Field(default=1.0, gt=0, le=1)
     """Keep this share of the episodes, the highest returns first."""
     sampled_ids: bool = False
-    """Train on the token ids stored with the episodes, as sampled: only right for episodes of this very tokenizer.
-    Otherwise actions are written and encoded anew."""
+    """Train on the token ids stored with the episodes, as sampled, which needs episodes of this very tokenizer.
+    Otherwise actions are written and encoded again."""
 
 
 async def play(
     pool: EnvPool, tasks: Sequence[TaskSpec], config: DemonstrationConfig, options: RunOptions, folder: Path
 ) -> list[Episode]:
-    """Demonstrations of mixed skill, one per task, kept in ``folder``: those that are there are not played again.
+    """Play demonstrations of mixed skill, one per task; those that ``folder`` has already are not played again.
 
     Raises:
-        StoreError: the folder holds demonstrations by other settings, or is no store that can be written to.
+        StoreError: the folder has demonstrations by other settings, or is not a writable store.
     """
     agent = MixedAgent(config.skills, config.weights)
     run = {
@@ -70,7 +70,7 @@ async def play(
         async with aclosing(record_episodes(pool, agent, tasks, store, options=options)) as episodes:
             async for _ in episodes:
                 pass
-    # The order in which they finished is not reproducible; that of their ids is.
+    # The order in which they finished is not reproducible, but the order of their ids is.
     return sorted(load_episodes(folder), key=lambda episode: episode.episode_id)
 
 
@@ -78,12 +78,12 @@ def _opened(folder: Path, run: Mapping[str, Any]) -> EpisodeStore:
     try:
         return EpisodeStore(folder, run=run)
     except StoreError as error:
-        EpisodeStore(folder).close()  # whatever else is wrong with the folder is said as it is
+        EpisodeStore(folder).close()  # any other problem with the folder is raised unchanged
         raise StoreError(f"{error}; remove {folder} to play the demonstrations again") from None
 
 
 def filtered(episodes: Iterable[Episode], config: DemonstrationConfig) -> list[Episode]:
-    """The episodes played to an end that pass the filters, best returns first where ``top`` cuts.
+    """Return the episodes played to an end that pass the filters, best returns first where ``top`` cuts.
 
     Raises:
         UsageError: none is left; the message says how many there were at each stage.
@@ -104,10 +104,10 @@ def filtered(episodes: Iterable[Episode], config: DemonstrationConfig) -> list[E
 
 
 def stored(path: str, env_id: str, split: Split) -> list[Episode]:
-    """The episodes of a store, which must be of one environment, and of tasks that may be trained on.
+    """Load the episodes of a store, which must be of one environment, and of tasks that may be trained on.
 
     Raises:
-        StoreError: there is no such store, or it holds episodes of another environment or split.
+        StoreError: there is no such store, or it has episodes of another environment or split.
     """
     episodes = load_episodes(path)
     others = sorted({episode.env_id for episode in episodes} - {env_id})
@@ -123,14 +123,14 @@ def stored(path: str, env_id: str, split: Split) -> list[Episode]:
 
 
 def encoded(episodes: Iterable[Episode], agent: ChatAgent, tools: Sequence[Tool]) -> list[Episode]:
-    """The same episodes with the ids that ``agent`` would have read and said."""
+    """Return the same episodes with the ids that ``agent`` would have read and sampled."""
     return [_encoded(episode, agent, tools) for episode in episodes]
 
 
 def _encoded(episode: Episode, agent: ChatAgent, tools: Sequence[Tool]) -> Episode:
     said = [(turn.observation, turn.action) for turn in episode.turns]
     unread = bootstraps(episode) and episode.final_observation is not None and bool(said)
-    if unread:  # the state that a limit cut off is read as if one more action followed
+    if unread:  # the state that a limit cut off is encoded as if one more action followed
         assert episode.final_observation is not None
         said.append((episode.final_observation, said[-1][1]))
     decisions = agent.encode_demonstration(said, tools=tools)
@@ -150,18 +150,18 @@ def _encoded(episode: Episode, agent: ChatAgent, tools: Sequence[Tool]) -> Episo
 
 
 def readable(episodes: Iterable[Episode]) -> tuple[list[Episode], int]:
-    """Leave out the turns whose action could not be read, so that nobody learns to write such actions.
+    """Leave out the turns whose action could not be parsed, so that no model learns to write such actions.
 
-    They lose their token ids; where later prompts show what was said, it remains there as context.
+    They lose their token ids; where later prompts show their text, it remains there as context.
 
     Args:
-        episodes: with token ids.
+        episodes: episodes with token ids.
 
     Returns:
-        The episodes, and how many turns were left out.
+        The episodes, and the number of turns left out.
 
     Raises:
-        UsageError: no action could be read.
+        UsageError: no action could be parsed.
     """
     episodes = list(episodes)
     turns = [turn for episode in episodes for turn in episode.turns]
@@ -177,12 +177,12 @@ def readable(episodes: Iterable[Episode]) -> tuple[list[Episode], int]:
 def _left_out_if_unreadable(turn: Turn) -> Turn:
     if turn.action.problem is None:
         return turn
-    info = {name: value for name, value in turn.info.items() if name != CHAT_API}  # which asks for ids
+    info = {name: value for name, value in turn.info.items() if name != CHAT_API}  # which requires ids
     return replace(turn, prompt_ids=(), action_ids=(), logprobs=(), versions=(), info=info)
 
 
 def texts(episodes: Iterable[Episode], agent: AgentSettings, tools: Sequence[Tool]) -> Iterator[str]:
-    """Every text that a model of these episodes reads or writes: what a vocabulary is made of."""
+    """Yield every text that a model of these episodes reads or writes, to make a vocabulary."""
     parser = parser_for(agent.parser, [tool.to_json() for tool in tools])
     if agent.system:
         yield agent.system

@@ -1,4 +1,4 @@
-"""Dynamic sampling: groups that teach nothing are dropped, and further tasks drawn in their place."""
+"""Dynamic sampling: drop groups without a learning signal, and draw further tasks in their place."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from .collect import Collected
 
 
 class DynamicSampling(Config):
-    """Which groups a step learns from, and how long it looks for them."""
+    """Filter of the groups that a step learns from, and the number of rounds to find them."""
 
     max_rounds: int = pydantic.Field(default=0, ge=0)
-    """How often tasks are drawn for a step at most, until enough groups teach something; 0 keeps every group."""
+    """Rounds of drawing tasks for a step at most, until enough groups have a signal; 0 keeps every group."""
     max_pass_rate: float = pydantic.Field(default=1.0, gt=0, le=1)
-    """Groups of which a larger share succeeded are dropped too (ScaleRL, arXiv 2510.13786, leaves out tasks from 0.9
-    on)."""
+    """Largest success rate of a group that is kept (ScaleRL, arXiv 2510.13786, leaves out tasks from 0.9 on)."""
 
     def teaches(self, group: Group) -> bool:
         """Whether members' returns differ, and not too many of them succeeded."""
@@ -29,13 +28,13 @@ class DynamicSampling(Config):
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What a step learns from.
+    """The data that a step learns from.
 
     Args:
-        groups: those kept, in the order in which their tasks were drawn.
-        tasks: how many tasks were drawn for them.
-        collected: everything that was played, dropped groups included: returns and success are told of all of it.
-        rounds: how often tasks were drawn.
+        groups: kept groups, in the order in which their tasks were drawn.
+        tasks: number of drawn tasks.
+        collected: all episodes, dropped groups included, so that returns and success are reported for all of them.
+        rounds: number of rounds of drawing.
     """
 
     groups: tuple[Group, ...]
@@ -44,7 +43,7 @@ class Drawn:
     rounds: int = 1
 
     def metrics(self) -> dict[str, float]:
-        """Those of all that was played, and how much of it was dropped."""
+        """Numbers of all episodes, and the share that was dropped."""
         return self.collected.metrics() | {
             "groups": float(len(self.groups)),
             "groups_dropped": float(len(self.collected.groups) - len(self.groups)),
@@ -54,15 +53,15 @@ class Drawn:
 
 
 async def draw(collect: Callable[[int], Awaitable[Collected]], tasks: int, options: DynamicSampling) -> Drawn:
-    """Collect groups for a step, until ``tasks`` of them teach something (DAPO, arXiv 2503.14476, section 3.2).
+    """Collect groups for a step, until ``tasks`` of them have a signal (DAPO, arXiv 2503.14476, section 3.2).
 
-    Unlike DAPO, which samples whole batches and throws away what is too much, each round draws as many tasks as are
-    still missing, so that whatever teaches is trained on.
+    DAPO samples whole batches and throws the surplus away. Here each round draws only as many tasks as are still
+    missing, so that every group with a signal is trained on.
 
     Args:
-        collect: ``collect(n)`` gives the groups of n further tasks; the same ones when the step begins anew.
-        tasks: how many groups are wanted.
-        options: which groups teach, and how many rounds there are.
+        collect: ``collect(n)`` returns the groups of n further tasks; the same ones when the step starts again.
+        tasks: number of groups to return.
+            options: filter of the groups, and the number of rounds.
     """
     parts = [await collect(tasks)]
     kept = [group for group in parts[0].groups if not options.max_rounds or options.teaches(group)]

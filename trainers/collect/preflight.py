@@ -1,4 +1,4 @@
-"""When a round of episodes says that the run is hopeless: better an error now than a run that learns nothing."""
+"""Detect a hopeless run from a round of its episodes, and stop it with an error instead of learning nothing."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from ...errors import InfrastructureError, ProgramFailedError, PromptTooLongErro
 from ...rollouts.episode import Episode, Outcome
 
 UNREAD = 0.25
-"""The share of unknown tokens in first prompts from which on a model is taken for another environment's."""
+"""Share of unknown tokens in first prompts above which the model must be made for another environment."""
 
 
 def refuse_hopeless(episodes: Sequence[Episode], agent: Agent) -> None:
-    """Stop where there is nothing to learn from.
+    """Raise an error if there is nothing to learn from.
 
     Args:
-        episodes: a round's.
-        agent: who played them.
+        episodes: episodes of a round.
+        agent: agent that played them.
 
     Raises:
         PromptTooLongError: the very first prompt of every single episode is too long.
         ProgramFailedError: a black-box agent's program failed in every single episode.
-        InfrastructureError: every single episode was lost to a failure of the machinery, a broken environment's too.
-        UsageError: much of what the environment says is no word of the model's vocabulary.
+        InfrastructureError: every single episode was lost to the infrastructure, or to a broken environment.
+        UsageError: much of the environment's text is not in the model's vocabulary.
     """
     if not episodes:
         return

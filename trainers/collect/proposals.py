@@ -1,4 +1,4 @@
-"""Rounds of search self-play: questions are proposed, read, attempted; and what each of these episodes earned by it."""
+"""Rounds of search self-play: propose questions, read and attempt them, and pay each of these episodes."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ PROPOSER, READER = "turnwise/SearchPropose-v0", "turnwise/SearchDocuments-v0"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question that kept the rules.
+    """A question that follows the rules.
 
     Args:
-        about: the task whose answer was given.
-        level: of that task: what an episode may cost.
-        text: as it was proposed.
-        read: the ids of the pages that the proposer had read.
+        about: task with the given answer.
+        level: level of that task, which limits the cost of an episode.
+        text: wording of the question.
+        read: ids of the pages that the proposer had read.
     """
 
     about: SearchTask
@@ -48,21 +48,21 @@ class Question:
 
     @property
     def words(self) -> tuple[str, str]:
-        """Equal for questions about the same corpus in the same words."""
+        """Key that is equal for questions about the same corpus in the same words."""
         return self.about.corpus.name, normalised(self.text)
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for questions of which nobody could tell one from the other: what one is worth, the other is."""
+        """Key that is equal for indistinguishable questions, which have the same worth."""
         return *self.words, self.about.answers, self.read, self.level
 
     def for_reader(self) -> SearchTask:
-        """The question with the pages that it was made from at hand."""
+        """Return the question together with the pages that it was made from."""
         pages = tuple((id,) for id in self.read)
         return replace(self._bare(), evidence=pages)
 
     def for_solver(self) -> SearchTask:
-        """The question alone. Which pages show the answer is not known, so a right answer is enough."""
+        """Return the question alone. The pages with the answer are unknown, so a right answer is enough."""
         return self._bare()
 
     def _bare(self) -> SearchTask:
@@ -72,12 +72,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How the episodes about a question went.
+    """Counts of the episodes about a question.
 
     Args:
-        right: that succeeded.
-        wrong: that did not, or that the agent did not see through.
-        lost: by the machinery.
+        right: episodes that succeeded.
+        wrong: episodes that did not, or that the agent did not finish.
+        lost: episodes that the infrastructure lost.
     """
 
     right: int = 0
@@ -86,25 +86,25 @@ class Tally:
 
     @classmethod
     def of(cls, group: Group) -> Self:
-        """Of a group."""
+        """Count the episodes of a group."""
         right = sum(one.success for one in group.members)
         return cls(right, len(group.members) - right + group.policy_failed, group.excluded)
 
     @property
     def tried(self) -> int:
-        """Episodes that say something."""
+        """Number of episodes with a result."""
         return self.right + self.wrong
 
     @property
     def difficulty(self) -> float | None:
-        """The share that failed, where some did not; ``None`` where nothing is known."""
+        """Share of failed episodes, if not all failed; ``None`` if there is no result."""
         if not self.tried:
             return None
         return self.wrong / self.tried if self.right else 0.0
 
 
 def question_of(episode: Episode, family: TaskFamily[SearchTask]) -> Question | None:
-    """What an episode proposed, if it kept the rules."""
+    """Return the question that an episode proposed, if it follows the rules."""
     info = episode.turns[-1].info if episode.turns else {}
     if not episode.trainable or not info.get("valid"):
         return None
@@ -112,26 +112,26 @@ def question_of(episode: Episode, family: TaskFamily[SearchTask]) -> Question | 
 
 
 def earning(episode: Episode, reward: float) -> Episode:
-    """The same episode, paid at its end, and nothing before."""
+    """Return the same episode with the reward at its end, and 0 before."""
     last = len(episode.turns) - 1
     turns = (replace(turn, reward=reward if i == last else 0.0) for i, turn in enumerate(episode.turns))
     return replace(episode, turns=tuple(turns))
 
 
 def seated(episode: Episode, seat: str) -> Episode:
-    """The same episode, and who acted in it."""
+    """Return the same episode with the seat of its agent."""
     return replace(episode, turns=tuple(replace(turn, seat=seat) for turn in episode.turns))
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round.
+    """A round of proposing, reading and solving.
 
     Args:
-        proposing: the proposer's episodes, a group for every answer, paid by what became of their questions.
-        solving: the solver's, a group for every question that was verified.
-        reading: the reader's, of which nothing is learnt.
-        extra: numbers worth a curve.
+        proposing: episodes of the proposer, a group for every answer, paid by the results of their questions.
+        solving: episodes of the solver, a group for every question that was verified.
+        reading: episodes of the reader, which are not trained on.
+        extra: numbers to log.
     """
 
     proposing: Collected
@@ -141,16 +141,16 @@ class Round:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """What is learnt from: both sides, by the same policy."""
+        """Groups to learn from: both sides, by the same policy."""
         return (*self.proposing.groups, *self.solving.groups)
 
     @property
     def tasks(self) -> int:
-        """How many answers were given."""
+        """Number of given answers."""
         return self.proposing.tasks
 
     def metrics(self) -> dict[str, float]:
-        """The round in numbers."""
+        """Numbers to log."""
         joined = Collected.joined([self.proposing, self.solving])
         lost = sum(group.excluded for group in self.reading.groups)
         failed = sum(group.policy_failed for group in self.reading.groups)
@@ -160,15 +160,15 @@ class Round:
 
 @dataclass(slots=True)
 class SelfPlay:
-    """Plays rounds: the same agent proposes, reads and solves.
+    """Plays rounds in which the same agent proposes, reads and solves.
 
     Args:
         env: id of the solver's environment.
-        env_kwargs: of all three environments.
-        attempts: of the proposer at every answer.
-        tries: of the solver at every question.
-        readings: of every question with its pages at hand; all must be right, or it does not count.
-        others: pages among which the reader has to find those that matter.
+        env_kwargs: arguments of all three environments.
+        attempts: number of attempts of the proposer at every answer.
+        tries: number of attempts of the solver at every question.
+        readings: number of attempts of the reader at every question; all must be right, or it does not count.
+        others: number of other pages among which the reader has to find the relevant ones.
 
     Raises:
         UsageError: the solver's environment asks no questions of search.
@@ -202,12 +202,12 @@ class SelfPlay:
     async def round(self, agent: Agent, tasks: Sequence[TaskSpec], options: RunOptions) -> Round:
         """Have questions proposed, keep those that can be answered from their pages, and have them attempted.
 
-        A question that somebody solved is worth to its proposer the share of attempts that failed. Any other is worth
-        nothing: one that nobody finds may have no answer, or several.
+        If the solver answers a question at least once, the proposer earns the share of failed attempts. Any other
+        question earns nothing: one without a right attempt may have no answer, or several.
 
         Args:
-            agent: who acts, in every seat.
-            tasks: whose answers are given.
+            agent: agent that acts in every seat.
+            tasks: tasks with the given answers.
             options: how to run; its seed names the round.
         """
         proposed = await collect(self.proposers, agent, tasks, options=_sized(options, self.attempts))
@@ -216,7 +216,7 @@ class SelfPlay:
         reading, read = await self._asked(READER, agent, questions, options, self.readings, {"others": self.others})
         verified = [one for one, tally in zip(questions, read, strict=True) if tally.right == self.readings]
         solving, solved = await self._asked(self.env, agent, verified, options, self.tries, {})
-        # What the machinery lost says nothing: the proposer of a question of which too much is lost is not scored.
+        # Lost episodes have no result: a proposer is not scored if too much of its question's play is lost.
         worths: dict[object, float | None] = dict.fromkeys((one.key for one in questions), 0.0)
         worths |= {one.key: None for one, tally in zip(questions, read, strict=True) if not tally.wrong and tally.lost}
         worths |= {one.key: tally.difficulty for one, tally in zip(verified, solved, strict=True)}
@@ -244,7 +244,7 @@ class SelfPlay:
         times: int,
         more: Mapping[str, Any],
     ) -> tuple[Collected, list[Tally]]:
-        """Episodes about questions, a group each; and how they went, question by question."""
+        """Play a group of episodes about each question; also return a tally per question."""
         if not questions:
             return Collected((), RunStats()), []
         reads = env == READER
@@ -254,9 +254,9 @@ class SelfPlay:
         async with EnvPool(env, partial(_asking, env, kwargs, given), "thread", kwargs) as pool:
             try:
                 played = await collect(pool, agent, tasks, options=_sized(options, times))
-            except PromptTooLongError:  # of all of them, which here says something about the questions alone
+            except PromptTooLongError:  # raised if all prompts are too long, which here is a fault of the questions
                 return Collected((), RunStats()), [Tally(wrong=times)] * len(tasks)
-            except InfrastructureError:  # all were lost, perhaps only one; what is broken for good, the next round says
+            except InfrastructureError:  # all were lost, perhaps only one; a lasting fault fails the next round too
                 return Collected((), RunStats()), [Tally(lost=times)] * len(tasks)
         groups = {group.group_id: group for group in played.groups}
         ids = (group_id(env, task, number, options.seed) for number, task in enumerate(tasks))
@@ -264,7 +264,7 @@ class SelfPlay:
 
 
 def _told_apart(proposed: Sequence[Question]) -> list[Question]:
-    """Every question once; of those that ask the same for different answers none, since it has no one answer."""
+    """Keep every question once, and none of those in the same words with different answers."""
     answers: dict[object, set[tuple[str, ...]]] = {}
     for one in proposed:
         answers.setdefault(one.words, set()).add(one.about.answers)
@@ -272,7 +272,7 @@ def _told_apart(proposed: Sequence[Question]) -> list[Question]:
 
 
 def _asking(env: str, kwargs: Mapping[str, Any], questions: GivenQuestions) -> Any:
-    """An environment that asks questions of another family than its own."""
+    """Make an environment that asks questions of another family than its own."""
     made = make(env, **kwargs)
     inside: Any = made.unwrapped
     inside.ask(questions)
@@ -280,7 +280,7 @@ def _asking(env: str, kwargs: Mapping[str, Any], questions: GivenQuestions) -> A
 
 
 def _paid(proposed: Collected, worth: Callable[[Episode], float | None]) -> Collected:
-    """The proposals with what each is worth; where the machinery lost what would have told, that is not its fault."""
+    """Return the proposals, each with its worth; those whose worth was lost with the infrastructure are excluded."""
 
     def paid(group: Group) -> Group:
         worths = [(one, worth(one)) for one in group.members]

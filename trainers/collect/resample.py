@@ -1,4 +1,4 @@
-"""Fresh utterances: what the present policy says in given states, without an environment ("in silico")."""
+"""Fresh utterances: samples of the present policy in given states, without an environment ("in silico")."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..learning.utterances import Utterance
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """What was sampled.
+    """Sampled utterances.
 
     Args:
         utterances: one per state, in order.
-        cut: how many of them ran into ``max_tokens`` or the context, and so do not end with a stop token.
+        cut: number of them that reached ``max_tokens`` or the end of the context, and so lack a stop token.
     """
 
     utterances: tuple[Utterance, ...]
@@ -27,7 +27,7 @@ class Fresh:
 
     @property
     def actions(self) -> list[tuple[int, ...]]:
-        """Their ids."""
+        """Token ids of the utterances."""
         return [said.action_ids for said in self.utterances]
 
     def metrics(self) -> dict[str, float]:
@@ -36,13 +36,13 @@ class Fresh:
 
 
 async def fresh_utterances(agent: ChatAgent, states: Sequence[tuple[int, ...]], rng: Rng) -> Fresh:
-    """One utterance per state, sampled at once by the agent's policy, as it would act there.
+    """Sample one utterance per state, all at once, by the agent's policy as it would act there.
 
-    Every request has a seed of its own, which follows from ``rng``'s key and the place among the states.
+    Every request has a seed of its own, which follows from ``rng``'s key and the index of the state.
 
     Raises:
         PromptTooLongError: a state leaves no room for an action.
-        InfrastructureError: the policy failed, or was told to stop.
+        InfrastructureError: the policy failed, or was stopped.
     """
     seeds = [rng.getrandbits(53) for _ in states]
     said = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""Which tasks are trained on, in which order: a pure function of a seed and a cursor."""
+"""The choice and order of training tasks: a pure function of a seed and a cursor."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def held_out(family: TaskFamily[Any], split: Split, levels: Sequence[int] | None
     """Return the tasks of the evaluations while training, always the same.
 
     Args:
-        family: where tasks come from.
+        family: family that generates the tasks.
         split: ``eval.split``.
-        levels: which; the family's usual ones when omitted.
+        levels: levels of the tasks (default: the family's usual ones).
         count: ``eval.episodes``.
 
     Raises:
@@ -35,21 +35,21 @@ def held_out(family: TaskFamily[Any], split: Split, levels: Sequence[int] | None
 
 
 class TaskSampler:
-    """Draws tasks of a family without end.
+    """Draws an endless sequence of tasks from a family.
 
-    With a pool of P tasks, each pass takes all of them in a new order; without one, every task is new as long as
-    the family has seeds. The position is one number, so a checkpoint can hold it, and drawing the same positions
-    again gives the same tasks.
+    With a pool of P tasks, each pass takes all of them in a new order. Without one, every task is new as long as the
+    family has seeds. The position is one number, which a checkpoint can store, and the same positions give the same
+    tasks again.
 
     Args:
-        family: where tasks come from.
-        split: which part of it.
-        levels: taken in turn; the family's usual ones when omitted.
-        pool: how many different tasks there are; ``None`` for as many as the family can generate.
-        seed: of the order.
+        family: family that generates the tasks.
+        split: split of the family.
+        levels: levels taken in turn (default: the family's usual ones).
+        pool: number of different tasks; ``None`` for as many as the family can generate.
+        seed: seed of the order.
 
     Raises:
-        UsageError: an empty pool, or no levels.
+        UsageError: the pool is empty, or there are no levels.
     """
 
     def __init__(
@@ -74,17 +74,17 @@ class TaskSampler:
         self._pass: tuple[int, list[int]] = (-1, [])
 
     def draw(self, count: int) -> list[TaskSpec]:
-        """The next ``count`` tasks."""
+        """Return the next ``count`` tasks."""
         tasks = [self.at(self.cursor + i) for i in range(count)]
         self.cursor += count
         return tasks
 
     def peek(self, count: int) -> list[TaskSpec]:
-        """What ``draw`` would give, without moving on."""
+        """Return the tasks that ``draw`` would return, without moving the cursor."""
         return [self.at(self.cursor + i) for i in range(count)]
 
     def at(self, position: int) -> TaskSpec:
-        """The task at a position, wherever the cursor is."""
+        """Return the task at a position, independent of the cursor."""
         number = position
         if self.pool is not None:
             turn, place = divmod(position, self.pool)
@@ -98,12 +98,12 @@ class TaskSampler:
 
 
 def round_seed(purpose: Literal["train", "eval", "demonstrations"], seed: int, step: int = 0) -> int:
-    """The runner's seed for one round: episodes and their randomness follow from run seed and step alone."""
+    """Return the runner's seed for one round, so that its randomness follows from run seed and step alone."""
     return Rng("round", purpose, seed, step).getrandbits(31)
 
 
 def family_and_tools(env_id: str, env_kwargs: Mapping[str, Any]) -> tuple[TaskFamily[Any], tuple[Tool, ...]]:
-    """Where an environment's tasks come from, and the tools that it offers before an episode begins."""
+    """Return the task family of an environment, and the tools that it offers before an episode begins."""
     env = make(env_id, **env_kwargs)
     try:
         inside = cast(TurnEnv, env.unwrapped)

@@ -1,4 +1,4 @@
-"""The accounts of an overlapped run: what was drawn, what is over, what is trained; nothing twice and nothing lost."""
+"""The bookkeeping of an overlapped run: drawn, finished and trained groups, each exactly once."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class PendingGroup:
     """A task that was drawn and is not trained yet.
 
     Args:
-        position: its place in the order of tasks.
-        born: the policy version when it was drawn; no token of it is older.
-        episodes: those of its group that are over.
+        position: index in the order of tasks.
+        born: policy version when it was drawn; none of its tokens is older.
+        episodes: finished episodes of its group.
     """
 
     position: int
@@ -26,22 +26,21 @@ class PendingGroup:
 
 
 class StalenessScheduler:
-    """Who may begin, who is over and who must be trained next.
+    """Decides which groups may start, and which of the finished ones to train next.
 
-    The gate lets at most (η + v + 1)·B groups begin by version v. One that began at version b is to be trained at step
-    b + η at the latest: that is its deadline. ``take`` gives those that were over first, but never so that the groups
-    left over could not all meet theirs: after step v, at most (d − v)·B of them have a deadline of d or before. Where
-    that needs a group that is still being played, it is waited for. By induction the gate keeps this possible, so no
-    token is ever more than η versions old when it is trained, every group that began is trained exactly once, and a
-    slow episode is waited for and never cancelled (algorithms.md, traps 20 and 25). With η = 0 generation and training
-    alternate.
+    The gate lets at most (η + v + 1)·B groups start by version v. The deadline of a group that started at version b is
+    step b + η. ``take`` returns the groups that finished first, as long as the remaining ones can all meet their
+    deadlines: after step v, at most (d − v)·B of them have a deadline of d or before. If that needs a group that is
+    still running, ``take`` waits for it. By induction the gate keeps this possible. So no token is ever more than η
+    versions old when it is trained, and every group that started is trained exactly once. A slow episode delays a step
+    and is never canceled (algorithms.md, traps 20 and 25). With η = 0 generation and training alternate.
 
     Args:
         batch: B, groups per step.
         group_size: K, episodes per group.
         max_staleness: η, in policy versions.
-        steps: of the whole run; what would be trained after them does not begin.
-        pending: finished episodes are kept here, in the order in which they were over, until they are trained.
+        steps: number of steps of the whole run; groups for later steps do not start.
+        pending: list of finished episodes, in the order in which they finished, until they are trained.
     """
 
     def __init__(
@@ -57,18 +56,18 @@ class StalenessScheduler:
 
     @property
     def room(self) -> int:
-        """How many groups may begin now."""
+        """Number of groups that may start now."""
         gate = self.gate
         return max(0, min(gate.room, self.steps * gate.batch - gate.accepted - gate.running))
 
     @property
     def running(self) -> int:
-        """How many groups are being played."""
+        """Number of running groups."""
         return self.gate.running
 
     @property
     def over(self) -> int:
-        """How many groups are over and wait to be taken."""
+        """Number of finished groups that wait for ``take``."""
         return len(self._over)
 
     def begin(self, position: int, group_id: str) -> None:
@@ -81,10 +80,10 @@ class StalenessScheduler:
         self.drawn[group_id] = PendingGroup(position, self.gate.version)
 
     def finish(self, episode: Episode) -> None:
-        """Note that an episode is over, however it ended.
+        """Note that an episode finished, however it ended.
 
         Raises:
-            ContractError: nobody drew its task, or its group was complete.
+            ContractError: its task was not drawn, or its group was complete.
         """
         drawn = self.drawn.get(episode.group_id)
         if drawn is None or len(drawn.episodes) == self.group_size:
@@ -98,8 +97,8 @@ class StalenessScheduler:
     def expect(self, count: int, version: int) -> None:
         """Note that step ``version`` wants ``count`` groups.
 
-        A step that asks again, because it sets some of the first aside (dynamic sampling), gives the places of those
-        back: as many more may begin.
+        A step that calls it again, because it sets some of the first aside (dynamic sampling), returns their places:
+        as many more may start.
         """
         while self.gate.version < version:
             self.gate.advance()
@@ -108,16 +107,16 @@ class StalenessScheduler:
         self.gate.widen(max(0, wanted - self.gate.room))
 
     def ready(self, count: int) -> bool:
-        """Whether ``take`` has enough, those included that cannot wait any longer."""
+        """Whether ``take`` has enough groups, including those that cannot wait any longer."""
         return self._chosen(count) is not None
 
     def take(self, count: int) -> list[tuple[Episode, ...]]:
-        """``count`` groups for the present step, in the order in which they were over.
+        """Return ``count`` groups for the present step, in the order in which they finished.
 
-        They stay pending until ``trained`` is called, before all others: a step that is interrupted takes them again.
+        They stay pending until ``trained`` is called, before all others: an interrupted step takes them again.
 
         Raises:
-            UsageError: there are not so many, or one that cannot wait is still being played.
+            UsageError: there are not enough, or one that cannot wait is still running.
             ContractError: a token is older than the bound allows.
         """
         chosen = self._chosen(count)
@@ -133,7 +132,7 @@ class StalenessScheduler:
         return taken
 
     def trained(self) -> None:
-        """The step has been learnt: what it took is done with."""
+        """Note that the step has been learned, and forget its groups."""
         done = set(self._taken)
         self.pending[:] = [episode for episode in self.pending if episode.group_id not in done]
         for group in self._taken:
@@ -141,16 +140,16 @@ class StalenessScheduler:
         self._taken = []
 
     def restore(self, version: int, drawn: Iterable[tuple[str, PendingGroup]], episodes: Sequence[Episode]) -> None:
-        """Continue after a restart: exactly what is trained counts as that, and the rest of what was drawn is played.
+        """Continue after a restart: trained groups count as such, and the other drawn groups are played.
 
         Args:
-            version: steps that are trained.
-            drawn: what was drawn and not trained, with its group id, without its episodes.
-            episodes: those of it that are over, in the order in which they were.
+            version: number of trained steps.
+            drawn: drawn and untrained groups without their episodes, each with its group id.
+            episodes: finished episodes of these groups, in the order in which they finished.
         """
         groups = dict(drawn)
         self.gate.recover(version)
-        self.gate.widen(max(0, len(groups) - self.gate.room))  # a step that asked for more had not been learnt
+        self.gate.widen(max(0, len(groups) - self.gate.room))  # a step that took more had not been learned
         for group_id, one in groups.items():
             self.begin(one.position, group_id)
             self.drawn[group_id].born = one.born
@@ -159,11 +158,11 @@ class StalenessScheduler:
             self.finish(episode)
 
     def unfinished(self) -> list[int]:
-        """Positions of tasks that were drawn and whose episodes are not all over."""
+        """Return positions of drawn tasks with unfinished episodes."""
         return sorted(d.position for d in self.drawn.values() if len(d.episodes) < self.group_size)
 
     def _chosen(self, count: int) -> list[str] | None:
-        """Which of those that are over to take: the first, but for those that the deadlines demand."""
+        """Return the finished groups to take: the first ones, except where deadlines demand others."""
         version, bound = self.gate.version, self.gate.max_staleness
         taken = set(self._taken)
         untaken = [one.born + bound for group, one in self.drawn.items() if group not in taken]

@@ -1,4 +1,4 @@
-"""How far generation may run ahead of training."""
+"""Bound how far generation may run ahead of training."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ class StalenessGate:
     """Admits episodes so that none is trained more than ``max_staleness`` policy versions after it began.
 
     The rule is AReaL's (arXiv 2505.24298): with batch size B, present version v and bound η, at most
-    ``(η + v + 1)·B`` episodes may ever have been admitted. What counts are those accepted for training and those
-    running. With η = 0 generation and training alternate.
+    ``(η + v + 1)·B`` episodes may ever have been admitted, counting those that are running and those accepted for
+    training. With η = 0 generation and training alternate.
 
     Args:
         batch: B, episodes per policy version.
-        max_staleness: η.
+        max_staleness: η, in policy versions.
     """
 
     def __init__(self, batch: int, max_staleness: int = 0) -> None:
@@ -28,11 +28,11 @@ class StalenessGate:
 
     @property
     def room(self) -> int:
-        """How many episodes may begin now."""
+        """Number of episodes that may start now."""
         return max(0, (self.max_staleness + self.version + 1) * self.batch - self.accepted - self.running)
 
     def begin(self, count: int = 1) -> None:
-        """Note that episodes begin.
+        """Note that episodes start.
 
         Raises:
             UsageError: there is no room for them.
@@ -42,10 +42,10 @@ class StalenessGate:
         self.running += count
 
     def accept(self, count: int = 1) -> None:
-        """Note that episodes are over and will be trained on.
+        """Note that episodes finished and will be trained on.
 
         Raises:
-            UsageError: so many are not running.
+            UsageError: fewer are running.
         """
         if count > self.running:
             raise UsageError(f"{count} episodes cannot end: only {self.running} are running")
@@ -53,7 +53,7 @@ class StalenessGate:
         self.accepted += count
 
     def widen(self, count: int) -> None:
-        """Note that so many of those accepted are set aside after all: as many more may begin."""
+        """Note that so many accepted episodes are set aside after all, and as many more may start."""
         self.accepted -= count
 
     def advance(self) -> None:
@@ -63,7 +63,7 @@ class StalenessGate:
     def recover(self, version: int) -> None:
         """Continue after a restart: nothing runs, and exactly what was trained counts as accepted.
 
-        Episodes that were accepted and not trained are lost with the process; counting them would shrink the room
-        for good, and counting none of the trained ones would open it without bound (algorithms.md, trap 20).
+        Episodes that were accepted and not trained are lost with the process. Counting them would shrink the room for
+        good, and counting none of the trained ones would leave it unbounded (algorithms.md, trap 20).
         """
         self.version, self.accepted, self.running = version, version * self.batch, 0
