@@ -5,7 +5,6 @@ it. A *reader* has to answer the question from the pages that the proposer read,
 answer without human labels. A *solver* then searches for itself, several times. If a verified question is solved at
 least once, its proposer earns the share of failed attempts, and the solver earns its success. Both learn by LOOP.
 
-
 Run it with ``turnwise train self-play --config configs/self-play-search.toml``.
 """
 

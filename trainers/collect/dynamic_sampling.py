@@ -61,7 +61,7 @@ async def draw(collect: Callable[[int], Awaitable[Collected]], tasks: int, optio
     Args:
         collect: ``collect(n)`` returns the groups of n further tasks; the same ones when the step starts again.
         tasks: number of groups to return.
-            options: filter of the groups, and the number of rounds.
+        options: filter of the groups, and the number of rounds.
     """
     parts = [await collect(tasks)]
     kept = [group for group in parts[0].groups if not options.max_rounds or options.teaches(group)]

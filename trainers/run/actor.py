@@ -1,4 +1,4 @@
-"""Who acts in a run, and how the learner's weights get there: the model itself, a copy of it, or servers."""
+"""The agent of a run, and how the learner's weights reach it: the model itself, a copy of it, or servers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .settings import TrainConfig
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """An agent, and the way of weights to its policy.
+    """An agent, and the transfer of weights to its policy.
 
     Args:
-        agent: who acts.
-        weights: brings them.
-        serving: the servers behind it, if there are any.
+        agent: agent that plays.
+        weights: transfer of the learner's weights to its policy.
+        serving: servers behind the policy, if any.
     """
 
     agent: ChatAgent
@@ -43,18 +43,18 @@ class Actor:
         version: int,
         files: ModelFiles,
     ) -> Self:
-        """What the settings ask for.
+        """Build the actor of a configuration.
 
         Args:
-            config: of the run.
-            model: the learner's, sharded where many processes learn.
-            tokenizer: its own.
-            own: ``sampling_copy(…)`` of it.
-            version: of the weights.
-            files: loaded the model.
+            config: settings of the run.
+            model: the learner's model, sharded if several processes learn.
+            tokenizer: tokenizer of the model.
+            own: ``sampling_copy(…)`` of the model.
+            version: version of the weights.
+            files: files that the model was loaded from.
 
         Raises:
-            UsageError: servers are asked for that cannot hold the model.
+            UsageError: the servers cannot hold the model.
         """
         world = files.world
         if config.server is not None:
@@ -84,16 +84,16 @@ class Actor:
 
 
 def sampling_copy(config: TrainConfig, model: Any, overlapped: bool, world: ProcessGroup) -> Any:
-    """A copy of the model to sample from, where the learner's own cannot be; ``None`` where it can, or servers sample.
+    """Return a copy of the model to sample from, if neither the learner's own model nor servers can; else ``None``.
 
     Args:
-        config: of the run.
-        model: not sharded yet.
+        config: settings of the run.
+        model: model that is not sharded yet.
         overlapped: whether episodes are played while the learner learns.
         world: the processes that learn together.
 
     Raises:
-        UsageError: play is to overlap with the learning of many processes.
+        UsageError: play would overlap with the learning of several processes.
     """
     if overlapped and world.size > 1:
         raise UsageError("play cannot overlap with the learning of many processes; leave overlap off")

@@ -23,7 +23,7 @@ MANIFEST, STATE, TENSORS, MODEL, PENDING = "manifest.json", "state.json", "tenso
 
 
 class Stateful(Protocol):
-    """What a checkpoint can hold."""
+    """A part of a run whose state a checkpoint can store."""
 
     def state_dict(self) -> Mapping[str, Any]: ...
 
@@ -32,14 +32,14 @@ class Stateful(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What was found, verified.
+    """A verified checkpoint.
 
     Args:
         path: its folder; ``path / "model"`` is a model folder that ``agents.load_model`` reads.
-        step: steps of training that were finished when it was written.
-        progress: JSON-able state: counters, the data cursor *at what was trained, not at what was generated*.
+        step: number of finished training steps when it was written.
+        progress: state for JSON: counters, the data cursor *after the trained tasks, not after the generated ones*.
         tensors: optimizer state and random generators.
-        passed_over: newer checkpoints that are damaged, each with what is wrong with it.
+        passed_over: damaged newer checkpoints, each with its fault.
     """
 
     path: Path
@@ -50,12 +50,12 @@ class Checkpoint:
 
     @property
     def model(self) -> Path:
-        """The model's folder."""
+        """Folder of the model."""
         return self.path / MODEL
 
     @property
     def pending(self) -> Path:
-        """Where episodes that were collected and not yet trained are kept, if any were."""
+        """Folder of collected episodes that are not trained yet, if there were any."""
         return self.path / PENDING
 
 
@@ -63,9 +63,9 @@ class Checkpoints:
     """The checkpoints of one run.
 
     Args:
-        folder: holds one folder per checkpoint, ``step-00000012``; one more of the same step adds ``-01``.
-        run: names the run; a checkpoint of another run is refused.
-        keep: how many of the newest to keep.
+        folder: parent of one folder per checkpoint, ``step-00000012``; another one of the same step adds ``-01``.
+        run: name of the run; a checkpoint of another run is refused.
+        keep: number of the newest checkpoints to keep.
     """
 
     def __init__(self, folder: Path, *, run: str, keep: int = 2) -> None:
@@ -82,16 +82,16 @@ class Checkpoints:
         tensors: Mapping[str, Any],
         write_pending: Callable[[Path], None] | None = None,
     ) -> Path:
-        """Write a checkpoint: in a temporary folder, synced to disk, then renamed into place; older ones go last.
+        """Write a checkpoint: in a temporary folder, synced to disk, then renamed into place; then remove old ones.
 
-        At no moment is there less than there was: a kill leaves a stray temporary folder and every older checkpoint.
+        A kill at any moment leaves every older checkpoint, and at worst a stray temporary folder.
 
         Args:
-            step: steps of training that are finished.
-            write_model: writes the model folder it is given.
-            progress: JSON-able.
-            tensors: for ``torch.save``; plain types and tensors only, so that loading runs no code.
-            write_pending: writes episodes that are collected and not yet trained into the folder it is given.
+            step: number of finished training steps.
+            write_model: function that writes the model into a given folder.
+            progress: state for JSON.
+            tensors: state for ``torch.save``; plain types and tensors only, so that loading runs no code.
+            write_pending: function that writes collected and untrained episodes into a given folder.
 
         Raises:
             CheckpointError: the disk refuses.
@@ -119,11 +119,11 @@ class Checkpoints:
         return target
 
     def any(self) -> bool:
-        """Whether there is any checkpoint, whole or not."""
+        """Whether there is any checkpoint, complete or not."""
         return bool(self._steps())
 
     def latest(self) -> Checkpoint:
-        """The newest checkpoint that is whole; damaged newer ones are named in ``passed_over``.
+        """Return the newest complete checkpoint; its ``passed_over`` names damaged newer ones.
 
         Raises:
             CheckpointError: there is none, or it belongs to another run.
@@ -141,7 +141,7 @@ class Checkpoints:
         raise CheckpointError(f"there is no checkpoint in {self.folder}; start the run without resume")
 
     def load(self, path: Path) -> Checkpoint:
-        """Read one checkpoint, checking every file against its checksum.
+        """Read one checkpoint, and check every file against its checksum.
 
         Raises:
             CheckpointError: it is missing, damaged, or of another run.
@@ -159,7 +159,7 @@ class Checkpoints:
         return Checkpoint(path, int(state["step"]), state["progress"], tensors)
 
     def _unused(self, step: int) -> Path:
-        """The name for one more checkpoint of a step; later ones sort later."""
+        """Return a name for another checkpoint of a step; later ones sort later."""
         name = f"step-{step:08d}"
         numbers = [int(path.name[len(name) + 1 :] or 0) for path in self.folder.glob(f"{name}*")]
         return self.folder / (f"{name}-{max(numbers) + 1:02d}" if numbers else name)
@@ -171,19 +171,19 @@ class Checkpoints:
 
 
 class _DamagedError(CheckpointError):
-    """This checkpoint is not whole; an older one may be."""
+    """Raised when a checkpoint is incomplete or damaged; an older one may be usable."""
 
 
 def _save(tensors: Mapping[str, Any], path: Path) -> None:
     try:
         torch.save(dict(tensors), path)
-    except RuntimeError as error:  # what torch makes of a full disk names no disk
+    except RuntimeError as error:  # torch's error about a full disk does not mention the disk
         free = shutil.disk_usage(path.parent).free / 2**20
         raise OSError(f"{path.name} does not fit: {free:,.0f} MiB of its disk are free ({_line(error)})") from error
 
 
 def _seal(folder: Path, run: str) -> None:
-    """Write the manifest of checksums and push every file to the disk."""
+    """Write the manifest of checksums and sync every file to disk."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     sums = {str(path.relative_to(folder)): _digest(path) for path in files}
     (folder / MANIFEST).write_text(json.dumps({"format": FORMAT, "run": run, "files": sums}, indent=1))
@@ -200,7 +200,7 @@ def _verified(path: Path) -> dict[str, Any]:
             if _digest(path / name) != digest:
                 raise _DamagedError(f"checkpoint {path} is damaged: {name} does not match its checksum")
         manifest["run"] = str(manifest["run"])
-    except CheckpointError:  # which is a ValueError
+    except CheckpointError:  # a subclass of ValueError
         raise
     except OSError as error:
         missing = Path(error.filename).name if error.filename else _line(error)

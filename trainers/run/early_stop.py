@@ -1,4 +1,4 @@
-"""When a run has learnt enough, or no more: judged by its evaluations, which the log of metrics remembers."""
+"""Decide from the logged evaluations whether a run has learned enough, or has stopped learning."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 class EarlyStop:
     """Watches the evaluations of a run.
 
-    What it says follows from the logged evaluations alone, so a resumed run needs nothing but its log.
+    The decision follows from the logged evaluations alone, so a resumed run needs only its log.
 
     Args:
-        patience: stop when the held-out return has not risen for so many evaluations; ``None`` for never.
-        stop_at: stop when this share of the held-out tasks is solved; ``None`` for never.
-        logged: lines of the run's metrics, in their order, where it is resumed.
+        patience: number of evaluations without a rise of the held-out return before stopping; ``None`` for no limit.
+        stop_at: share of solved held-out tasks at which to stop; ``None`` for no limit.
+        logged: lines of a resumed run's metrics, in their order.
     """
 
     def __init__(
@@ -22,15 +22,15 @@ class EarlyStop:
     ) -> None:
         self.patience, self.stop_at = patience, stop_at
         self.best: tuple[int, float] | None = None
-        """The step of the best evaluation, the earlier of two alike, and its return."""
+        """Step and return of the best evaluation; of equal ones, the earlier."""
         self.reason: str | None = None
-        """Why the run is over, in words; ``None`` while it is not."""
+        """Human-readable reason to stop; ``None`` to continue."""
         self._since = 0
         for line in logged:
             self.see(int(line["step"]), line)
 
     def see(self, step: int, metrics: Mapping[str, Any]) -> bool:
-        """Take note of the metrics of a step, if there is an evaluation among them; whether it is the best so far."""
+        """Process the metrics of a step; return whether they have an evaluation that is the best so far."""
         value, success = metrics.get("eval/return"), metrics.get("eval/success")
         if value is None:
             return False

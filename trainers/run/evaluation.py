@@ -1,4 +1,4 @@
-"""Evaluation while training, on tasks that are never trained on."""
+"""Evaluation during training, on tasks that are never trained on."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Evaluation:
     """Plays the same held-out tasks every time.
 
     Args:
-        config: when, and how the policy samples.
-        source: what episodes are played with.
-        agent: acts in training.
+        config: schedule, and how the policy samples.
+        source: everything that playing episodes needs.
+        agent: agent that plays in training.
         tasks: the held-out tasks.
         world: the processes that learn together; the main one plays.
     """
@@ -36,11 +36,11 @@ class Evaluation:
 
     @property
     def keep_best(self) -> bool:
-        """Whether the model of the best evaluation is kept."""
+        """Whether to keep the model of the best evaluation."""
         return self.config.keep_best
 
     def due(self, step: int) -> bool:
-        """Return whether a step is followed by an evaluation; step 0 stands for the beginning."""
+        """Return whether an evaluation follows a step; step 0 is the state before training."""
         every = self.config.every
         return bool(self.tasks) and (step in (0, self.source.steps) or bool(every and step % every == 0))
 
@@ -56,6 +56,6 @@ class Evaluation:
 
 def with_temperature(agent: ChatAgent, temperature: float) -> ChatAgent:
     """Return the same agent, sampling at another temperature from the same policy."""
-    other = copy(agent)  # of whatever kind it is
+    other = copy(agent)  # keeps the class of the agent
     other.sampling = replace(agent.sampling, temperature=temperature)
     return other

@@ -1,4 +1,4 @@
-"""Ctrl-C in a run: the first one ends it whole, which may take a while, and the second at once."""
+"""Ctrl-C in a run: the first one ends it cleanly, which may take a while, and the second immediately."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, as in shells."""
 CURSOR = "\n\x1b[?25h"
-"""Shows the cursor again, which a progress bar hides."""
+"""Escape code that shows the cursor again, which a progress bar hides."""
 
 
 def interruptible(main: Coroutine[Any, Any, T]) -> T:
-    """``asyncio.run``, where a Ctrl-C after the first does what it did before: in a command, see ``at_once``.
+    """Like ``asyncio.run``, but a second Ctrl-C does what it did before: in a command, see ``at_once``.
 
-    Otherwise that is a ``KeyboardInterrupt`` here and now, of which nothing is written: whatever was under way is torn.
+    Otherwise that is a ``KeyboardInterrupt`` at the current line, which writes nothing and leaves work incomplete.
 
     Raises:
-        KeyboardInterrupt: after Ctrl-C, once ``main`` has ended as one does that is cancelled.
+        KeyboardInterrupt: Ctrl-C was pressed, and ``main`` has ended as a canceled coroutine does.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not isinstance(before, Second):
@@ -46,7 +46,7 @@ def interruptible(main: Coroutine[Any, Any, T]) -> T:
                 return
             before.pressed = True
             running[0].cancel()
-            loop.call_soon_threadsafe(lambda: None)  # it may be asleep
+            loop.call_soon_threadsafe(lambda: None)  # wakes the loop, which may be asleep
 
         signal.signal(signal.SIGINT, pressed)
         try:
@@ -60,10 +60,10 @@ def interruptible(main: Coroutine[Any, Any, T]) -> T:
 
 
 class Second:
-    """What Ctrl-C does in a command: first it is a ``KeyboardInterrupt``, then the end of the process.
+    """Handler of Ctrl-C in a command: the first raises ``KeyboardInterrupt``, the second ends the process.
 
-    Nothing is tidied up then, just as if the process had been killed, which is what runs are made to survive: waiting
-    for what is under way is what the person has had enough of, and unwinding it would save what is half done.
+    The second skips all cleanup, as if the process had been killed, which runs are made to survive. The user does not
+    want to wait for running work any longer, and unwinding it would save incomplete results.
 
     Args:
         last_words: one line for standard error.
@@ -75,7 +75,7 @@ class Second:
 
     def __call__(self, kind: int, frame: FrameType | None) -> None:
         if self.pressed:
-            # Not by ``print``: a signal may fall into the midst of one, and a second one within is an error.
+            # Not by ``print``: a signal may arrive within one, and a nested print is an error.
             shown = CURSOR if os.isatty(2) else ""
             os.write(2, f"{shown}{self.last_words}\n".encode())
             os._exit(INTERRUPTED)
@@ -87,11 +87,11 @@ class Second:
 def at_once(last_words: str) -> Iterator[None]:
     """While the block runs, let a second Ctrl-C end the process with one line and exit code 130.
 
-    Only where Ctrl-C is Python's own, in the main thread; and not below ``torchrun``, which tells its processes again
-    of every Ctrl-C that they have heard already, and ends them itself when they take too long.
+    This applies only where Ctrl-C has Python's own handler, in the main thread, and not below ``torchrun``. It forwards
+    every Ctrl-C to processes that have received it already, and ends them itself when they take too long.
 
     Args:
-        last_words: that line.
+        last_words: the line to print.
     """
     ours = threading.current_thread() is threading.main_thread() and "RANK" not in os.environ
     if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

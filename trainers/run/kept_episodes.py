@@ -1,4 +1,4 @@
-"""Episodes of training, kept to be read: what the policy said at step 50."""
+"""Training episodes for readers: see what the policy did at step 50."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ...rollouts.store import EpisodeStore
 from ..learning.groups import Group
 
 Keep = Literal["none", "sample", "all"]
-"""Which training episodes to keep: none, the attempts at the first task of each step, or all."""
+"""Training episodes to keep: none, the attempts at the first task of each step, or all."""
 STEP = "step"
-"""The fingerprint of a kept episode that holds the step which it was played for."""
+"""Name of the fingerprint of a kept episode that has the step of the episode."""
 
 
 def refuse_keeping(keep: Keep, script: str) -> None:
-    """Refuse to keep training episodes where none are played.
+    """Refuse to keep training episodes in a script that plays none.
 
     Args:
-        keep: the setting.
-        script: what plays none, for the message.
+        keep: value of the setting.
+        script: name of the script, for the message.
 
     Raises:
-        ValueError: episodes are to be kept.
+        ValueError: the setting asks for episodes.
     """
     if keep != "none":
         raise ValueError(
@@ -40,8 +40,8 @@ class KeptEpisodes:
     """Writes training episodes into a store in the run's folder, each with its step among the fingerprints.
 
     Args:
-        folder: of the store; made when there is something to keep.
-        keep: which episodes.
+        folder: folder of the store; it is created with the first episode.
+        keep: episodes to keep.
     """
 
     def __init__(self, folder: Path, keep: Keep) -> None:
@@ -51,7 +51,7 @@ class KeptEpisodes:
         self._stack = ExitStack()
 
     def add(self, step: int, groups: Sequence[Group]) -> None:
-        """Keep what a step was played for; a resumed run does not keep an episode twice."""
+        """Keep episodes of a step; a resumed run does not keep an episode twice."""
         again, self._step = step == self._step, step
         chosen = {"none": (), "sample": () if again else groups[:1], "all": groups}[self._keep]
         if not chosen:
@@ -72,7 +72,7 @@ class KeptEpisodes:
 
 
 def write_episodes(episodes: Iterable[Episode], folder: Path) -> None:
-    """Write a store of its own."""
+    """Write episodes as a store of their own."""
     with EpisodeStore(folder) as store:
         for episode in episodes:
             store.append(episode)

@@ -1,4 +1,4 @@
-"""Where numbers go while a run trains: a JSONL file, TensorBoard, and a line on the screen."""
+"""Numbers of a training run: a JSONL file, TensorBoard, and a progress line on the screen."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from rich.table import Column
 from ...errors import UsageError
 
 METRICS = "metrics.jsonl"
-"""The log's name in a run's folder."""
+"""Name of the log in a run's folder."""
 SHOWN = ("loss", "return", "success", "eval/return", "eval/success")
-"""The most telling metrics: what a progress bar or line shows."""
+"""The most important metrics, which a progress bar or line shows."""
 LINES = 100
 """The most lines that the steps of a run print off a terminal."""
 
@@ -28,13 +28,13 @@ LINES = 100
 class MetricsLog:
     """JSON objects in ``metrics.jsonl``, each with its step, and the same numbers for TensorBoard.
 
-    A step may have two lines: what was learnt, and, under ``eval/``, what was measured afterwards.
+    A step may have two lines: metrics of learning, and, under ``eval/``, those of the evaluation after it.
 
     Args:
         folder: the run's folder.
-        resume_at: steps that are finished; what was logged after them by a run that died is removed, so that nothing
-            stands in the file twice.
-        tensorboard: write event files too.
+        resume_at: number of finished steps; later lines of an interrupted run are removed, so that no step is in the
+            file twice.
+        tensorboard: whether to write event files too.
     """
 
     def __init__(self, folder: Path, *, resume_at: int = 0, tensorboard: bool = True) -> None:
@@ -48,12 +48,12 @@ class MetricsLog:
         self._logged = {(line["step"], name) for line in kept for name in line}
         self._board: Any = None
         if tensorboard:
-            from torch.utils.tensorboard import SummaryWriter  # starts threads: only where it is wanted
+            from torch.utils.tensorboard import SummaryWriter  # starts threads, so import it only if needed
 
             self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=resume_at + 1)
 
     def write(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Log the numbers of one step; those that are not finite are left out of TensorBoard and null in the file."""
+        """Log the numbers of one step; numbers that are not finite become null in the file and skip TensorBoard."""
         finite = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
         self._file.write(json.dumps({"step": step, **finite}) + "\n")
         self._file.flush()
@@ -68,7 +68,7 @@ class MetricsLog:
         return (step, name) in self._logged
 
     def close(self) -> None:
-        """Flush and close both."""
+        """Flush and close both logs."""
         self._file.close()
         if self._board is not None:
             self._board.close()
@@ -83,10 +83,10 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The lines of a metrics file; a last line that was cut short by a kill is dropped.
+    """Read the lines of a metrics file; a last line that a kill cut short is dropped.
 
     Raises:
-        UsageError: another line is no JSON object with a step.
+        UsageError: another line is not a JSON object with a step.
     """
     lines = path.read_text(encoding="utf-8").splitlines()
     found: list[dict[str, Any]] = []
@@ -103,10 +103,10 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 class Stopwatch:
-    """Where the seconds of a step went.
+    """Measures how long each part of a step takes.
 
     Args:
-        background: seconds for which episodes have been played so far, where that goes on beside everything else.
+        background: function that returns the seconds of play so far, if episodes are played in the background.
     """
 
     def __init__(self, background: Callable[[], float] | None = None) -> None:
@@ -125,11 +125,11 @@ class Stopwatch:
             self._seconds[part] = self._seconds.get(part, 0.0) + time.perf_counter() - start
 
     def metrics(self, tokens: float) -> dict[str, float]:
-        """Seconds per part and in all, trained tokens per second, and the shares of time in which one side waits.
+        """Return seconds per part and in all, trained tokens per second, and the idle share of each side.
 
-        While episodes are collected the learner waits, and while it learns the policy waits: with one model in one
-        process the two take turns, and their idle shares say what overlapping them could gain. Where they overlap, the
-        policy's share is that of the time in which no episode was being played, and the two add up to less than 1.
+        While episodes are collected the learner waits, and while it learns the policy waits. With one model in one
+        process the two alternate, and their idle shares show the possible gain of overlapping them. With overlap, the
+        policy's share is the time in which no episode runs, and the two add up to less than 1.
         """
         total = time.perf_counter() - self._start
         playing = self._seconds.get("collect", 0.0)
@@ -150,11 +150,11 @@ class StepProgress:
     and one per evaluation.
 
     Args:
-        title: what is done.
-        total: steps in all.
-        done: steps that are finished already.
-        enabled: show anything at all.
-        console: where to; standard error when omitted.
+        title: name of the work.
+        total: number of steps in all.
+        done: number of steps that are finished already.
+        enabled: whether to show anything at all.
+        console: console to print on (default: standard error).
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class StepProgress:
         self._title, self._total, self._done, self._enabled = title, total, done, enabled
         self._warned, self._seen = False, dict[str, float]()
         self._every = -(-total // LINES)
-        whole = Column(no_wrap=True)  # where the screen is narrow, the numbers go to a second line
+        whole = Column(no_wrap=True)  # on a narrow screen, the numbers go to a second line
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24, table_column=whole),
@@ -187,7 +187,7 @@ class StepProgress:
         self._bar.stop()
 
     def show(self, numbers: Mapping[str, float], *, advance: bool = False) -> None:
-        """Show the most telling of these numbers, and that one more step is finished if it is."""
+        """Show the most important of these numbers, and advance by one step on request."""
         self._seen.update(numbers)
         there = self._seen if self.live else numbers
         shown = "  ".join(f"{name} {there[name]:.3g}" for name in SHOWN if name in there)

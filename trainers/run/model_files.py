@@ -1,4 +1,4 @@
-"""How a run loads and saves its model: whole or as adapters over a base, by one process or by many."""
+"""Loading and saving of a run's model: complete or as adapters over a base, by one process or by several."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ..learning.lora import LoraConfig, adapted, attach, base_of, is_adapter, lo
 from ..learning.parallel import ALONE, ProcessGroup, unsharded
 
 Weights = Mapping[str, Tensor] | None
-"""The weights of a model, whole; ``None`` where the model itself has them so."""
+"""Unsharded weights of a model; ``None`` if the model itself is unsharded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a run starts from.
+    """The initial model of a run, and its data.
 
     Args:
-        model: in the run's precision and place, not sharded yet.
-        tokenizer: the model's.
-        demonstrations: the episodes to learn from, in a run that learns from demonstrations.
-        values: action values that are trained beside the policy, in a value-based run.
+        model: model in the run's precision and on its device, not sharded yet.
+        tokenizer: tokenizer of the model.
+        demonstrations: episodes to learn from, in a run that learns from demonstrations.
+        values: action values to train beside the policy, in a value-based run.
     """
 
     model: Any
@@ -39,12 +39,12 @@ class Start:
 
 
 class ModelFiles:
-    """Loads a run's model, and writes it: into checkpoints as it is trained, and out of the run as others read it.
+    """Loads a run's model, and writes it: into checkpoints for resuming, and out of the run for other programs.
 
     Args:
         dtype: precision of the weights.
         lora: adapters, if only these are trained.
-        seed: of new adapters.
+        seed: seed of new adapters.
         world: the processes that learn together.
     """
 
@@ -56,10 +56,10 @@ class ModelFiles:
         self.seed = seed
         self.world = world
         self.base: dict[str, str] = {}
-        """Where the frozen part of an adapted model came from: its ``path`` and the ``digest`` of its weights."""
+        """Source of the frozen part of an adapted model: its ``path`` and the ``digest`` of its weights."""
 
     def load(self, path: Path | str) -> tuple[Any, Any]:
-        """Model and tokenizer of a model folder, with new adapters if there are to be any; or of a checkpoint's.
+        """Load model and tokenizer from a model folder, with new adapters if configured, or from a checkpoint.
 
         Raises:
             ModelError: there is no model.
@@ -82,21 +82,21 @@ class ModelFiles:
         return model, tokenizer
 
     def weights(self, model: Any) -> Weights:
-        """What the methods below write; all processes have to ask at once."""
+        """Return the weights that the methods below write; all processes have to call it together."""
         if self.lora is None and self.world.size == 1:
             return None
         found: dict[str, Tensor] = unsharded(dict(model.state_dict()))
         return found
 
     def write_checkpoint(self, model: Any, tokenizer: Any, weights: Weights, folder: Path) -> None:
-        """The model of a checkpoint: what is trained, bit by bit."""
+        """Write the model of a checkpoint: the trained weights, bit by bit."""
         if weights is not None and adapted(model):
             save_adapter(model, weights, folder, base=self.base)
         else:
             save_model(model, tokenizer, folder, weights=weights)
 
     def export(self, model: Any, tokenizer: Any, weights: Weights, folder: Path) -> None:
-        """A model folder that anything reads, with adapters merged; in ``adapter/`` these alone, as peft reads them."""
+        """Write a model folder for other programs, with adapters merged; ``adapter/`` has them in peft's format."""
         if weights is None or not adapted(model):
             save_model(model, tokenizer, folder, weights=weights)
             return
@@ -105,7 +105,7 @@ class ModelFiles:
 
 
 def digest(path: Path | str) -> str:
-    """Names the weights in a model folder; "" for a model that is not in a folder of its own."""
+    """Return a digest of the weights in a model folder; "" for a model that is not in a folder of its own."""
     total = hashlib.sha256()
     files = sorted(Path(path).glob("*.safetensors")) if Path(path).is_dir() else []
     for file in files:

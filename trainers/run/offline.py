@@ -1,4 +1,4 @@
-"""What scripts that learn from demonstrations share: settings, episodes, the first model, and minibatches."""
+"""Shared parts of scripts that learn from demonstrations: settings, episodes, the first model, and minibatches."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from .settings import TrainConfig
 from .training import Trainer
 
 NANO_TOKENS = 32
-"""The longest action of a model that is built here, unless it is set: the actions of a laptop's games are short."""
+"""The longest action of a model that is built here, by default: the actions of laptop-sized games are short."""
 
 
 class OfflineConfig(TrainConfig):
     """Settings of a script that learns from demonstrations."""
 
     model: str | None = None
-    """The model folder to start from; omitted, a nano model is built."""
+    """The model folder to start from (default: build a nano model)."""
     nano: NanoConfig = NanoConfig()
-    """The model that is built."""
+    """The nano model to build."""
     demonstrations: DemonstrationConfig = DemonstrationConfig()
-    """What is learnt from."""
+    """The demonstrations to learn from."""
     checkpoint_every: int = pydantic.Field(default=25, ge=1)
     """Steps between checkpoints."""
     batch: int = pydantic.Field(default=128, ge=1)
@@ -60,7 +60,7 @@ class OfflineConfig(TrainConfig):
         return Start(model, tokenizer, episodes)
 
     def _built(self, episodes: Sequence[Episode]) -> tuple[Any, Any]:
-        """Build a nano model, and a tokenizer of the episodes' own words."""
+        """Build a nano model, and a tokenizer from the episodes' own words."""
         _, tools = family_and_tools(self.env, self.episodes.env_kwargs)
         corpus = list(texts(episodes, self.agent, tools))
         tokenizer = build_tokenizer(self.nano.tokenizer, corpus, vocab_size=self.nano.vocab_size)
@@ -69,7 +69,7 @@ class OfflineConfig(TrainConfig):
 
     @classmethod
     def filled(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What was set, and shorter actions for a model that is built."""
+        """Return the given settings; for a model that is built here, also limit actions to ``NANO_TOKENS``."""
         return given if given.get("model") else beneath({"agent": {"max_tokens": NANO_TOKENS}}, given)
 
 
@@ -77,16 +77,16 @@ S = TypeVar("S", bound=OfflineConfig)
 
 
 async def demonstrations(config: TrainConfig, wanted: DemonstrationConfig) -> list[Episode]:
-    """What a run learns from: from the store that is named, or from the run's own folder, played if need be.
+    """Return the demonstrations of a run: from the given store, or from the run's own folder, played if necessary.
 
     Raises:
-        StoreError: the store is not there, or not of this environment or split.
+        StoreError: the store is missing, or not of this environment or split.
         UsageError: no episode is left.
     """
     if wanted.store is not None:
         return filtered(stored(wanted.store, config.env, config.split), wanted)
     family, _ = family_and_tools(config.env, config.episodes.env_kwargs)
-    held_out(family, config.eval.split, None, config.eval.episodes)  # refused before anything is played
+    held_out(family, config.eval.split, None, config.eval.episodes)  # refuse before any episode is played
     sampler = TaskSampler(family, split=config.split, levels=config.levels, pool=config.pool, seed=config.seed)
     options = config.episodes.options(seed=round_seed("demonstrations", config.seed))
     folder = Path(config.out) / DEMONSTRATIONS
@@ -96,15 +96,15 @@ async def demonstrations(config: TrainConfig, wanted: DemonstrationConfig) -> li
 
 
 def as_said(episodes: Sequence[Episode], wanted: DemonstrationConfig, run: Run) -> list[Episode]:
-    """The episodes with ids of the run's own tokenizer: as they were sampled, or encoded as its agent says them."""
+    """Return the episodes with ids of the run's own tokenizer: as sampled, or as its agent encodes them."""
     return list(episodes) if wanted.sampled_ids else encoded(episodes, run.agent, run.tools)
 
 
 def fitting(rows: Rows, context: int) -> Rows:
-    """The rows, if there are any and the model can read each of them wholly.
+    """Return the rows, if there are any and the model can read each of them in full.
 
     Raises:
-        UsageError: nothing was sampled in the demonstrations, or a row is longer than the model's context.
+        UsageError: the demonstrations have no sampled tokens, or a row is longer than the model's context.
     """
     if not rows.tokens:
         raise UsageError(
@@ -121,7 +121,7 @@ def fitting(rows: Rows, context: int) -> Rows:
 
 
 def minibatch(rows: Rows, size: int, *, step: int, seed: int) -> Rows:
-    """The rows of one step: a pure function of step and seed, every row once per epoch, in a new order each time."""
+    """Return the rows of one step: a pure function of step and seed, every row once per epoch, in changing order."""
     count = int(rows.row.max()) + 1
     size = min(size, count)
     epoch, place = divmod(step, count // size)
@@ -136,7 +136,7 @@ class OfflineTrainer(Trainer[S]):
     Args:
         config: the settings of the script.
         run: an open run.
-        episodes: with token ids; all that there is to learn from.
+        episodes: all episodes to learn from, with token ids.
     """
 
     plays = False
@@ -147,7 +147,7 @@ class OfflineTrainer(Trainer[S]):
 
     @abstractmethod
     def update(self, rows: Rows) -> Update:
-        """Make one update, from rows whose weights make a loss the mean over their tokens."""
+        """Make one update from rows whose weights make a loss the mean over their tokens."""
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> Mapping[str, float]:
         batch = minibatch(self.rows, self.config.batch, step=self.run.step, seed=self.config.seed)

@@ -1,4 +1,4 @@
-"""What a run says before its first step: how the model acts and where it learns, and settings that harm real models."""
+"""Messages before the first step of a run: how the model acts, where it learns, and settings that harm real models."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ...envs.tools import Tool
 from .settings import TrainConfig, trained_settings
 
 SMALL = 100_000_000
-"""Parameters up to which a model is one of a laptop's, for which the default learning rate is made."""
+"""Largest number of parameters of a laptop model, for which the default learning rate is made."""
 FINE_TUNING_LR = 1e-5
 """The largest learning rate at which the full weights of a pretrained model usually survive reinforcement learning."""
 
 
 def openings(config: TrainConfig, model: Any, agent: ChatAgent, tools: Sequence[Tool]) -> Iterator[str]:
-    """One line for each thing that a user should know before a run costs anything.
+    """Yield one line for each fact that a user should know before a run costs anything.
 
     Args:
-        config: of the run.
-        model: what is trained.
-        agent: who acts.
-        tools: what the environment offers.
+        config: settings of the run.
+        model: model to train.
+        agent: agent that acts.
+        tools: tools of the environment.
     """
     if config.device != "cpu":
         name = torch.cuda.get_device_name(config.device) if config.device.startswith("cuda") else config.device
@@ -36,11 +36,11 @@ def openings(config: TrainConfig, model: Any, agent: ChatAgent, tools: Sequence[
 
 
 def harmful_rate(config: TrainConfig, parameters: int) -> str:
-    """Warn of a learning rate made for small models or adapters; "" if it fits.
+    """Return a warning about a learning rate made for small models or adapters; "" if it fits.
 
     Args:
-        config: of the run.
-        parameters: how many weights the model has.
+        config: settings of the run.
+        parameters: number of weights of the model.
     """
     rate = config.optimizer.lr
     if config.lora is not None or parameters <= SMALL or rate <= FINE_TUNING_LR:

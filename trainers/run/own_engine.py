@@ -1,4 +1,4 @@
-"""vLLM's engine in the trainer's own process: its settings, and the engine made of them and the run's model."""
+"""vLLM's engine in the trainer's own process: its settings, and the engine made from them and the run's model."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ class EngineConfig(Config):
     """An engine in this process, which takes weights from memory: for one trainer on one machine."""
 
     context_length: int | None = pydantic.Field(default=None, ge=2)
-    """Longest prompt plus action, in tokens; all that the model can read when omitted."""
+    """Longest prompt plus action, in tokens (default: the context length of the model)."""
     max_seqs: int = pydantic.Field(default=64, ge=1)
-    """Requests that are decoded together; more wait."""
+    """Requests that are decoded together; others wait."""
     batched_tokens: int | None = pydantic.Field(default=None, ge=1)
     """Tokens of one step; see ``ServerOptions.batched_tokens``."""
     kv_megabytes: int = pydantic.Field(default=100, ge=1)
-    """Memory for cached keys and values, beside the learner's own."""
+    """Memory in megabytes for cached keys and values, beside the learner's own."""
     block: int | None = pydantic.Field(default=None, ge=1)
-    """Tokens per block of the cache; vLLM's own when omitted."""
+    """Tokens per block of the cache (default: vLLM's)."""
     eager: bool = True
-    """Start at once, without compiling; on a GPU ``false`` is faster once it runs."""
+    """Start immediately, without compiling; on a GPU ``false`` is faster after the start."""
 
     def options(self, *, longest: int, dtype: str) -> ServerOptions:
-        """How it is started.
+        """Return the options to start it with.
 
         Args:
-            longest: what the model can read, in tokens.
-            dtype: of the weights that it holds.
+            longest: context length of the model, in tokens.
+            dtype: data type of its weights.
         """
         given = self.model_dump(exclude={"context_length"})
         return ServerOptions.model_validate(
@@ -45,14 +45,14 @@ class EngineConfig(Config):
 
 
 class OwnEngine:
-    """An engine that begins as the learner's model.
+    """An engine that starts with the learner's model.
 
     Args:
         options: how to start it.
-        model: the learner's; adapters are merged.
-        tokenizer: the model's.
-        folder: where the model is while the engine lives: it reads one in no other way, and holds what it is sent to
-            that one's shapes. What a run that was killed left there is replaced.
+        model: the learner's model; adapters are merged.
+        tokenizer: tokenizer of the model.
+        folder: folder of the model while the engine lives. The engine can only load from a folder, and checks later
+            weights against the shapes there. Leftovers of a run that was killed are replaced.
     """
 
     def __init__(self, options: ServerOptions, model: Any, tokenizer: Any, folder: Path) -> None:
@@ -63,15 +63,15 @@ class OwnEngine:
         self.server = EngineServer(folder, options)
 
     def start(self) -> None:
-        """Load the model; some seconds.
+        """Load the model, which takes some seconds.
 
         Raises:
             UsageError: vLLM is not installed here.
-            InfrastructureError: the engine cannot be made.
+            InfrastructureError: the engine cannot be created.
         """
         self.server.start()
 
     def stop(self) -> None:
-        """End it, and remove the folder."""
+        """Stop the engine, and remove the folder."""
         self.server.stop()
         shutil.rmtree(self.folder, ignore_errors=True)

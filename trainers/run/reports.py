@@ -1,4 +1,4 @@
-"""What a run shows and logs: numbers, a progress bar, and episodes to read."""
+"""The output of a run: numbers, a progress bar, and episodes to read."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Reports:
     """Logs and shows the numbers of a run, and keeps training episodes.
 
     Args:
-        bar: shows the most telling numbers.
-        log: of the main process; ``None`` in the others.
-        episodes: of the main process; ``None`` in the others.
+        bar: progress bar with the most important numbers.
+        log: log of the main process; ``None`` in the others.
+        episodes: kept episodes of the main process; ``None`` in the others.
     """
 
     def __init__(self, bar: StepProgress, log: MetricsLog | None = None, episodes: KeptEpisodes | None = None) -> None:
@@ -31,14 +31,14 @@ class Reports:
 
     @classmethod
     def of(cls, config: TrainConfig, folder: RunFolder, world: ProcessGroup, step: int, stack: AsyncExitStack) -> Self:
-        """Open what the settings ask for.
+        """Open the outputs of a configuration.
 
         Args:
-            config: of the run.
-            folder: the run's.
+            config: settings of the run.
+            folder: folder of the run.
             world: the processes that learn together; the main one reports.
-            step: the number of finished steps; what a run that died logged after them is removed.
-            stack: closes everything at the end of the run.
+            step: number of finished steps; later lines of an interrupted run are removed.
+            stack: stack that closes everything at the end of the run.
         """
         bar = StepProgress(folder.algorithm, config.steps, done=step, enabled=config.progress and world.is_main)
         log = episodes = None
@@ -48,11 +48,11 @@ class Reports:
         return cls(stack.enter_context(bar), log, episodes)
 
     def write(self, step: int, metrics: Mapping[str, float], *, advance: bool = False) -> None:
-        """Log numbers, and show the most telling ones.
+        """Log numbers, and show the most important ones.
 
         Args:
-            step: they belong to.
-            metrics: the numbers.
+            step: step that they belong to.
+            metrics: numbers by name.
             advance: whether one more step is finished.
         """
         if self._log is not None:

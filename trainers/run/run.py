@@ -1,4 +1,4 @@
-"""An open training run: what the steps of an algorithm work with."""
+"""An open training run: everything that the steps of an algorithm use."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ E = TypeVar("E", bound=Experience)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as ``open_run`` made it; nothing is added to it later.
+    """A run from ``open_run``; no attribute is added later.
 
     Args:
-        config: its settings.
+        config: settings of the run.
         world: the processes that learn together.
-        folder: holds everything that it leaves.
-        files: writes its model.
+        folder: folder of the run.
+        files: loading and writing of its model.
         start: its model, tokenizer and demonstrations.
-        tools: what the environment offers.
+        tools: tools of the environment.
         pool: environments.
-        sampler: draws training tasks.
-        learner: updates the model.
-        agent: acts.
-        weights: brings the learner's weights to the agent's policy.
-        collector: plays the episodes of a step.
-        evaluation: plays held-out tasks.
-        early: decides whether the run stops early.
-        reports: logs numbers and shows them.
-        state: the step, and what else a checkpoint holds.
+        sampler: source of training tasks.
+        learner: learner that updates the model.
+        agent: agent that acts.
+        weights: transfer of the learner's weights to the agent's policy.
+        collector: collector that plays the episodes of a step.
+        evaluation: evaluation on held-out tasks.
+        early: rule that decides whether the run stops early.
+        reports: logs and progress bar.
+        state: the step, and the other state of a checkpoint.
     """
 
     config: TrainConfig
@@ -106,11 +106,11 @@ class Run:
         return played
 
     async def learn(self, learning: Callable[[], T]) -> T:
-        """Learn: in a thread where episodes are played meanwhile, otherwise right here."""
+        """Call a learning function: in a thread if episodes are played meanwhile, otherwise right here."""
         return learning() if self.collector.background is None else await asyncio.to_thread(learning)
 
     def reference(self, penalty: KLConfig, start: str) -> Reference | None:
-        """Load the frozen policy that a KL penalty is measured from; ``None`` where nothing is penalized.
+        """Load the frozen policy of a KL penalty; ``None`` without a penalty.
 
         Args:
             penalty: its settings.
@@ -134,7 +134,7 @@ class Run:
         return reference
 
     def report(self, metrics: Mapping[str, float]) -> None:
-        """Log the numbers of the step that was finished last, and show the most telling ones."""
+        """Log the numbers of the last finished step, and show the most important ones."""
         if isinstance(self.weights, ToServers):
             metrics = {**metrics, **self.weights.metrics}
         self.reports.write(self.step, metrics, advance=True)

@@ -7,11 +7,11 @@
     ├── metrics.jsonl     one object per step
     ├── tensorboard/
     ├── checkpoints/      step-00000012/ …
-    ├── _lock             held by the process that trains here (the kernel lets go of it when that process dies)
-    ├── demonstrations/  what behaviour cloning played for itself
-    ├── training_episodes/  what keep_episodes keeps, each with its step
-    ├── diverged.pt       the batch that a run stopped at, if it did
-    ├── best/             the model of the best evaluation so far, where eval.keep_best asks for it
+    ├── _lock             lock of the training process (the kernel releases it when that process dies)
+    ├── demonstrations/  episodes that behavior cloning played for itself
+    ├── training_episodes/  episodes that keep_episodes keeps, each with its step
+    ├── diverged.pt       the batch that stopped the run, if one did
+    ├── best/             the model of the best evaluation so far, with eval.keep_best
     └── model/            the trained model, for agents.load_model and --policy
 """
 
@@ -45,9 +45,9 @@ class RunFolder:
     """A run's folder.
 
     Args:
-        path: where it is.
-        algorithm: what runs in it, e.g. ``"loop"``; a folder of another algorithm is refused.
-        keep: how many checkpoints to keep.
+        path: path of the folder.
+        algorithm: name of the algorithm, e.g. ``"loop"``; a folder of another algorithm is refused.
+        keep: number of checkpoints to keep.
     """
 
     def __init__(self, path: Path | str, algorithm: str, *, keep: int = 2) -> None:
@@ -57,26 +57,26 @@ class RunFolder:
 
     @property
     def model(self) -> Path:
-        """Where the trained model is exported."""
+        """Path of the exported, trained model."""
         return self.path / MODEL
 
     @property
     def metrics(self) -> Path:
-        """Where its numbers are logged."""
+        """Path of the log of metrics."""
         return self.path / METRICS
 
     @property
     def episodes(self) -> Path:
-        """Where training episodes are kept to be read."""
+        """Path of the training episodes for readers."""
         return self.path / "training_episodes"
 
     @property
     def dump(self) -> Path:
-        """Where a batch with a non-finite loss is saved."""
+        """Path of a batch with a non-finite loss."""
         return self.path / "diverged.pt"
 
     def keep_best(self, write: Callable[[Path], None], *, step: int) -> None:
-        """Keep a model as the best so far, instead of the one before; whole or not at all.
+        """Keep a model as the best so far instead of the previous one; completely or not at all.
 
         Raises:
             CheckpointError: the disk refuses.
@@ -95,7 +95,7 @@ class RunFolder:
                 shutil.rmtree(older, ignore_errors=True)
 
     def export_best(self, *, step: int) -> bool:
-        """Make the best model, which is that of ``step``, the trained one; whether it is there."""
+        """Export the best model, that of ``step``, as the trained one; return whether it is there."""
         kept = self.path / BEST / f"step-{step:08d}"
         if not kept.is_dir():
             return False
@@ -103,11 +103,11 @@ class RunFolder:
         return True
 
     def export(self, write: Callable[[Path], None], *, best: tuple[int, float] | None = None) -> list[str]:
-        """Write the run's model, and say in words which one it is if it is not simply the last.
+        """Write the run's model, and return a note on which one it is, unless it is simply the last.
 
         Args:
-            write: writes the last one.
-            best: step and return of the best evaluation, where its model is wanted.
+            write: function that writes the last model.
+            best: step and return of the best evaluation, to export its model.
         """
         if best is None:
             write(self.model)
@@ -122,7 +122,7 @@ class RunFolder:
         """Keep other processes from training here.
 
         Raises:
-            UsageError: another process does, or the path is no folder.
+            UsageError: another process does, or the path is not a folder.
         """
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"cannot run in {self.path}: it is a file; choose another folder with --out")
@@ -137,28 +137,28 @@ class RunFolder:
             yield
 
     def begin(self, config: Config) -> None:
-        """Start a run here. One that died before it learnt or measured anything is begun anew.
+        """Start a run here, also over one that died before it learned or evaluated anything.
 
         Raises:
-            UsageError: the folder holds a run already.
+            UsageError: the folder has a run already.
         """
         if self.checkpoints.any() or (self.metrics.exists() and self.metrics.stat().st_size):
             raise UsageError(f"{self.path} holds a run already: continue it with --resume, or choose another --out")
         self._write(config)
 
     def resume(self, config: TrainConfig, *, may_change: Collection[str]) -> Checkpoint | None:
-        """Continue the run that is here: its newest whole checkpoint, or ``None`` if it had not come to its first.
+        """Continue the run in this folder: return its newest complete checkpoint, or ``None`` before its first.
 
-        A run that is refused is left as it is, its settings too.
+        A refused run stays as it is, including its settings.
 
         Args:
-            config: the settings asked for now.
-            may_change: fields that a resumed run may set anew.
+            config: the present settings.
+            may_change: fields that a resumed run may change.
 
         Raises:
             CheckpointError: there is no run, it is of another algorithm, its settings differ (each is named), or its
-                checkpoints are gone.
-            UsageError: it has more steps behind it than are asked for.
+                checkpoints are missing.
+            UsageError: it has done more steps than ``config`` asks for.
         """
         try:
             data = json.loads((self.path / CONFIG).read_text(encoding="utf-8"))
@@ -187,11 +187,11 @@ class RunFolder:
         return checkpoint
 
     def entered(self, config: TrainConfig, *, may_change: Collection[str]) -> Checkpoint | None:
-        """Begin here, or find the checkpoint to continue from (none, if the run died before its first).
+        """Start a run, or find the checkpoint to continue from (``None`` if the run died before its first).
 
         Raises:
-            UsageError: the folder is taken; or as ``resume``.
-            CheckpointError: as ``resume``.
+            UsageError: the folder is taken; or as for ``resume``.
+            CheckpointError: see ``resume``.
         """
         if not config.resume:
             self.begin(config)
@@ -204,7 +204,7 @@ class RunFolder:
         return checkpoint
 
     def _refuse_bereft(self, every: int) -> None:
-        """Refuse a run that has no checkpoint, and has come so far that it must have had one.
+        """Refuse a run without a checkpoint that has come so far that it must have had one.
 
         Args:
             every: steps between its checkpoints.
@@ -228,15 +228,15 @@ class RunFolder:
 
 
 def _completed(known: dict[str, Any], config_type: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """Add the defaults of settings that did not exist yet when a run began, which are how it was run."""
+    """Add the defaults of settings that did not exist when a run started, since it ran with these."""
     try:
         return config_type.model_validate(known).model_dump(mode="json")
-    except pydantic.ValidationError:  # a setting that is gone; the differences name it
+    except pydantic.ValidationError:  # a setting that no longer exists; the differences name it
         return known
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], ignored: Collection[str], prefix: str = "") -> list[str]:
-    """What differs between two resolved configurations, one entry per field, in words."""
+    """Describe the differences of two resolved configurations, one human-readable entry per field."""
     found: list[str] = []
     for name in [*old, *(name for name in new if name not in old)]:
         key = f"{prefix}{name}"

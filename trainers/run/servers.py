@@ -41,7 +41,7 @@ class NcclConfig(Config):
     host: str
     """This machine's address as the servers see it."""
     port: int = pydantic.Field(default=29600, ge=1, le=65535)
-    """Where trainer and servers meet."""
+    """Port on which trainer and servers meet."""
     gpus: int = pydantic.Field(default=1, ge=1)
     """GPUs of each server: tensor times pipeline parallel size."""
 
@@ -53,37 +53,37 @@ class ServerConfig(Config):
     """
 
     urls: list[str] = pydantic.Field(default_factory=list)
-    """Addresses of the replicas, e.g. ``["http://localhost:8000"]``; never that of a balancer in front of several. A
-    key that they ask for is read from the environment variable ``VLLM_API_KEY``."""
+    """URLs of the replicas, e.g. ``["http://localhost:8000"]``; never that of a load balancer in front of several. If
+    they need a key, it is read from the environment variable ``VLLM_API_KEY``."""
     model: str | None = None
-    """The name that they serve the base model under; the one that they serve when omitted."""
+    """The name under which they serve the base model (default: the only one that they serve)."""
     engine: EngineConfig | None = None
-    """Instead of ``urls``: vLLM's engine in the trainer's process, which then has to be one with vLLM installed."""
+    """vLLM's engine in the trainer's process, instead of ``urls``; it needs vLLM in the same Python environment."""
     transfer: Literal["native", "adapter", "reload", "memory"] | None = None
-    """How weights go: ``native`` (vLLM's four phases), ``adapter`` (with ``lora``: the adapters alone) or ``reload`` (a
-    whole checkpoint); omitted, ``adapter`` where ``lora`` is set, else ``native``. To an ``engine``, always ``memory``:
-    the learner's tensors themselves."""
+    """Transfer of weights: ``native`` (vLLM's four phases), ``adapter`` (with ``lora``: the adapters alone) or
+    ``reload`` (a whole checkpoint). The default is ``adapter`` with ``lora``, else ``native``. An ``engine`` always
+    uses ``memory``: the learner's tensors themselves."""
     pause: Pause = Pause.KEEP
-    """What happens to requests that are under way while weights change: ``keep`` (they go on with the new ones; needs a
-    server that tells which token is whose), ``wait`` or ``abort`` (they are continued with the new ones)."""
+    """Handling of running requests while weights change: ``keep`` (they continue with the new ones; needs a server that
+    reports the version of each token), ``wait``, or ``abort`` (they are continued with the new ones)."""
     exchange: str | None = None
-    """A folder that trainer and servers both see; ``exchange`` in the run's folder when omitted."""
+    """A folder that trainer and servers both see (default: ``exchange`` in the run's folder)."""
     exchange_there: str | None = None
-    """The path by which the servers see that folder, where it is another."""
+    """The path of that folder on the servers, if it differs."""
     dtype: Literal["float32", "bfloat16"] | None = None
-    """Precision in which they hold weights (``--dtype``); the run's own when omitted. Weights are sent in it, and the
-    canary's tolerance is the coarser side's."""
+    """Precision of the weights on the servers (``--dtype``; default: the run's). Weights are sent in it, and the
+    tolerance of the canary is that of the coarser side."""
     concurrency: int = pydantic.Field(default=256, ge=1)
-    """The most requests under way at each replica; ``episodes.concurrency`` bounds those of all."""
+    """The most running requests at each replica; ``episodes.concurrency`` bounds their sum."""
     timeout: float = pydantic.Field(default=600.0, gt=0)
     """Seconds that a server has for one step of a weight transfer."""
     request_timeout: float | None = pydantic.Field(default=None, gt=0)
-    """Seconds that a server has for one completion; omitted: what ``episodes.turn_timeout`` leaves room for (210 s).
-    Who writes for longer, at a server that works, has failed itself (``policy_failed``); a server that does not answer
-    anything else either is at fault."""
+    """Seconds that a server has for one completion (default: fits ``episodes.turn_timeout``; 210 s). If a working
+    server generates for longer, the policy has failed (``policy_failed``); if a server does not answer other requests
+    either, it is an infrastructure failure."""
     patience: float | None = pydantic.Field(default=None, gt=0)
-    """Seconds for which a request waits for a replica that takes it; then its episode is retried. Pauses for new
-    weights and waiting for room do not count. Omitted: what ``episodes.turn_timeout`` leaves room for (60 s)."""
+    """Seconds that a request waits for a replica to accept it, before its episode is retried. Pauses for new weights
+    and queueing do not count (default: fits ``episodes.turn_timeout``; 60 s)."""
     nccl: NcclConfig | None = None
     """Send weights over NCCL instead of files, with ``native``."""
 
@@ -102,10 +102,10 @@ class ServerConfig(Config):
         return self
 
     def limits(self, turn_timeout: float | None) -> TimeLimits:
-        """How long servers may take, within the time of a turn.
+        """Return the time limits of servers, within the time of a turn.
 
         Raises:
-            UsageError: the settings do not nest.
+            UsageError: the limits do not nest.
         """
         return TimeLimits.within(turn_timeout, request=self.request_timeout, patience=self.patience)
 
@@ -114,20 +114,20 @@ class Serving:
     """The policy over servers, and the transfer of weights to them, of one run.
 
     Args:
-        config: the servers.
-        model: the learner's, sharded where many processes learn.
-        tokenizer: the model's.
-        out: the run's folder.
-        version: of the weights that the run begins with.
-        temperature: of sampling.
+        config: settings of the servers.
+        model: the learner's model, sharded if several processes learn.
+        tokenizer: tokenizer of the model.
+        out: folder of the run.
+        version: version of the weights at the start.
+        temperature: sampling temperature.
         dtype: precision of the learner's weights.
         lora: adapters, if only these are trained.
-        base: where the frozen part of an adapted model came from.
+        base: source of the frozen part of an adapted model.
         turn_timeout: seconds of a turn, in which the servers' limits have to fit.
-        world: the processes that learn together; the leading one alone speaks with servers.
+        world: the processes that learn together; only the main one talks to servers.
 
     Raises:
-        UsageError: settings that do not go together, or a model that no server can hold.
+        UsageError: settings contradict each other, or no server can hold the model.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class Serving:
         lora: LoraConfig | None,
         base: Mapping[str, str],
     ) -> Transport:
-        # A folder that several runs share has one of its own for each.
+        # Each of several runs that share a folder has a subfolder of its own.
         own = hashlib.sha256(str(out.absolute()).encode()).hexdigest()[:12]
         folder = Path(config.exchange or out / "exchange").expanduser() / own
         there = Path(config.exchange_there) / own if config.exchange_there else None
@@ -211,7 +211,7 @@ class Serving:
         return Native(self.policy, Files(exchange), mode=mode, timeout=timeout)
 
     async def open(self) -> None:
-        """Ask all servers what they can do, and whether their vocabulary is the model's; before anything is played.
+        """Check the capabilities and the vocabulary of all servers before any episode is played.
 
         Raises:
             UsageError: one cannot be used.
@@ -225,7 +225,7 @@ class Serving:
             transport = self.weights.transport
             assert transport is not None
             try:
-                # What a run that broke off left paused is this one's to wake, which sends it whole weights.
+                # A server that an interrupted run left paused is resumed here, since it gets complete weights now.
                 await self.policy.open(control=transport.needs_control)
                 for client in self.clients:
                     await check_tokenizer(client, self.tokenizer, source="the run's model")
@@ -243,7 +243,7 @@ class Serving:
             raise
 
     async def close(self) -> None:
-        """Remove what the run left in folders and on servers; these go on."""
+        """Remove what the run left in folders and on servers; the servers keep running."""
         if self.world.is_main:
             await self.weights.close()
             await self.policy.close()

@@ -1,4 +1,4 @@
-"""Settings of every training script: episodes, agent, evaluation, and what a run starts from."""
+"""Settings of every training script: episodes, agent, evaluation, and the initial model."""
 
 from __future__ import annotations
 
@@ -51,46 +51,46 @@ MAY_CHANGE = (
     "optimizer.layout",
     "optimizer.recompute",
 )
-"""What a resumed run may set anew: it changes what is learnt in the last digits at most (but a linear schedule does end
-at ``steps``)."""
+"""Settings that a resumed run may change: they affect results only in the last digits (but a linear schedule ends at
+``steps``)."""
 
 
 class EpisodeConfig(Config):
-    """How episodes are played."""
+    """Settings for playing episodes."""
 
     concurrency: int = pydantic.Field(default=64, ge=1)
-    """How many episodes are alive at once."""
+    """Number of episodes that run at once."""
     turn_timeout: float | None = pydantic.Field(default=300.0, gt=0)
     """Seconds that the agent has for one turn."""
     env_timeout: float | None = pydantic.Field(default=120.0, gt=0)
     """Seconds that the environment has for one call."""
     episode_timeout: float | None = pydantic.Field(default=None, gt=0)
-    """Seconds for one episode; beyond them it is ``policy_failed`` if the agent was acting, else cancelled."""
+    """Seconds for one episode; beyond them it is ``policy_failed`` if the agent was acting, else canceled."""
     retries: int = pydantic.Field(default=2, ge=0)
-    """How often an episode is tried again after a failure of the machinery."""
+    """Retries of an episode after an infrastructure failure."""
     isolation: Isolation = "auto"
-    """Where environments live: ``inline``, ``thread`` or ``process``; ``auto`` asks the environment."""
+    """Place of environments: ``inline``, ``thread`` or ``process``; ``auto`` asks the environment."""
     env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
     """Constructor arguments of the environment."""
 
     def options(self, *, seed: int, group_size: int = 1) -> RunOptions:
-        """The runner's options for one round."""
+        """Return the runner's options for one round."""
         return RunOptions(seed=seed, group_size=group_size, **self.model_dump())
 
 
 class AgentConfig(AgentSettings):
-    """How a language model acts while it is trained; the trainer divides its logits by the same temperature.
+    """How a language model acts during training; the trainer divides its logits by the same temperature.
 
-    What is not set is what is saved beside the model that training starts from.
+    The default of each setting is the value that is saved beside the initial model.
     """
 
     max_batch: int = pydantic.Field(default=64, ge=1)
     """The most requests in one forward pass."""
     threaded: bool = False
-    """Sample on a thread of its own: for slow environments. Off, a run is reproducible bit by bit on a CPU."""
+    """Sample on a thread of its own, for slow environments. Without it, a run is reproducible bit by bit on a CPU."""
     program: ProgramConfig | None = None
-    """A program that plays the episodes, a black box that asks the model for answers; omitted, the model acts itself.
-    ``context``, ``parser``, ``system`` and ``show_tools`` are then the program's affair."""
+    """A program that plays the episodes, a black box that asks the model for answers (default: the model acts itself).
+    Then ``context``, ``parser``, ``system`` and ``show_tools`` have no effect, since the program decides on them."""
 
     @pydantic.field_validator("program")
     @classmethod
@@ -110,37 +110,37 @@ class AgentConfig(AgentSettings):
 
     @property
     def settings(self) -> AgentSettings:
-        """What is saved beside the trained model, so that ``agent_from`` makes it act as it was trained."""
+        """Return the settings to save beside the trained model, so that ``agent_from`` makes it act as in training."""
         return AgentSettings(**self.model_dump(include=set(AgentSettings.model_fields)))
 
     def agent(self, model: Any, tokenizer: Any, *, version: int = 0) -> ChatAgent:
-        """An agent that samples from ``model``, which the learner may share."""
+        """Return an agent that samples from ``model``, which the learner may share."""
         policy = TransformersPolicy(model, tokenizer, max_batch=self.max_batch, threaded=self.threaded, version=version)
         return self.over(policy, tokenizer)
 
     def over(self, policy: Policy, tokenizer: Any) -> ChatAgent:
-        """An agent that samples from a policy, wherever that is."""
+        """Return an agent that samples from a policy, wherever that is."""
         chat = ChatAgent.of(self, policy, tokenizer)
         return chat if self.program is None else ProgramAgent(chat, self.program)
 
 
 class EvalConfig(Config):
-    """Evaluation while training, on tasks that are never trained on."""
+    """Evaluation during training, on tasks that are never trained on."""
 
     every: int = pydantic.Field(default=10, ge=0)
     """Steps between evaluations; 0 means only before the first step and after the last."""
     split: Split = Split.DEV
-    """Which part of the family."""
+    """Split of the evaluation tasks."""
     levels: list[int] | None = None
-    """Which levels; those trained on when omitted."""
+    """Levels of the evaluation tasks (default: those of training)."""
     episodes: int = pydantic.Field(default=50, ge=0)
-    """How many tasks, one episode each, the same ones every time; 0 evaluates nothing."""
+    """Number of tasks, one episode each, the same ones every time; 0 turns evaluation off."""
     temperature: float | None = pydantic.Field(default=None, ge=0)
-    """Of sampling; that of training when omitted, 0 for greedy."""
+    """Sampling temperature (default: that of training); 0 for greedy."""
     patience: int | None = pydantic.Field(default=None, ge=1)
-    """Stop when the return has not risen for so many evaluations; never when omitted."""
+    """Stop when the return has not risen for so many evaluations (default: never)."""
     stop_at: float | None = pydantic.Field(default=None, gt=0, le=1)
-    """Stop when this share of the tasks is solved; never when omitted."""
+    """Stop when this share of the tasks is solved (default: never)."""
     keep_best: bool = False
     """Export the model of the best evaluation, by return, instead of the last step's."""
 
@@ -157,13 +157,13 @@ class EvalConfig(Config):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a script asks of its run.
+    """The requirements of a script on its run.
 
     Args:
-        algorithm: names it in the run's folder and on the progress bar.
+        algorithm: name of the algorithm in the run's folder and on the progress bar.
         optimizer: the optimizer's settings, with the updates of the whole run where the configuration has no ``total``.
         overlap: whether episodes are played while the learner learns.
-        family: the source of training tasks; ``None`` for the environment's own.
+        family: source of training tasks; ``None`` for the environment's own.
         may_change: settings that a resumed run may change.
         many_processes: whether ``torchrun`` may start several processes. Each learns its share; the main one plays,
             evaluates and writes.
@@ -178,61 +178,61 @@ class Plan:
 
 
 class TrainConfig(Config):
-    """Settings that every training script has, and what ``open_run`` asks of a script."""
+    """Settings of every training script, and the methods that ``open_run`` calls on them."""
 
     env: str
     """The environment's id."""
     out: str
     """The run's folder."""
     seed: int = pydantic.Field(default=0, ge=0)
-    """Of tasks, sampling and shuffling."""
+    """Seed of tasks, sampling and shuffling."""
     resume: bool = False
     """Continue the run in ``out`` from its newest whole checkpoint."""
     steps: int = pydantic.Field(default=100, ge=1)
-    """Training steps in all. May be raised on resume."""
+    """Training steps in all. You may raise it on resume."""
     split: Split = Split.TRAIN
-    """Which tasks to train on."""
+    """Split of the training tasks."""
     levels: list[int] | None = None
-    """Levels of the tasks; all when omitted."""
+    """Levels of the tasks (default: all)."""
     pool: int | None = pydantic.Field(default=None, ge=1)
-    """How many different tasks to train on; as many as there are when omitted."""
+    """Number of different tasks to train on (default: as many as there are)."""
     optimizer: OptimizerConfig = OptimizerConfig()
     """The optimizer."""
     lora: LoraConfig | None = None
-    """Train adapters of low rank and leave the model as it is; everything is trained when omitted."""
+    """Train low-rank adapters and leave the model as it is (default: train everything)."""
     agent: AgentConfig = AgentConfig()
     """How the model acts."""
     server: ServerConfig | None = None
-    """Servers that sample in the trainer's place, and are sent every version of the weights; omitted, the model samples
-    in this process."""
+    """Servers that sample in the trainer's place and receive every version of the weights (default: the model samples
+    in this process)."""
     episodes: EpisodeConfig = EpisodeConfig()
-    """How episodes are played."""
+    """Settings for playing episodes."""
     eval: EvalConfig = EvalConfig()
     """Evaluation on held-out tasks."""
     checkpoint_every: int = pydantic.Field(default=10, ge=1)
     """Steps between checkpoints."""
     keep_checkpoints: int = pydantic.Field(default=2, ge=1)
-    """How many of the newest checkpoints to keep."""
+    """Number of the newest checkpoints to keep."""
     keep_episodes: Keep = "none"
-    """Which training episodes to keep in ``training_episodes/``: ``none``, ``sample`` (the attempts at the first task
-    of each step) or ``all``. Refused where none are played, as in behavior cloning."""
+    """Training episodes to keep in ``training_episodes/``: ``none``, ``sample`` (the attempts at the first task of each
+    step) or ``all``. Scripts that play none, such as behavior cloning, refuse the last two."""
     device: str = "auto"
-    """Where the model lives: ``auto`` is the GPU if torch sees one, otherwise the CPU."""
+    """Device of the model: ``auto`` is the GPU if torch sees one, otherwise the CPU."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Precision of the weights. The softmax is 32-bit in either case."""
+    """Precision of the weights. The softmax is always 32-bit."""
     threads: int | None = pydantic.Field(default=None, ge=1)
-    """Threads that torch may use on a CPU; its own choice when omitted. Small models are fastest with 1 or 2."""
+    """Threads that torch may use on a CPU (default: torch's choice). Small models are fastest with 1 or 2."""
     progress: bool = True
     """Show a progress bar (on a terminal)."""
     tensorboard: bool = True
     """Write TensorBoard files beside ``metrics.jsonl``."""
 
     def plan(self) -> Plan:
-        """Return what the script asks of its run."""
+        """Return the requirements of the script."""
         raise NotImplementedError
 
     async def start(self, files: ModelFiles, resumed: Path | None) -> Start:
-        """Load or build what the run starts from.
+        """Load or build the initial model.
 
         Args:
             files: loads models.
@@ -246,7 +246,7 @@ class TrainConfig(Config):
 
     @classmethod
     def filled(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What was set, and whatever else follows from it: in most scripts nothing."""
+        """Return the given settings, completed by those that follow from them: in most scripts none."""
         return given
 
     @pydantic.model_validator(mode="before")
@@ -267,30 +267,30 @@ class TrainConfig(Config):
     @classmethod
     def _device(cls, name: str) -> str:
         chosen = chosen_device(name)
-        existing_device(chosen)  # here, and not when demonstrations have been played
+        existing_device(chosen)  # check it here, before demonstrations are played
         return chosen
 
 
 class PolicyConfig(TrainConfig):
-    """Settings of scripts that improve a model that acts already."""
+    """Settings of scripts that improve a model that can act already."""
 
     model: str
-    """The model folder to start from: one that succeeds sometimes, such as behaviour cloning makes."""
+    """The model folder to start from: a model that succeeds sometimes, such as one from behavior cloning."""
 
     async def start(self, files: ModelFiles, resumed: Path | None) -> Start:
         return Start(*files.load(resumed or self.model))
 
 
 def trained_settings(model: Any) -> AgentSettings:
-    """The settings that a model was trained with, if it is a folder that holds any."""
+    """Return the settings that a model was trained with, if it is a folder that has any."""
     return AgentSettings.beside(Path(model).expanduser()) if isinstance(model, str) else AgentSettings()
 
 
 def refuse_greedy(agent: AgentConfig) -> None:
-    """For scripts that learn from what their own model samples.
+    """Refuse greedy sampling in scripts that learn from samples of their own model.
 
     Raises:
-        ValueError: the temperature is 0: attempts at a task are then all the same.
+        ValueError: the temperature is 0, so all attempts at a task are the same.
     """
     if agent.temperature == 0:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The state of a run: everything that its checkpoints hold, written and restored."""
+"""The state of a run: everything that its checkpoints store, written and restored."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class RunState:
     """The step, the model and its learner, the data cursor, unlearned episodes, and the parts of the algorithm.
 
     Args:
-        checkpoints: where they are written.
-        files: writes the model.
+        checkpoints: checkpoints of the run.
+        files: writer of the model.
         start: the model and its tokenizer.
-        learner: of the model; its state is restored already.
-        sampler: its cursor is at what was drawn.
-        collector: holds episodes that are not trained on yet.
+        learner: learner of the model, with its state restored.
+        sampler: sampler of tasks; its cursor is behind the last drawn one.
+        collector: collector with the episodes that are not trained on yet.
         world: the processes that learn together.
-        steps: of the whole run.
+        steps: number of steps of the whole run.
         every: steps between checkpoints.
         resumed: the checkpoint that the run continues from.
     """
@@ -54,11 +54,11 @@ class RunState:
         self._saved = self._mark() if self.resumed is not None else None
 
     def keep(self, name: str, part: Stateful) -> None:
-        """Let checkpoints hold a part of the algorithm (a critic, a replay), and restore its state on resume.
+        """Add a part of the algorithm (a critic, a replay) to checkpoints, and restore its state on resume.
 
         Args:
-            name: of the part, unique in the run.
-            part: its state is plain types and tensors.
+            name: name of the part, unique in the run.
+            part: object whose state is plain types and tensors.
 
         Raises:
             CheckpointError: The run is resumed from a checkpoint without such a part.
@@ -70,19 +70,19 @@ class RunState:
         if name not in states:
             raise CheckpointError(f"checkpoint {self.resumed.path} holds no {name}; start a new run")
         part.load_state_dict(states[name])
-        restore_generators(self.resumed.tensors["generators"])  # making the part may have drawn numbers
+        restore_generators(self.resumed.tensors["generators"])  # creating the part may have drawn random numbers
 
     def finish_step(self, tasks: int) -> None:
         """Count a step that has been learned.
 
         Args:
-            tasks: how many tasks were drawn for it.
+            tasks: number of tasks drawn for it.
         """
         self.step += 1
         self.collector.trained(tasks)
 
     def save_if_due(self) -> None:
-        """Write a checkpoint at every so many steps, and at the last."""
+        """Write a checkpoint after every ``every`` steps, and after the last."""
         if self.step == self.steps or self.step % self.every == 0:
             self.save()
 
@@ -111,5 +111,5 @@ class RunState:
         self._saved = mark
 
     def _mark(self) -> tuple[int, int, int]:
-        """Return what tells one checkpoint from the next."""
+        """Return numbers that differ between one checkpoint and the next."""
         return self.step, len(self.collector.pending), self.sampler.cursor

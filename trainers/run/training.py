@@ -22,10 +22,10 @@ C = TypeVar("C", bound=TrainConfig)
 
 
 class Trainer(ABC, Generic[C]):
-    """One algorithm's part in the training loop. It is made when its run is open.
+    """One algorithm's part in the training loop, created when its run is open.
 
-    A subclass makes in its constructor what the algorithm needs besides the policy (a critic, a replay), and passes to
-    ``run.state.keep`` what checkpoints must hold.
+    The constructor of a subclass creates the parts of the algorithm besides the policy (a critic, a replay), and passes
+    those that checkpoints must store to ``run.state.keep``.
 
     Args:
         config: the settings of the script.
@@ -41,7 +41,7 @@ class Trainer(ABC, Generic[C]):
         self.config, self.run = config, run
 
     async def begin(self) -> None:
-        """Do what must be done once, before the first step."""
+        """Prepare once, before the first step."""
         return
 
     async def aclose(self) -> None:
@@ -54,11 +54,11 @@ class Trainer(ABC, Generic[C]):
 
     @abstractmethod
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> Mapping[str, float]:
-        """Learn from a step's episodes, and return numbers worth a curve. It is never interrupted.
+        """Learn from a step's episodes, and return numbers to log. It is never interrupted.
 
         Args:
-            groups: those that ``collect`` returned; empty where nothing is played.
-            clock: of the step, for the seconds of parts of learning.
+            groups: groups that ``collect`` returned; empty if no episodes are played.
+            clock: stopwatch of the step, for the seconds of parts of learning.
         """
 
 
@@ -70,7 +70,7 @@ def train_with(trainer: type[Trainer[C]], config: C) -> RunResult:
         config: the settings of its script.
 
     Raises:
-        TurnwiseError: As ``open_run``.
+        TurnwiseError: See ``open_run``.
         DivergedError: A loss or gradient was not finite.
         KeyboardInterrupt: After Ctrl-C, once the checkpoint is written.
     """
@@ -83,7 +83,7 @@ async def _train(trainer: type[Trainer[C]], config: C) -> RunResult:
 
 
 async def train_steps(trainer: Trainer[C]) -> RunResult:
-    """Take the steps of an open run that are not done yet, and export its model."""
+    """Take the remaining steps of an open run, and export its model."""
     run = trainer.run
     await trainer.begin()
     await run.evaluate()
@@ -103,5 +103,5 @@ async def train_steps(trainer: Trainer[C]) -> RunResult:
         run.report(metrics | clock.metrics(metrics.get("action_tokens", metrics.get("tokens", 0.0))))
         run.state.save_if_due()
         await run.evaluate()
-    await hear_interrupt(run.world)  # one that came in the last step must not cut the closing of environments short
+    await hear_interrupt(run.world)  # an interrupt in the last step must not cut the closing of environments short
     return run.finish(trainer.note)

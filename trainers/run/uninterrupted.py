@@ -1,4 +1,4 @@
-"""Learning that must not stop half-way."""
+"""Learning as a critical section, which Ctrl-C must not interrupt midway."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class TornError(asyncio.CancelledError):
 async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
     """Await ``work`` to its end, and put off a cancellation (Ctrl-C) until the first wait after this one.
 
-    What was being learned is thus whole, and the caller notes it as such before it stops.
+    The learned state is thus complete, and the caller records it before it stops.
 
     Raises:
         TornError: The event loop is being closed, and with it the work.
