@@ -1,4 +1,4 @@
-"""Adapters of low rank through files: small, and the base model on the server is never touched."""
+"""Transfer of LoRA adapters through files: small, and the base model on the server never changes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .transfer import Changeable
 
 
 class Adapter(Replicas):
-    """Saves the adapters as peft does, under a new name each time, and has requests name the newest.
+    """Saves the adapters as peft does, under a new name each time, and makes requests name the newest.
 
-    Under ``Pause.KEEP`` nothing is paused: a request goes on with the adapter that it began with, which is unloaded
-    when no request uses it any more and the next one comes. So a server holds two at most, ours. A process that was
-    killed leaves adapters on the servers; the next one of the run knows them from a note, and unloads them.
+    Under ``Pause.KEEP`` nothing pauses: a request continues with the adapter that it started with. That adapter is
+    unloaded once no request uses it and the next one arrives, so a server has at most two of this run. A process that
+    was killed leaves adapters on the servers; the next one of the run finds them in a note and unloads them.
 
     Args:
-        policy: of replicas that were started with ``--enable-lora`` and runtime updating, on the model's base.
-        exchange: the folder that they see.
-        model: with adapters; only its structure is looked at.
-        rank: of the adapters.
-        base: where the frozen part came from, for the files.
+        policy: policy over replicas started with ``--enable-lora`` and runtime updating, on the model's base.
+        exchange: folder that the servers see.
+        model: model with adapters; only its structure is used.
+        rank: rank of the adapters.
+        base: source of the frozen part, for the files.
         mode: see ``Pause``.
-        timeout: seconds that a server has for one verb.
+        timeout: seconds that a server has for one call.
     """
 
     whole = False
@@ -53,14 +53,14 @@ class Adapter(Replicas):
         self.model = model
         self.rank = rank
         self.base = base
-        self._mark = f"turnwise-{secrets.token_hex(3)}"  # servers refuse a name twice, also from a run that died
+        self._mark = f"turnwise-{secrets.token_hex(3)}"  # servers refuse a name twice, also one of an earlier process
         self._count = 0
         self._staged = ""
         self._loaded: list[str] = []
 
     @property
     def adapter(self) -> str | None:
-        """The newest."""
+        """Name of the newest adapter."""
         return self._loaded[-1] if self._loaded else None
 
     async def init(self) -> None:
@@ -89,13 +89,13 @@ class Adapter(Replicas):
         await asyncio.to_thread(
             self.exchange.fill, name, lambda folder: save_adapter(self.model, weights, folder, base=self.base)
         )
-        self._note(name)  # before it is sent: whoever comes next unloads in vain rather than not at all
+        self._note(name)  # before sending: a later process may unload in vain, but never forgets an adapter
         self._staged = name
 
     async def pause(self) -> None:
         """See ``Transport``."""
         if self.mode is Pause.KEEP:
-            await self.policy.settle()  # with the version before the one that serves
+            await self.policy.settle()  # waits for requests of the version before the present one
             self._ready = await self.policy.roll_call()
         else:
             await super().pause()
@@ -111,7 +111,7 @@ class Adapter(Replicas):
             self._loaded.remove(name)
             raise
         if all(can.control for can in self.can.values()):
-            await self.forget()  # elsewhere the cache is kept apart by the adapter's name, and no name comes twice
+            await self.forget()  # other caches are separate for each adapter's name, and no name is used twice
 
     async def resume(self) -> None:
         """See ``Transport``."""
@@ -126,7 +126,7 @@ class Adapter(Replicas):
         self.exchange.close()
 
     async def _retire(self, names: Sequence[str]) -> None:
-        """Unload adapters that nothing uses any more, and remove their files."""
+        """Unload adapters that are no longer in use, and remove their files."""
         if not names:
             return
         await self.each("unload an adapter", self.policy.live, lambda server: _unload(server, names))
@@ -138,7 +138,7 @@ class Adapter(Replicas):
 
 
 async def _unload(server: Server, names: Sequence[str]) -> None:
-    """Unload adapters; a server that was started anew does not know them any more, nor one that is gone."""
+    """Unload adapters; a server that was restarted or is down no longer has them."""
     for name in names:
         with suppress(TurnwiseError):
             await server.unload_adapter(name)

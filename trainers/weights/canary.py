@@ -1,4 +1,4 @@
-"""The canary: proves that the learner's weights arrived where tokens are sampled."""
+"""The canary: proves that the learner's weights arrived in the policy that samples."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ...errors import ContractError
 from ...inference.policy import Completion, Policy, Sampling
 
 CANARY = "What is the answer?"
-"""What the canary asks: any text does, since only log-probabilities are compared."""
+"""The canary's prompt; any text works, since only log-probabilities are compared."""
 TOLERANCES = {"float32": 1e-3, "bfloat16": 0.1}
-"""How far the two sides of the canary may differ. Measured on random nano models: 1e-6, and 0.02 to 0.05."""
+"""Largest difference between the two sides of the canary. Measured on random nano models: 1e-6, and 0.02 to 0.05."""
 
 ROUNDING = 3e-6
-"""By how much a log-probability in 32 bits may move by rounding alone: two units in the last place of its logit."""
+"""Change of a 32-bit log-probability by rounding alone: two units in the last place of its logit."""
 
 
 def noise(tolerance: float, *, in_32_bits: float) -> float:
-    """By how much log-probabilities of the same weights may differ.
+    """Return the largest difference of log-probabilities of the same weights.
 
     Args:
-        tolerance: by how much the two sides of a canary may differ.
-        in_32_bits: the answer where that is the tolerance of 32-bit weights, or less; of others it is half of theirs.
+        tolerance: largest difference between the two sides of a canary.
+        in_32_bits: result for the tolerance of 32-bit weights or a smaller one; for others it is half the tolerance.
     """
     return in_32_bits if tolerance <= TOLERANCES["float32"] else tolerance / 2
 
@@ -35,8 +35,8 @@ class Probe:
     """A fixed prompt whose greedy continuation is compared on both sides.
 
     Args:
-        prompt_ids: what is asked.
-        max_tokens: how long the answer may be.
+        prompt_ids: token ids of the prompt.
+        max_tokens: maximum number of tokens of the answer.
         tolerance: largest difference of a log-probability; 32-bit kernels differ by about 1e-6, 16-bit ones by 0.05.
     """
 
@@ -46,26 +46,26 @@ class Probe:
 
     @property
     def rounding(self) -> float:
-        """By how much one side may move while the other stays as it is: both are computed in passes of other shapes."""
+        """Change on one side while the other stays the same, since their passes have different shapes."""
         return noise(self.tolerance, in_32_bits=ROUNDING)
 
     @classmethod
     def of(cls, tokenizer: Any, dtype: str) -> Self:
-        """The usual question, for weights of a precision."""
+        """Make the usual probe for weights of a given precision."""
         return cls(tuple(tokenizer.encode(CANARY)), tolerance=TOLERANCES[dtype])
 
 
 class Canary:
-    """Asks the policy and the learner the same question after every transfer, and compares.
+    """Asks the policy and the learner the same question after every transfer, and compares the answers.
 
-    The learner's model must give the ids that the policy sampled the same log-probabilities; if the weights changed,
-    those of the previous answer must have changed too (algorithms.md, trap 18: a policy that silently keeps its old
-    weights looks like mere staleness).
+    The learner's model must give the ids that the policy sampled the same log-probabilities. If the weights changed,
+    the log-probabilities of the previous answer must have changed too: a policy that silently keeps its old weights
+    looks merely stale (algorithms.md, trap 18).
 
     Args:
-        policy: samples.
-        model: the learner's.
-        probe: what is asked.
+        policy: policy that samples.
+        model: model of the learner.
+        probe: prompt and tolerance of the canary.
     """
 
     def __init__(self, policy: Policy, model: Any, probe: Probe) -> None:
@@ -75,7 +75,7 @@ class Canary:
         self._last: _Answer | None = None
 
     async def prove(self, version: int) -> None:
-        """Ask both sides, and compare.
+        """Ask both sides, and compare their answers.
 
         Raises:
             ContractError: the weights of this version did not arrive.
@@ -84,10 +84,10 @@ class Canary:
         self.judge(version, answer, logprobs_of(self.model, self.probe.prompt_ids, answer.token_ids))
 
     async def ask(self, version: int) -> Completion:
-        """The policy's answer.
+        """Return the policy's answer.
 
         Raises:
-            ContractError: it is of another version.
+            ContractError: the answer is of another version.
         """
         sampling = Sampling(temperature=0.0, max_tokens=self.probe.max_tokens, seed=0)
         answer = await self.policy.generate(self.probe.prompt_ids, sampling, session="canary")
@@ -96,7 +96,7 @@ class Canary:
         return answer
 
     def judge(self, version: int, answer: Completion, mine: tuple[float, ...]) -> None:
-        """Compare the policy's answer with what the learner's model makes of it.
+        """Compare the policy's answer with the learner's log-probabilities of it.
 
         Raises:
             ContractError: the weights of this version did not arrive.
@@ -111,7 +111,7 @@ class Canary:
         if last is not None and last.ids == answered.ids:
             moved = max((abs(a - b) for a, b in zip(mine, last.mine, strict=True)), default=0.0)
             if moved <= self.probe.rounding:
-                return  # steps too small to tell from rounding add up: the next is held against the same answer
+                return  # steps too small to tell from rounding add up: compare the next with the same answer
             if last.policy == answered.policy:
                 raise ContractError(
                     f"weights of version {version} did not arrive: the learner's log-probabilities of a probe changed "
@@ -129,7 +129,7 @@ class _Answer:
 
 @torch.no_grad()
 def logprobs_of(model: Any, prompt_ids: Sequence[int], token_ids: Sequence[int]) -> tuple[float, ...]:
-    """Log-probability, at temperature 1, of each of ``token_ids`` as the continuation of ``prompt_ids``."""
+    """Return the log-probability, at temperature 1, of each of ``token_ids`` as the continuation of ``prompt_ids``."""
     device = next(model.parameters()).device
     ids = torch.tensor([[*prompt_ids, *token_ids]], device=device)
     logits = model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits[0, len(prompt_ids) - 1 : -1].float()

@@ -1,19 +1,17 @@
-"""Why a server does not say what the trainer's model says: from answers alone to a cause and what to do about it.
+"""Diagnosis of a server whose answers differ from the trainer's model: the cause, and what to do about it.
 
-No server is asked anything here, so every cause is testable by hand-written answers. In this order:
+This module makes no requests, so hand-written answers can test every cause. It checks them in this order:
 
-====================  ====================================================================================
-truncated             it read, or wrote, less than was asked for; or long prompts alone come out wrong
-retokenized           it read other ids than were sent; or a text's own ids come out right, and others wrong
-cached                a prompt it has in its cache comes out wrong, and one as long that it has not, right
-adapter dropped       it answers as it does without the adapter
-not sent              it answers exactly as before, and says that it has the version of before
-not applied           it answers exactly as before, and says that it has the new version, or nothing
-numerics              it picks what the trainer would, and the numbers differ a little more than they may
-log-probabilities     it picks what the trainer would, and says other log-probabilities
-other weights         none of this: it has changed, and not to what the trainer has
-misnamed              the numbers are right, and it calls them another version
-====================  ====================================================================================
+- ``truncated``: it read or generated a different number of tokens than requested; or only long prompts are wrong;
+- ``retokenized``: it read other ids than were sent; or a text's own ids are right, and others wrong;
+- ``cached``: a prompt in its cache is wrong, and one of the same length outside of the cache is right;
+- ``adapter dropped``: it answers as it does without the adapter;
+- ``not sent``: it answers exactly as before, and reports the version of before;
+- ``not applied``: it answers exactly as before, and reports the new version, or none;
+- ``numerics``: it picks the same token as the trainer, and the numbers differ slightly too much;
+- ``log-probabilities``: it picks the same token as the trainer, and reports other log-probabilities;
+- ``other weights``: none of this: its weights changed, but not to those of the trainer;
+- ``misnamed``: the numbers are right, and it reports another version.
 """
 
 from __future__ import annotations
@@ -28,13 +26,13 @@ from .questions import Answer, Kind
 
 Answers = Mapping[Kind, Answer]
 BATCHES = 1e-5
-"""What two answers of the same 32-bit weights may differ by, as batches change."""
+"""Largest difference of two answers of the same 32-bit weights in different batches."""
 NEAR, FAR = 100, 0.5
-"""Up to so many tolerances, and so much, a difference is one of kernels and precision, rather than of weights."""
+"""Bounds of a difference, in tolerances and in nats, up to which the cause is kernels or precision, not weights."""
 
 
 class Cause(StrEnum):
-    """What is wrong; see the module's head."""
+    """The causes of a difference; see the module's docstring."""
 
     TRUNCATED = "truncated"
     RETOKENIZED = "retokenized"
@@ -51,10 +49,10 @@ class Cause(StrEnum):
 REMEDIES = {
     Cause.TRUNCATED: "look for a limit on prompts or answers between here and the model (truncate_prompt_tokens, a "
     "proxy), and start the server with the model's whole --max-model-len",
-    Cause.RETOKENIZED: "ids pass through text on the way; speak to the server directly, and serve the tokenizer of the "
-    "model that is trained",
+    Cause.RETOKENIZED: "ids are converted to text on the way; connect to the server directly, and serve the tokenizer "
+    "of the trained model",
     Cause.CACHED: "its prefix cache outlived the update: the reset failed or something between answers from a cache; "
-    "start the server with --no-enable-prefix-caching, or mend the reset",
+    "start the server with --no-enable-prefix-caching, or fix the reset",
     Cause.ADAPTER_DROPPED: "it ignores the adapter that requests name: look for its loading in the server's log, and "
     "check --max-loras and --max-lora-rank; or set server.transfer = native, which sends merged weights",
     Cause.NOT_SENT: "the update did not reach the server: is the address the replica's own, and not a balancer's?",
@@ -72,11 +70,11 @@ REMEDIES = {
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is wrong with a server, in words and numbers.
+    """The fault of a server, in words and numbers.
 
     Args:
-        cause: its name.
-        evidence: what was seen.
+        cause: cause of the fault.
+        evidence: observed numbers, in words.
     """
 
     cause: Cause
@@ -87,12 +85,12 @@ class Diagnosis:
 
 
 def diagnose(now: Answers, last: Answers | None, *, version: int, tolerance: float) -> Diagnosis | None:
-    """What is wrong; ``None`` when the weights are there.
+    """Diagnose a server; return ``None`` if it has the weights.
 
     Args:
-        now: one server's answers about this version.
-        last: its answers about an earlier one, which the trainer has left since.
-        version: what was sent.
+        now: the server's answers about this version.
+        last: its answers about an earlier version, which the trainer has left since.
+        version: version that was sent.
         tolerance: largest difference of a log-probability.
     """
     asked: dict[Kind, Answer] = {kind: answer for kind, answer in now.items() if kind is not Kind.BARE}
@@ -124,7 +122,7 @@ def diagnose(now: Answers, last: Answers | None, *, version: int, tolerance: flo
 
 
 def _altered(answer: Answer) -> Diagnosis | None:
-    """Whether more or less was read or written than was asked for, by the server's own account."""
+    """Diagnose a server that reports having read or generated a different number of tokens than requested."""
     sent, read = answer.question.prompt_ids, answer.served.prompt_ids
     if read != sent:
         first = next((i for i, (a, b) in enumerate(zip(read, sent, strict=False)) if a != b), len(read))
@@ -143,7 +141,7 @@ def _altered(answer: Answer) -> Diagnosis | None:
 
 
 def _partly(gaps: Mapping[Kind, float], wrong: set[Kind], now: Answers, against: str) -> Diagnosis | None:
-    """What some questions come out wrong of, and others not."""
+    """Diagnose a server that answers some kinds of questions wrong, and others right."""
     if wrong == {Kind.WARM}:
         cached = now[Kind.WARM].served.cached
         return Diagnosis(Cause.CACHED, f"{cached} tokens of the prompt came from its cache; {against}")
@@ -159,7 +157,7 @@ def _partly(gaps: Mapping[Kind, float], wrong: set[Kind], now: Answers, against:
 
 
 def _whole(now: Answers, last: Answers, worst: float, tolerance: float, against: str) -> Diagnosis:
-    """Why everything comes out wrong, where the trainer has not moved, or the server has moved elsewhere."""
+    """Diagnose a server whose answers are all wrong: the trainer has not moved, or the server has moved elsewhere."""
     greedy = [now[kind] for kind in (Kind.WARM, Kind.FRESH, Kind.PLAIN) if kind in now]
     if Kind.BARE in now and alike(now[Kind.WARM], now[Kind.BARE], tolerance):
         return Diagnosis(Cause.ADAPTER_DROPPED, f"it answers exactly as without the adapter; {against}")
@@ -181,11 +179,11 @@ def _whole(now: Answers, last: Answers, worst: float, tolerance: float, against:
 
 
 def still(now: Answers, last: Answers, tolerance: float) -> str:
-    """In words that a server stayed where it was while the trainer moved; empty when it moved, or nobody did.
+    """Describe that a server did not move while the trainer did; empty if the server moved, or the trainer did not.
 
-    A server that answers with other ids has moved. Over all tokens, let d be the server's step and t the trainer's: the
-    server stayed if ⟨d, t⟩ / ⟨t, t⟩ < 1/2, which the noise of batches hardly changes. Steps of the trainer's that are
-    within that noise prove nothing.
+    A server that answers with other ids has moved. Over all tokens, let d be the server's step and t the trainer's. The
+    server did not move if ⟨d, t⟩ / ⟨t, t⟩ < 1/2, which the noise of batches hardly changes. Steps of the trainer within
+    that noise prove nothing.
     """
     pairs = [(now[k], last[k]) for k in now if k in last and now[k].question == last[k].question]
     same = [(new, old) for new, old in pairs if new.ids == old.ids]
@@ -205,7 +203,7 @@ def still(now: Answers, last: Answers, tolerance: float) -> str:
 
 
 def moved(now: Answers, last: Answers, tolerance: float) -> bool:
-    """Whether the trainer moved further than noise since it judged the same answers."""
+    """Whether the trainer moved further than noise since it scored the same answers."""
     furthest = 0.0
     for kind, new in now.items():
         old = last.get(kind)
@@ -218,12 +216,12 @@ def moved(now: Answers, last: Answers, tolerance: float) -> bool:
 
 
 def alike(one: Answer, other: Answer, tolerance: float) -> bool:
-    """Whether two answers of a server are the same but for the noise of batches."""
+    """Whether two answers of a server are the same except for the noise of batches."""
     near = noise(tolerance, in_32_bits=BATCHES)
     return one.ids == other.ids and all(abs(a - b) <= near for a, b in zip(one.theirs, other.theirs, strict=True))
 
 
 def _told(now: Answers) -> int | None:
-    """The version that the server says it has; ``None`` if it does not: of adapters no server tells."""
+    """Return the version that the server reports; ``None`` without one, as for adapters."""
     spans = [answer.served.spans for answer in now.values() if answer.served.spans and Kind.BARE not in now]
     return spans[0][-1][0] if spans else None

@@ -22,13 +22,13 @@ LEDGER = "loaded.json"
 
 
 class Exchange:
-    """The trainer's side of the folder. A place in it exists whole, or not at all.
+    """The trainer's side of the folder. An entry in it is complete, or absent.
 
     Args:
-        folder: of this run alone; whatever an earlier process of the run left there is removed when weights are first
-            written.
-        there: the same folder as the servers see it, where their path to it differs.
-        dtype: what floating-point weights are converted to: what the servers hold; as they are when ``None``.
+        folder: folder of this run alone; the first write removes everything that an earlier process of the run left
+            there.
+        there: path of the same folder on the servers, if it differs.
+        dtype: type to convert floating-point weights to, as on the servers; ``None`` to keep theirs.
         chunk: bytes of weights in one file.
     """
 
@@ -42,17 +42,17 @@ class Exchange:
         self._cleared = False
 
     def seen(self, name: str) -> Path:
-        """A place as the servers see it."""
+        """Return the path of an entry on the servers."""
         return self.there / name
 
     def write(self, name: str, weights: Mapping[str, Tensor]) -> Path:
-        """Write a model's weights; the place, as the servers see it.
+        """Write a model's weights, and return the path of the entry on the servers.
 
-        Output and input embedding may be one tensor and are both written: a server that is not sent the output
-        embedding keeps its old one, and says nothing (serving.md, trap 1 of vLLM).
+        Output and input embedding may be one tensor, but both are written: a server without a new output embedding
+        keeps its old one silently (serving.md, trap 1 of vLLM).
 
         Raises:
-            ModelError: the folder cannot be written, e.g. since the disk is full; nothing is left of what was begun.
+            ModelError: the folder cannot be written, e.g. because the disk is full; no partial entry remains.
         """
         needed = sum(value.numel() * self._kind(value).itemsize for value in weights.values())
 
@@ -63,10 +63,10 @@ class Exchange:
         return self.fill(name, fill, needed=needed)
 
     def fill(self, name: str, write: Callable[[Path], Any], *, needed: int = 0) -> Path:
-        """Make a place with ``write``, which is given an empty folder; the place, as the servers see it.
+        """Create an entry with ``write``, which gets an empty folder; return its path on the servers.
 
         Raises:
-            ModelError: it cannot be written; nothing is left of what was begun.
+            ModelError: it cannot be written; no partial entry remains.
         """
         half = self.folder / f".{name}.half"
         try:
@@ -83,12 +83,12 @@ class Exchange:
         return self.seen(name)
 
     def remove(self, *names: str) -> None:
-        """Remove places; those that are not there do not matter."""
+        """Remove entries; missing ones do not matter."""
         for name in names:
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def clear(self) -> None:
-        """Make the folder, and at first empty it but for the note of what servers hold."""
+        """Create the folder, and empty it the first time, except for the note on the servers."""
         if self._cleared:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ class Exchange:
         self._cleared = True
 
     def note(self, held: Mapping[str, list[str]]) -> None:
-        """Note what servers hold for this run, by address, for a process that comes after this one.
+        """Note what servers have loaded for this run, by address, for a later process of the run.
 
         Raises:
             ModelError: it cannot be written; the last note stays.
@@ -112,7 +112,7 @@ class Exchange:
             raise self._unwritable(error) from None
 
     def noted(self) -> dict[str, list[str]]:
-        """What the last process of this run noted."""
+        """Return the note of the last process of this run."""
         try:
             found: dict[str, list[str]] = json.loads((self.folder / LEDGER).read_text())
         except (OSError, ValueError):
@@ -133,7 +133,7 @@ class Exchange:
         return self.dtype if self.dtype is not None and value.is_floating_point() else value.dtype
 
     def _parts(self, weights: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
-        """The weights, on the CPU and each in memory of its own, in files of at most ``chunk`` bytes."""
+        """Split the weights, on the CPU and each in memory of its own, into files of at most ``chunk`` bytes."""
         part: dict[str, Tensor] = {}
         held, places = 0, set[int]()
         for name, value in weights.items():

@@ -1,4 +1,4 @@
-"""To a policy in process 0 of a run of many: it samples from a whole copy of the model that they share out."""
+"""Transfer from a sharded model to a policy in process 0, which samples from a full copy."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .transfer import Updatable
 
 
 class Gathered:
-    """The policy, in process 0, samples from a whole copy of a model that the processes share out.
+    """A transfer to a policy in process 0, which samples from a full copy of the sharded model.
 
     Args:
-        policy: samples from a model of its own in process 0; ``None`` elsewhere.
-        model: the learner's, sharded.
-        world: the processes.
-        probe: what the canary asks.
+        policy: policy that samples from a model of its own in process 0; ``None`` in other processes.
+        model: the learner's sharded model.
+        world: the processes that learn together.
+        probe: prompt and tolerance of the canary.
     """
 
     def __init__(self, policy: Updatable | None, model: Any, world: ProcessGroup, probe: Probe) -> None:

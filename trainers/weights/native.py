@@ -19,11 +19,11 @@ from .transfer import Changeable
 
 
 class Backend(Protocol):
-    """How the bytes go, between the phases."""
+    """How the bytes travel between the phases."""
 
     @property
     def name(self) -> str:
-        """What the servers have to be started with."""
+        """Name of the backend with which the servers have to be started."""
         ...
 
     @property
@@ -32,40 +32,40 @@ class Backend(Protocol):
         ...
 
     def init_info(self, replica: int) -> Mapping[str, Any]:
-        """What a replica is told in the first phase."""
+        """Return the information for a replica in the first phase."""
         ...
 
     async def join(self) -> None:
-        """The trainer's side of the first phase, while the servers are in it."""
+        """Run the trainer's side of the first phase, while the servers run theirs."""
         ...
 
     async def stage(self, weights: Mapping[str, Tensor], version: int) -> None:
-        """Whatever can be done while the servers go on."""
+        """Prepare an update while the servers keep sampling."""
         ...
 
     def update_info(self, weights: Mapping[str, Tensor]) -> Mapping[str, Any]:
-        """What the servers are told in the third phase."""
+        """Return the information for the servers in the third phase."""
         ...
 
     async def stream(self, weights: Mapping[str, Tensor]) -> None:
-        """The trainer's side of the third phase, while the servers are in it."""
+        """Run the trainer's side of the third phase, while the servers run theirs."""
         ...
 
     def done(self) -> None:
-        """The servers have it."""
+        """Clean up after the servers have an update."""
         ...
 
     def close(self) -> None:
-        """The run is over."""
+        """Clean up at the end of the run."""
         ...
 
 
 class Native(Replicas):
-    """``init``, ``start``, ``update``, ``finish``, as vLLM calls them.
+    """Transfer by ``init``, ``start``, ``update`` and ``finish``, as vLLM calls the phases.
 
     Args:
-        policy: of replicas that were started with ``--weight-transfer-config``.
-        backend: how the bytes go.
+        policy: policy over replicas that were started with ``--weight-transfer-config``.
+        backend: backend that moves the bytes.
         mode: see ``Pause``.
         timeout: seconds that a server has for one phase.
     """
@@ -126,7 +126,7 @@ class Files:
     """The backend of ``inference/serving/worker/turnwise_vllm_worker.py``: a folder of safetensors files per version.
 
     Args:
-        exchange: where they are written.
+        exchange: folder of the files.
     """
 
     name = FILES
@@ -138,11 +138,11 @@ class Files:
         self._staged = ""
 
     def init_info(self, replica: int) -> Mapping[str, Any]:
-        """There is nothing to agree on."""
+        """Return nothing: this backend needs no agreement."""
         return {}
 
     async def join(self) -> None:
-        """Nothing to join."""
+        """Do nothing: there is no group to join."""
 
     async def stage(self, weights: Mapping[str, Tensor], version: int) -> None:
         """Write the files."""
@@ -152,11 +152,11 @@ class Files:
         await asyncio.to_thread(self.exchange.write, self._staged, weights)
 
     def update_info(self, weights: Mapping[str, Tensor]) -> Mapping[str, Any]:
-        """Where the files are."""
+        """Return the path of the files."""
         return {"path": str(self.exchange.seen(self._staged))}
 
     async def stream(self, weights: Mapping[str, Tensor]) -> None:
-        """The files are there already."""
+        """Do nothing: the files are there already."""
 
     def done(self) -> None:
         """Remove the files."""
@@ -168,10 +168,10 @@ class Files:
 
 
 class Memory:
-    """The backend for an engine in this process (``EngineServer``): the weights themselves, which leave no memory.
+    """The backend for an engine in this process (``EngineServer``): the weights themselves, without a copy.
 
     Args:
-        dtype: what floating-point weights are converted to: what the engine holds; as they are when ``None``.
+        dtype: type to convert floating-point weights to, as in the engine; ``None`` to keep theirs.
     """
 
     name = FILES
@@ -181,43 +181,43 @@ class Memory:
         self.dtype = dtype
 
     def init_info(self, replica: int) -> Mapping[str, Any]:
-        """There is nothing to agree on."""
+        """Return nothing: this backend needs no agreement."""
         return {}
 
     async def join(self) -> None:
-        """Nothing to join."""
+        """Do nothing: there is no group to join."""
 
     async def stage(self, weights: Mapping[str, Tensor], version: int) -> None:
-        """Nothing to prepare."""
+        """Do nothing: there is nothing to prepare."""
 
     def update_info(self, weights: Mapping[str, Tensor]) -> Mapping[str, Any]:
-        """The weights."""
+        """Return the weights."""
         floats = {name: each for name, each in weights.items() if each.is_floating_point()}
         return {"weights": {**weights, **{name: each.detach().to(self.dtype) for name, each in floats.items()}}}
 
     async def stream(self, weights: Mapping[str, Tensor]) -> None:
-        """They are there already."""
+        """Do nothing: the weights are there already."""
 
     def done(self) -> None:
-        """Nothing is left."""
+        """Do nothing: there is nothing to clean up."""
 
     def close(self) -> None:
-        """Nothing is left."""
+        """Do nothing: there is nothing to clean up."""
 
 
 async def _begin(server: Server) -> None:
     try:
         await server.start_update()
     except TurnwiseError:
-        # A trainer that was killed between the phases left its update open, and vLLM starts no second one. An update
-        # that fails is forgotten: so let it fail.
+        # A trainer that was killed between the phases left its update open, and vLLM starts no second one. vLLM forgets
+        # an update that fails, so make it fail.
         with suppress(TurnwiseError):
             await server.update({})
         await server.start_update()
 
 
 async def _both(theirs: Any, ours: Any) -> None:
-    """Await the servers' side and ours, which need one another; where one fails the other is not waited for."""
+    """Await the servers' side and the trainer's, which need each other; if one fails, cancel the other."""
     tasks = [asyncio.ensure_future(theirs), asyncio.ensure_future(ours)]
     try:
         for task in asyncio.as_completed(tasks):

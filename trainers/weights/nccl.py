@@ -1,12 +1,12 @@
 """vLLM's NCCL backend of native weight transfer: from the trainer's GPU into those of the servers.
 
-**Not tested on GPUs.** The tests here run on a CPU, where NCCL does not exist: they hold what is said to the servers
-against vLLM 0.32's own ``NCCLWeightTransferInitInfo`` and ``NCCLWeightTransferUpdateInfo``, and the order of the two
-sides against a group in memory. The trainer's side is vLLM's ``PyNcclCommunicator`` over a ``StatelessProcessGroup``,
-so the trainer's environment needs vLLM too. The canary judges this transport as it does every other.
+**Not tested on GPUs.** The tests here run on a CPU, where NCCL does not exist. They compare the messages to the servers
+with vLLM 0.32's own ``NCCLWeightTransferInitInfo`` and ``NCCLWeightTransferUpdateInfo``, and the order of the two
+sides with a group in memory. The trainer's side is vLLM's ``PyNcclCommunicator`` over a ``StatelessProcessGroup``, so
+the trainer's environment needs vLLM too. The canary checks this transport as it does every other.
 
-The trainer is rank 0 of one group with every worker of every replica. Each tensor is broadcast by itself (not packed):
-the one form that all releases since the four phases exist agree on.
+The trainer is rank 0 of one group with every worker of every replica. Each tensor is broadcast by itself (not packed),
+which is the only form that all releases with the four phases have in common.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ...errors import InfrastructureError, UsageError
 T = TypeVar("T")
 
 JOINING = 300.0
-"""Seconds until all have to have met; NCCL itself waits for ever."""
+"""Seconds in which all have to join; NCCL itself waits forever."""
 
 
 class Group(Protocol):
-    """Of trainer and workers."""
+    """The group of the trainer and all workers."""
 
     def broadcast(self, tensor: Tensor, src: int) -> None:
         """Send a tensor from rank ``src`` to all others."""
@@ -37,15 +37,15 @@ class Group(Protocol):
 
 
 class Nccl:
-    """The trainer's side.
+    """The trainer's side of the NCCL backend.
 
     Args:
-        host: this machine, as the servers see it.
-        port: where all meet.
-        replicas: how many servers.
-        gpus: workers of each.
-        dtype: what floating-point weights are sent as.
-        meet: makes the group; vLLM's own by default.
+        host: address of this machine, as the servers see it.
+        port: port on which all join.
+        replicas: number of servers.
+        gpus: number of workers of each server.
+        dtype: type in which floating-point weights are sent.
+        meet: function that creates the group (default: vLLM's).
     """
 
     name = "nccl"
@@ -69,7 +69,7 @@ class Nccl:
         self._group: Group | None = None
 
     def init_info(self, replica: int) -> Mapping[str, Any]:
-        """Where to meet, and as whom: the workers of a replica have the ranks from ``rank_offset`` on."""
+        """Return address and ranks for a replica, whose workers have the ranks from ``rank_offset`` on."""
         return {
             "master_address": self.host,
             "master_port": self.port,
@@ -78,10 +78,10 @@ class Nccl:
         }
 
     async def join(self) -> None:
-        """Meet the workers.
+        """Join the group of the workers.
 
         Raises:
-            InfrastructureError: they did not come.
+            InfrastructureError: the workers did not join.
         """
         try:
             async with asyncio.timeout(JOINING):
@@ -93,10 +93,10 @@ class Nccl:
             ) from None
 
     async def stage(self, weights: Mapping[str, Tensor], version: int) -> None:
-        """Nothing: memory goes to memory."""
+        """Do nothing: memory goes to memory."""
 
     def update_info(self, weights: Mapping[str, Tensor]) -> Mapping[str, Any]:
-        """What is coming, in order."""
+        """Return names, types and shapes of the tensors, in order."""
         return {
             "names": list(weights),
             "dtype_names": [str(self._kind(value)).removeprefix("torch.") for value in weights.values()],
@@ -108,10 +108,10 @@ class Nccl:
         await _aside(lambda: self._broadcast(weights))
 
     def done(self) -> None:
-        """Nothing is left behind."""
+        """Do nothing: there is nothing to clean up."""
 
     def close(self) -> None:
-        """Leave the group to the garbage: destroying it waits for workers that may be gone."""
+        """Leave the group to the garbage collector: destroying it waits for workers that may be dead."""
         self._group = None
 
     def _broadcast(self, weights: Mapping[str, Tensor]) -> None:
@@ -127,7 +127,7 @@ class Nccl:
 
 
 async def _aside(call: Callable[[], T]) -> T:
-    """Call what NCCL may never return from, in a thread that nobody waits for when the process ends."""
+    """Call a function that NCCL may never return from, in a thread that does not keep the process alive."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -145,7 +145,7 @@ async def _aside(call: Callable[[], T]) -> T:
             value = call()
         except BaseException as raised:
             error = raised
-        with suppress(RuntimeError):  # the loop may be over
+        with suppress(RuntimeError):  # the loop may be closed
             loop.call_soon_threadsafe(tell, value, error)
 
     threading.Thread(target=run, name="turnwise-nccl", daemon=True).start()

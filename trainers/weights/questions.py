@@ -1,4 +1,4 @@
-"""What the canary asks servers, and what trainer and server make of the answers."""
+"""The canary's prompts for servers, and their answers with the trainer's scores."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from ...tasks.rng import Rng
 from .canary import CANARY, TOLERANCES
 
 BLOCK = 128
-"""Tokens in the largest cache block in use (vLLM's on a CPU; on GPUs 16): a shorter prompt is never cached."""
+"""Tokens in the largest cache block in use (vLLM's on a CPU; on GPUs 16); a shorter prompt is never cached."""
 SHORT = 12
-"""Tokens of a prompt that no cache block is small enough for."""
+"""Tokens of a prompt that is shorter than any cache block."""
 ANSWER = 8
 """Tokens of an answer."""
 
 
 class Kind(StrEnum):
-    """Why a question is asked."""
+    """The purpose of a question."""
 
     WARM = "warm"
-    """Long, and the same every time: its keys and values are in the cache since the last version."""
+    """A long prompt that is the same every time: its keys and values are in the cache since the last version."""
     FRESH = "fresh"
-    """As long, and another one every time: in no cache."""
+    """A long prompt that is different every time, so it is in no cache."""
     SHORT = "short"
-    """In no cache either, since it is shorter than a block; ids that no text encodes to, at the run's temperature."""
+    """A prompt shorter than a cache block, so in no cache; ids that no text encodes to, at the run's temperature."""
     PLAIN = "plain"
-    """As short, and a text's own ids."""
+    """A short prompt with the ids of a text."""
     BARE = "bare"
-    """``WARM``, asked of the model without its adapter: what an adapter that was dropped would answer."""
+    """``WARM`` for the model without its adapter, as if the adapter had been dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One request.
+    """One request of the canary.
 
     Args:
-        kind: why.
-        prompt_ids: what is asked.
-        sampling: how; all but ``SHORT`` are greedy.
+        kind: purpose of the question.
+        prompt_ids: token ids of the prompt.
+        sampling: sampling settings; all kinds but ``SHORT`` are greedy.
     """
 
     kind: Kind
@@ -57,13 +57,13 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one server said, and what the trainer's model makes of it.
+    """One server's answer, and the trainer's scores of it.
 
     Args:
-        question: what was asked.
+        question: question to the server.
         served: the server's answer.
         mine: the trainer's log-probability of each id that the server sampled.
-        best: the trainer's log-probability of the likeliest id in each place.
+        best: the trainer's log-probability of the likeliest id at each position.
     """
 
     question: Question
@@ -73,12 +73,12 @@ class Answer:
 
     @property
     def ids(self) -> tuple[int, ...]:
-        """What was sampled."""
+        """Sampled token ids."""
         return self.served.completion.token_ids
 
     @property
     def theirs(self) -> tuple[float, ...]:
-        """The server's log-probabilities of it."""
+        """The server's log-probabilities of the sampled ids."""
         return self.served.completion.logprobs
 
     @property
@@ -88,20 +88,20 @@ class Answer:
 
     @property
     def chosen(self) -> bool:
-        """Whether the trainer, too, would have sampled the first id, were it greedy: later ones depend on it."""
+        """Whether the trainer, too, would greedily pick the first id, on which later ones depend."""
         return not self.best or self.best[0] - self.mine[0] < 1e-2
 
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """What is asked in a run, the same after every sync but for ``FRESH``.
+    """The canary's questions in a run, the same after every sync except for ``FRESH``.
 
     Args:
-        words: ids to make long prompts of: no special ones.
-        plain: a text's own ids.
-        length: of long prompts, in tokens.
-        answer: tokens of an answer.
-        temperature: of the run's sampling.
+        words: ids for long prompts, without special tokens.
+        plain: token ids of a text.
+        length: number of tokens of long prompts.
+        answer: number of tokens of an answer.
+        temperature: sampling temperature of the run.
         tolerance: largest difference of a log-probability between the two sides.
     """
 
@@ -112,16 +112,16 @@ class Questions:
     temperature: float = 1.0
     tolerance: float = TOLERANCES["float32"]
     salt: str = field(default_factory=lambda: secrets.token_hex(4))
-    """Of this process: what an earlier one asked may be in a server's cache."""
+    """Random string of this process, since a server's cache may have the prompts of an earlier one."""
 
     @classmethod
     def of(cls, tokenizer: Any, *, context_length: int, temperature: float, dtypes: Sequence[str]) -> Self:
-        """Those for a model.
+        """Make the questions for a model.
 
         Args:
-            tokenizer: the model's.
-            context_length: of the model.
-            temperature: of the run's sampling; 0 counts as 1.
+            tokenizer: tokenizer of the model.
+            context_length: context length of the model, in tokens.
+            temperature: sampling temperature of the run; 0 counts as 1.
             dtypes: precisions of the weights on both sides; the coarsest sets the tolerance.
         """
         special = set(tokenizer.all_special_ids)
@@ -134,16 +134,16 @@ class Questions:
         ).within(context_length)
 
     def within(self, context_length: int) -> Self:
-        """The same, short enough for a context of so many tokens."""
+        """Return the same questions, short enough for a context of so many tokens."""
         answer = max(1, min(self.answer, context_length // 4))
         return replace(self, answer=answer, length=max(1, min(self.length, context_length - answer)))
 
     def asked(self, count: int, *, adapter: bool = False) -> tuple[Question, ...]:
-        """The questions after one sync.
+        """Return the questions after one sync.
 
         Args:
-            count: of the sync in this process; makes ``FRESH`` another one.
-            adapter: what was sent is an adapter.
+            count: number of the sync in this process, which makes ``FRESH`` a new prompt.
+            adapter: whether the sync sent an adapter.
         """
         warm, greedy = self._said("warm", self.length), Sampling(temperature=0.0, max_tokens=self.answer, seed=0)
         sampled = Sampling(temperature=self.temperature, max_tokens=self.answer, seed=0)
@@ -163,9 +163,9 @@ class Questions:
 
 @torch.no_grad()
 def answered(model: Any, question: Question, served: Served) -> Answer:
-    """Score a server's answer with the trainer's model, at the temperature that its numbers are of.
+    """Score a server's answer with the trainer's model, at the temperature of the server's numbers.
 
-    What was asked of a model without its adapter is scored so, too.
+    Answers of the model without its adapter are scored without it, too.
     """
     ids = served.completion.token_ids
     if not ids:
@@ -175,7 +175,7 @@ def answered(model: Any, question: Question, served: Served) -> Answer:
     first = len(question.prompt_ids) - 1
     with _bare(model) if question.kind is Kind.BARE else nullcontext():
         logits = model(input_ids=row, attention_mask=torch.ones_like(row)).logits[0, first:-1].float()
-    # A greedy answer's numbers are those at temperature 1: the contract of Sampling.
+    # The log-probabilities of a greedy answer are those at temperature 1, by the contract of Sampling.
     logp_NV = (logits / (question.sampling.temperature or 1.0)).log_softmax(-1)
     mine_N = logp_NV.gather(-1, row[0, first + 1 :, None])[:, 0]
     return Answer(question, served, tuple(mine_N.tolist()), tuple(logp_NV.max(-1).values.tolist()))
@@ -183,7 +183,7 @@ def answered(model: Any, question: Question, served: Served) -> Answer:
 
 @contextmanager
 def _bare(model: Any) -> Iterator[None]:
-    """The model without its adapters; which weights are trained stays as it was."""
+    """Run the model without its adapters; the set of trainable weights stays the same."""
     trained = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     layers = [module for module in model.modules() if isinstance(module, LoraLayer)]
     for layer in layers:

@@ -1,4 +1,4 @@
-"""The floor that every server has: a whole checkpoint in a folder, read anew."""
+"""Transfer of a full checkpoint through a folder, which every server can load."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .transfer import Changeable
 
 
 class Reload(Replicas):
-    """Writes all weights, and has each replica load them as it did when it started.
+    """Writes all weights, and makes each replica load them as it did when it started.
 
-    The newest checkpoint stays in the folder: a server believes from then on that this is where its model is.
+    The newest checkpoint stays in the folder, since a server regards the folder as its model's from then on.
 
     Args:
-        policy: of replicas that see the folder.
-        exchange: the folder.
+        policy: policy over replicas that see the folder.
+        exchange: folder of the checkpoints.
         mode: see ``Pause``.
         timeout: seconds that a server has to load.
     """
@@ -60,4 +60,4 @@ class Reload(Replicas):
             self.exchange.remove(old)
 
     async def close(self) -> None:
-        """The folder stays, since the servers' model is in it."""
+        """Do nothing: the folder stays, since the servers' model is in it."""

@@ -1,4 +1,4 @@
-"""What all transports share: every replica at once, each within its time, and those that fail left out."""
+"""Shared part of all transports: call every replica at once, with a time limit, and leave out those that fail."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 
 class Replicas:
-    """Servers that are to hold the same weights.
+    """Servers that should have the same weights.
 
     Args:
         policy: the policy that samples from them.
-        mode: what happens to requests that are under way while weights change.
-        timeout: seconds that a server has for one verb; loading large weights takes long.
+        mode: handling of running requests while weights change.
+        timeout: seconds that a server has for one call; loading large weights takes long.
     """
 
     needs_control = True
@@ -32,7 +32,7 @@ class Replicas:
         self.mode = mode
         self.timeout = timeout
         self.can: dict[str, Capabilities] = {}
-        """What the servers said at the beginning, by address."""
+        """Capabilities that the servers reported at the start, by address."""
         self._ready: tuple[Server, ...] = ()
 
     @property
@@ -51,15 +51,15 @@ class Replicas:
         return min(can.context_length for can in self.can.values())
 
     async def each(self, what: str, servers: Iterable[Server], call: Callable[[Server], Awaitable[T]]) -> list[T]:
-        """Ask servers at once, and wait for all of them also where one fails.
+        """Call several servers at once, and wait for all of them even if one fails.
 
         Args:
-            what: is asked, for messages: "did not …".
-            servers: which.
-            call: of one.
+            what: verb phrase for messages: "did not …".
+            servers: servers to call.
+            call: coroutine function for one server.
 
         Raises:
-            InfrastructureError: one did not answer in time; or whatever else one of them raised first.
+            InfrastructureError: a server did not answer in time; otherwise the first error that a call raised.
         """
         answers = await self._gathered(what, tuple(servers), call)
         for answer in answers:
@@ -68,11 +68,11 @@ class Replicas:
         return [answer for answer in answers if not isinstance(answer, BaseException)]
 
     async def every(self, what: str, call: Callable[[Server], Awaitable[None]]) -> None:
-        """Ask all that are ready; those that are gone or do not answer are ready no more.
+        """Call all servers that are ready; those that are down or do not answer are no longer ready.
 
         Raises:
-            InfrastructureError: none is left.
-            TurnwiseError: one refused: the others would, too.
+            InfrastructureError: no server is left.
+            TurnwiseError: one refused, as the others would.
         """
         answers = await self._gathered(what, self._ready, call)
         lost = []
@@ -87,7 +87,7 @@ class Replicas:
         self._ready = tuple(server for server, answer in pairs if not isinstance(answer, BaseException))
 
     async def init(self) -> None:
-        """Ask all servers what they can do; see ``Transport``."""
+        """Ask all servers for their capabilities; see ``Transport``."""
         servers = self.policy.live
         found = await self.policy.open(control=self.needs_control)
         self.can = {server.address: can for server, can in zip(servers, found, strict=True)}
@@ -99,7 +99,7 @@ class Replicas:
         self._ready = self.policy.live
 
     async def forget(self) -> None:
-        """Have all that are ready drop their prefix caches: what these hold is of old weights."""
+        """Make all servers that are ready drop their prefix caches, which belong to old weights."""
         await self.every("reset its prefix cache", lambda server: server.reset_prefix_cache())
 
     async def resume(self) -> None:

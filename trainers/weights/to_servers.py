@@ -1,4 +1,4 @@
-"""From the learner to servers: one sync from export to canary, and what it took."""
+"""Transfer from the learner to servers: one sync from export to canary, with its metrics."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ STAY = (
 )
 T = TypeVar("T")
 Heard = Sequence[Sequence[tuple[Question, Served]]]
-"""By replica: what it was asked, and what it said."""
+"""Questions and answers, by replica."""
 
 
 class ToServers:
-    """Brings the learner's weights to servers, and has every replica prove, after every sync, that it has them.
+    """Brings the learner's weights to servers, and makes every replica prove after every sync that it has them.
 
     Args:
-        policy: the policy that samples from the servers; it is told of the version while they are paused. ``None`` in
-            processes that do not lead.
-        transport: how the weights go; ``None`` in processes that do not lead.
-        model: the learner's; sharded where many processes learn.
-        questions: what the canary asks.
-        world: the processes that learn; the leading one sends.
+        policy: the policy that samples from the servers; it gets the version while they are paused. ``None`` in
+            processes other than the main one.
+        transport: transport of the weights; ``None`` in processes other than the main one.
+        model: model of the learner, sharded if several processes learn.
+        questions: questions of the canary.
+        world: the processes that learn together; the main one sends.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ToServers:
         self.questions = questions
         self.world = world
         self.metrics: dict[str, float] = {}
-        """Of the last sync: seconds of export, of pause and of the canary, replicas, and the canary's largest gap."""
+        """Numbers of the last sync: seconds of export, pause and canary, replicas, and the canary's largest gap."""
         self._last: dict[str, Answers] = {}
         self._open = False
         self._count = 0
@@ -62,17 +62,17 @@ class ToServers:
     async def send(self, version: int) -> None:
         """Make the servers sample from the learner's present weights, as ``version``.
 
-        An interruption waits until the servers are whole again and go on. Where an update fails half-way, nobody knows
-        what a server holds: it stays paused, so that nothing is sampled from it, until the next ``send`` that reaches
-        it, that of a resumed run too.
+        An interruption waits until the servers have complete weights and sample again. If an update fails midway, the
+        weights of a server are unknown. It stays paused, so that no token is sampled from it, until the next ``send``
+        that reaches it, also that of a resumed run.
 
         Raises:
             ContractError: the canary found that the weights did not arrive; the message says why and what to do.
-            UsageError: the servers cannot do what is asked of them.
+            UsageError: the servers cannot do this.
             ModelError: the weights could not be written.
-            InfrastructureError: a server is gone.
+            InfrastructureError: a server is down.
         """
-        # All processes have to gather at once; a single one holds them whole already.
+        # All processes have to gather together; a single one has the full weights already.
         weights: Mapping[str, Tensor] = unsharded(dict(self.model.state_dict()))
         before, after = await run_on_main(self.world, lambda: _to_its_end(self._sync(weights, version)))
         were, are = self._scored(before), self._scored(after)
@@ -83,7 +83,7 @@ class ToServers:
         await run_on_main(self.world, judge)
 
     async def close(self) -> None:
-        """Remove what is left in folders and on servers."""
+        """Remove leftovers in folders and on servers."""
         if self.transport is not None and self._open:
             await self.transport.close()
 
@@ -91,7 +91,7 @@ class ToServers:
         return [{asked.kind: answered(self.model, asked, served) for asked, served in said} for said in heard]
 
     async def _sync(self, weights: Mapping[str, Tensor], version: int) -> tuple[Heard, Heard]:
-        """Send; what the servers said before they ever were sent anything (otherwise nothing), and what they say."""
+        """Send the weights; return the answers before the first transfer (later none), and those after this one."""
         transport, policy = self.transport, self.policy
         assert transport is not None
         assert policy is not None
@@ -100,7 +100,7 @@ class ToServers:
             await transport.init()
             self._open = True
             self.questions = self.questions.within(transport.context_length)
-            before = await self._ask(transport)  # caches are then warm before anything changes
+            before = await self._ask(transport)  # also fills caches before any weights change
         if transport.whole and adapted(self.model):
             weights = merged(self.model, weights)
         began = time.perf_counter()
@@ -120,7 +120,7 @@ class ToServers:
     async def _replace(
         self, transport: Transport, policy: Changeable, weights: Mapping[str, Tensor], version: int
     ) -> None:
-        """Let the servers have what was staged instead of what they had; says what they have where that fails."""
+        """Replace the servers' weights by the staged ones; if that fails, the error says which ones they have."""
         left = GO_ON
         try:
             await transport.pause()
@@ -134,7 +134,7 @@ class ToServers:
         await transport.resume()
 
     async def _ask(self, transport: Transport) -> Heard:
-        """Ask all replicas everything at once."""
+        """Ask all replicas all questions at once."""
         self._count += 1
         asked = self.questions.asked(self._count, adapter=transport.adapter is not None)
         said = await asyncio.gather(
@@ -146,10 +146,10 @@ class ToServers:
         ]
 
     def _judge(self, version: int, before: Sequence[Answers], after: Sequence[Answers]) -> None:
-        """Hold every replica to what the trainer's model says.
+        """Compare every replica with the trainer's model.
 
         Raises:
-            ContractError: the weights of this version are not what one serves.
+            ContractError: a replica does not serve the weights of this version.
         """
         assert self.transport is not None
         tolerance = self.questions.tolerance
@@ -161,7 +161,7 @@ class ToServers:
             found = diagnose(now, last, version=version, tolerance=tolerance)
             if found is not None:
                 raise ContractError(f"weights of version {version} are not what {address} serves: {found}")
-            # Steps too small to tell from noise add up: the next one is held against the same earlier answers.
+            # Steps too small to tell from noise add up: compare the next one with the same earlier answers.
             if last is None or moved(now, last, tolerance):
                 self._last[address] = now
         gaps = [answer.gap for now in after for kind, answer in now.items() if kind is not Kind.BARE]
@@ -169,12 +169,12 @@ class ToServers:
 
 
 async def _to_its_end(sync: Coroutine[Any, Any, T]) -> T:
-    """Await a sync to its end: an interruption within would leave servers paused."""
+    """Await a sync to its end, since an interruption within it would leave servers paused."""
     task = asyncio.ensure_future(sync)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task])
         if not task.cancelled():
-            task.exception()  # the interruption is what is told of
+            task.exception()  # the interruption is raised instead
         raise

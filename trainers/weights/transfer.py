@@ -1,4 +1,4 @@
-"""The seams from the learner's weights to whatever samples: a policy in this process, or servers."""
+"""The interfaces from the learner's weights to the sampling side: a policy in this process, or servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...inference.serving.server import Capabilities, Pause, Served, Server
 
 
 class WeightTransfer(Protocol):
-    """Brings the learner's weights to whatever samples, and proves that they arrived."""
+    """Brings the learner's weights to the policy, and proves that they arrived."""
 
     async def send(self, version: int) -> None:
         """Make the policy sample from the learner's present weights, as ``version``.
@@ -32,7 +32,7 @@ class Updatable(Policy, Protocol):
 
 
 class Changeable(Protocol):
-    """A policy over servers, as far as changing their weights concerns it: ``ServedPolicy``."""
+    """A policy over servers, as far as a change of weights needs it: ``ServedPolicy``."""
 
     @property
     def live(self) -> tuple[Server, ...]:
@@ -40,7 +40,7 @@ class Changeable(Protocol):
         ...
 
     async def open(self, *, control: bool = False) -> tuple[Capabilities, ...]:
-        """Ask every replica what it can do; with ``control``, they must be able to be paused."""
+        """Ask every replica for its capabilities; with ``control``, they must support pausing."""
         ...
 
     async def pause(self, mode: Pause) -> None:
@@ -48,44 +48,44 @@ class Changeable(Protocol):
         ...
 
     async def roll_call(self) -> tuple[Server, ...]:
-        """The replicas that are there to be sent weights."""
+        """Return the replicas that can receive weights."""
         ...
 
     async def begin_version(
         self, version: int, *, adapter: str | None = None, on: Collection[Server] | None = None
     ) -> None:
-        """From now on tokens are of this version, on these servers."""
+        """Label the tokens of these servers with this version from now on."""
         ...
 
     async def resume(self) -> None:
-        """Go on sampling."""
+        """Continue sampling."""
         ...
 
     async def settle(self) -> None:
-        """Return when no request of an earlier version is under way."""
+        """Wait until no request of an earlier version is running."""
         ...
 
 
 class Transport(Protocol):
     """One way of bringing weights to servers, to all replicas at once.
 
-    ``init`` once, then for every version ``stage`` (while they serve), ``pause``, ``send``, ``resume``. A replica that
-    is down, or goes down meanwhile, is left out, and takes no part until a later version has reached it.
+    Call ``init`` once, then for every version ``stage`` (while they serve), ``pause``, ``send`` and ``resume``. A
+    replica that is down, or fails meanwhile, is left out until a later version has reached it.
     """
 
     @property
     def whole(self) -> bool:
-        """Whether it sends weights that servers use as they are; otherwise adapters, apart from what they change."""
+        """Whether it sends weights that servers use as they are; otherwise adapters, separate from their base."""
         ...
 
     @property
     def needs_control(self) -> bool:
-        """Whether the servers have to be paused for it."""
+        """Whether it has to pause the servers."""
         ...
 
     @property
     def ready(self) -> tuple[Server, ...]:
-        """The replicas that have the version that was sent last; before that, all that are there."""
+        """The replicas that have the version sent last; before that, all that are up."""
         ...
 
     @property
@@ -95,27 +95,27 @@ class Transport(Protocol):
 
     @property
     def context_length(self) -> int:
-        """The most tokens of prompt and action together, once it is known."""
+        """The most tokens of prompt and action together, once known."""
         ...
 
     async def init(self) -> None:
-        """Find out whether the servers can do this, and agree on how.
+        """Check that the servers support this transport, and set it up.
 
         Raises:
-            UsageError: they cannot; says how to start them, or what to use instead.
+            UsageError: they do not; the message says how to start them, or what to use instead.
             InfrastructureError: one cannot be reached.
         """
         ...
 
     async def stage(self, weights: Mapping[str, Tensor], version: int) -> None:
-        """Whatever can be done while the servers go on, such as writing files.
+        """Prepare an update while the servers keep sampling, such as writing files.
 
         Args:
-            weights: of the learner's model, by name; adapters are merged where ``whole``.
-            version: what they are called.
+            weights: weights of the learner's model, by name; adapters are merged if ``whole``.
+            version: version of the weights.
 
         Raises:
-            ModelError: they cannot be written, e.g. since the disk is full.
+            ModelError: they cannot be written, e.g. because the disk is full.
         """
         ...
 
@@ -124,7 +124,7 @@ class Transport(Protocol):
         ...
 
     async def send(self, weights: Mapping[str, Tensor], version: int) -> None:
-        """Give every replica what was staged, and have them forget all cached keys and values.
+        """Give every replica the staged weights, and make it forget all cached keys and values.
 
         Raises:
             InfrastructureError: no replica took it.
@@ -132,19 +132,19 @@ class Transport(Protocol):
         ...
 
     async def resume(self) -> None:
-        """Let them go on; what earlier versions left behind is removed."""
+        """Resume sampling, and remove leftovers of earlier versions."""
         ...
 
     async def probe(self, prompt_ids: Sequence[int], sampling: Sampling, *, bare: bool = False) -> Sequence[Served]:
-        """The answer of each that is ready, asked as episodes ask.
+        """Return the answer of each replica that is ready, requested as episodes do.
 
         Args:
-            prompt_ids: what is asked.
-            sampling: how.
-            bare: ask the model without its adapter.
+            prompt_ids: token ids of the prompt.
+            sampling: sampling settings.
+            bare: whether to ask the model without its adapter.
         """
         ...
 
     async def close(self) -> None:
-        """Remove what is left in folders and on servers; these go on."""
+        """Remove leftovers in folders and on servers; the servers keep running."""
         ...
