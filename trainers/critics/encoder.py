@@ -1,4 +1,4 @@
-"""Encoders: token sequences become vectors that a critic's heads read."""
+"""Encoders: turn token sequences into vectors for a critic's heads."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .sequences import right_padded
 class Encoder(Protocol):
     """A module that reads token sequences of the policy's vocabulary. It is also a ``torch.nn.Module``.
 
-    What it says of a sequence does not depend on what else is in the batch (algorithms.md, trap 26), and it never
-    reads only a part of one: what is too long is an error.
+    The vector of a sequence does not depend on the rest of the batch (algorithms.md, trap 26), and always covers the
+    whole sequence: one that is too long is an error.
     """
 
     width: int
-    """H, the size of what it answers."""
+    """Size H of its vectors."""
 
     def __call__(self, sequences: Sequence[tuple[int, ...]]) -> Tensor:
-        """One vector for each of B sequences, ``[B, H]``, with gradient if that is recorded.
+        """Return one vector for each of B sequences, ``[B, H]``, with gradient if that is recorded.
 
         Raises:
             UsageError: a sequence is longer than what the encoder can read.
@@ -36,10 +36,10 @@ class Encoder(Protocol):
 
 @runtime_checkable
 class PairEncoder(Protocol):
-    """An encoder that reads an utterance where it was said: after its state, in one pass over both."""
+    """An encoder that reads an utterance in its context: after its state, in one pass over both."""
 
     def pairs(self, states: Sequence[tuple[int, ...]], actions: Sequence[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
-        """Vectors of B states, and of the utterance said in each, ``[B, H]`` each.
+        """Return vectors of B states, and of the utterance in each, ``[B, H]`` each.
 
         Raises:
             UsageError: state and utterance together are longer than what the encoder can read.
@@ -49,10 +49,10 @@ class PairEncoder(Protocol):
 
 @runtime_checkable
 class CountingEncoder(Protocol):
-    """An encoder with something to report, such as what it did not read."""
+    """An encoder with something to report, such as the number of tokens that it left out."""
 
     def metrics(self) -> dict[str, float]:
-        """Counts since it was asked last."""
+        """Return counts since the last call."""
         ...
 
 
@@ -64,35 +64,35 @@ class PretrainedConfig(Config):
     """A transformers encoder from a folder, with its own tokenizer."""
 
     path: str = ""
-    """Its folder, with weights and tokenizer (paper: RoBERTa-base)."""
+    """Folder with weights and tokenizer (paper: RoBERTa-base)."""
     too_long: TooLong = "error"
-    """``error`` stops the run; ``drop_oldest`` reads the newest tokens that fit, and counts those it did not read."""
+    """``error`` stops the run; ``drop_oldest`` reads the newest tokens that fit, and counts the others."""
     train: bool = True
-    """Train it with the heads; off, it is frozen."""
+    """Train it together with the heads; otherwise it is frozen."""
 
 
 class AdapterConfig(Config):
     """The critic's adapters on the policy's own backbone."""
 
     rank: int = pydantic.Field(default=16, ge=1)
-    """LoRA's r: how much the critic's reading may differ from the base's."""
+    """LoRA's r: rank of the difference between the critic's weights and the base's."""
     alpha: int = pydantic.Field(default=32, ge=1)
     """LoRA's α: updates are scaled by α/r."""
     targets: list[str] | str = "all-linear"
-    """Linear layers that are adapted, by the end of their name; ``all-linear`` for every one but the output."""
+    """Linear layers to adapt, by the end of their name; ``all-linear`` for every one but the output."""
 
 
 class EncoderConfig(Config):
-    """What reads states and utterances. The five numbers are those of a nano encoder; the paper's is RoBERTa-base."""
+    """The encoder of states and utterances. The five numbers are for a nano encoder; the paper's is RoBERTa-base."""
 
     kind: EncoderKind = "nano"
     """``nano``, built over the policy's vocabulary; ``transformers``, from a folder; ``shared``, the policy's own."""
     pretrained: PretrainedConfig = PretrainedConfig()
-    """Of ``transformers``."""
+    """Settings of ``transformers``."""
     adapter: AdapterConfig = AdapterConfig()
-    """Of ``shared``."""
+    """Settings of ``shared``."""
     hidden: int = pydantic.Field(default=64, ge=2)
-    """Its width."""
+    """Width of the nano encoder."""
     layers: int = pydantic.Field(default=2, ge=1)
     """Transformer blocks."""
     heads: int = pydantic.Field(default=2, ge=1)
@@ -114,14 +114,14 @@ class EncoderConfig(Config):
 class NanoEncoder(nn.Module):
     """A bidirectional transformer built from a configuration: BERT's blocks, read at a token of its own in front.
 
-    It reads the ids that the policy read, so no text is decoded and encoded again on the way. It has no dropout:
-    a critic's targets should not be noise.
+    It reads the ids that the policy read, so no text is decoded and encoded again on the way. It has no dropout, so
+    that a critic's targets are not noise.
 
     Args:
-        config: its shape.
-        vocabulary: how many ids the policy knows.
+        config: shape of the encoder.
+        vocabulary: number of ids in the policy's vocabulary.
         context: the longest sequence, in tokens.
-        seed: the weights are a pure function of it; the global generator is left as it was.
+        seed: seed of the weights; the global generator keeps its state.
     """
 
     def __init__(self, config: EncoderConfig, *, vocabulary: int, context: int, seed: int = 0) -> None:
@@ -160,11 +160,11 @@ class NanoEncoder(nn.Module):
 
 
 def encode(encoder: Encoder, sequences: Sequence[tuple[int, ...]], *, tokens: int = 16384) -> Tensor:
-    """Encode any number of sequences: each different one once, alike lengths together.
+    """Encode any number of sequences: each different one once, similar lengths together.
 
     Args:
-        encoder: reads them.
-        sequences: B of them, in any order, repeated as they may be.
+        encoder: encoder to use.
+        sequences: B sequences in any order; they may repeat.
         tokens: padded tokens in one forward pass; a single sequence may exceed it.
 
     Returns:
@@ -178,7 +178,7 @@ def encode(encoder: Encoder, sequences: Sequence[tuple[int, ...]], *, tokens: in
 def encode_pairs(
     encoder: Encoder, states: Sequence[tuple[int, ...]], actions: Sequence[tuple[int, ...]], *, tokens: int = 16384
 ) -> tuple[Tensor, Tensor]:
-    """Encode states, and what was said in them: apart, or together by an encoder that can.
+    """Encode states, and the utterances in them: separately, or together by an encoder that can.
 
     Returns:
         ``[B, H]`` of states and of utterances.
@@ -195,7 +195,7 @@ def encode_pairs(
 def _parts(
     wanted: Sequence[tuple[tuple[int, ...], ...]], tokens: int
 ) -> tuple[list[list[tuple[tuple[int, ...], ...]]], Tensor]:
-    """What differs among B sequences or pairs, cut into forward passes; and where each of the B is among it."""
+    """Split the distinct ones of B sequences or pairs into forward passes; also return the index of each of the B."""
     if not wanted:
         raise UsageError("there is no sequence to encode")
 
@@ -205,7 +205,7 @@ def _parts(
     different = sorted(set(wanted), key=lambda one: (size(one), one))
     place = {one: index for index, one in enumerate(different)}
     parts: list[list[tuple[tuple[int, ...], ...]]] = []
-    for one in different:  # ever longer, so the newest is what a part is padded to
+    for one in different:  # sorted by length, so a part is padded to the newest
         if not parts or (len(parts[-1]) + 1) * size(one) > tokens:
             parts.append([])
         parts[-1].append(one)

@@ -1,4 +1,4 @@
-"""The encoder that a configuration names."""
+"""Create the encoder of a configuration."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .transformers_encoder import TransformersEncoder
 
 
 def encoder_named(config: EncoderConfig, model: Any, tokenizer: Any, *, seed: int = 0) -> nn.Module:
-    """An encoder for a critic of a policy.
+    """Create an encoder for a critic of a policy.
 
     Args:
-        config: says which.
-        model: the policy; a shared encoder puts its adapters on it.
-        tokenizer: the policy's.
-        seed: of whatever is not loaded.
+        config: settings of the encoder.
+        model: the policy's model; a shared encoder puts its adapters on it.
+        tokenizer: tokenizer of the policy.
+        seed: seed of all weights that are not loaded.
 
     Raises:
-        ModelError: there is no encoder in the folder that is named.
-        UsageError: an encoder is to be shared with a policy that has no adapters.
+        ModelError: there is no encoder in the given folder.
+        UsageError: an encoder would be shared with a policy without adapters.
     """
     device: torch.device = next(model.parameters()).device
     if config.kind == "shared":

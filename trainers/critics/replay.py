@@ -1,4 +1,4 @@
-"""Replay: the newest transitions, to sample from; a ring that counts what it lets go."""
+"""Replay: the newest transitions to sample from, in a ring that counts what it drops."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from .transitions import Transition
 
 
 class Replay:
-    """The newest ``capacity`` transitions, in the order in which they came.
+    """The newest ``capacity`` transitions, in the order in which they were added.
 
-    What is drawn is a pure function of what is held and of the generator, so a resumed run draws the same.
+    A sample is a pure function of the content and of the generator, so a resumed run draws the same.
 
     Args:
-        capacity: how many are held; beyond it the oldest go, and are counted.
+        capacity: the most transitions; beyond it the oldest are dropped, and counted.
 
     Raises:
-        UsageError: a capacity below 1.
+        UsageError: the capacity is below 1.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -31,9 +31,9 @@ class Replay:
             raise UsageError(f"a replay of capacity {capacity} can hold nothing; set replay to 1 or more")
         self.capacity = capacity
         self.added = 0
-        """How many were ever added."""
+        """Number of transitions ever added."""
         self.dropped = 0
-        """How many of them had to go."""
+        """Number of transitions dropped."""
         self._held: deque[Transition] = deque()
         self._view: list[Transition] | None = None  # a deque is slow to index
 
@@ -41,7 +41,7 @@ class Replay:
         return len(self._held)
 
     def add(self, transitions: Iterable[Transition]) -> None:
-        """Hold these too; where there is no room, the oldest go."""
+        """Add transitions; if there is no room, drop the oldest."""
         for transition in transitions:
             self._held.append(transition)
             self.added += 1
@@ -51,7 +51,7 @@ class Replay:
         self._view = None
 
     def sample(self, count: int, rng: Rng) -> list[Transition]:
-        """``count`` transitions, drawn uniformly and with replacement.
+        """Draw ``count`` transitions uniformly and with replacement.
 
         Raises:
             UsageError: the replay is empty.
@@ -67,22 +67,22 @@ class Replay:
         return [rng.pick(self._view) for _ in range(count)]
 
     def metrics(self) -> dict[str, float]:
-        """How full it is, and how many transitions it has let go."""
+        """Return its size, and the number of dropped transitions."""
         return {"replay/size": float(len(self)), "replay/dropped": float(self.dropped)}
 
     def state_dict(self) -> dict[str, Any]:
-        """What it holds, as a handful of tensors; loading them runs no code."""
+        """Return the content as a few tensors; loading them runs no code."""
         return {"transitions": packed(self._held), "added": self.added, "dropped": self.dropped}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from ``state_dict``; of more than ``capacity`` transitions the oldest go."""
+        """Continue from ``state_dict``; of more than ``capacity`` transitions, drop the oldest."""
         self._held, self.added, self.dropped = deque(), 0, 0
         self.add(unpacked(state["transitions"]))
         self.added, self.dropped = int(state["added"]), int(state["dropped"]) + self.dropped
 
 
 def packed(transitions: Iterable[Transition]) -> dict[str, Any]:
-    """Transitions as flat tensors with the lengths beside them, and a list of strings."""
+    """Pack transitions into flat tensors with the lengths beside them, and a list of strings."""
     held = list(transitions)
     return {
         "ids": {name: _flat([getattr(t, name) for t in held], torch.int32) for name in ("state_ids", "action_ids")}
@@ -98,7 +98,7 @@ def packed(transitions: Iterable[Transition]) -> dict[str, Any]:
 
 
 def unpacked(state: Mapping[str, Any]) -> list[Transition]:
-    """The transitions that ``packed`` packed, to the last bit."""
+    """Restore the transitions of ``packed``, to the last bit."""
     columns = (
         _cut(state["ids"]["state_ids"]),
         _cut(state["ids"]["action_ids"]),

@@ -1,4 +1,4 @@
-"""The units that a value head works in: returns of −70 are learnt as easily as returns of 0."""
+"""The units of a value head, which make returns of −70 as easy to learn as returns of 0."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import torch
 from torch import Tensor, nn
 
 SMALLEST = 1e-3
-"""The least spread, in units of reward: targets that are all alike must not make every error infinite."""
+"""The smallest spread, in units of reward; without it, equal targets would make every error infinite."""
 
 
 class TargetScale:
-    """``V = centre + spread · head``, where centre and spread may follow the targets without moving a single value.
+    """``V = centre + spread · head``, where center and spread may follow the targets without changing a single value.
 
     PopArt (van Hasselt et al., arXiv 1602.07714, eq. 3 to 8): when the scale moves, the last layer is rewritten,
-    ``w ← w σ/σ′`` and ``b ← (σ b + μ − μ′)/σ′``, so that its outputs are preserved precisely. Only the very first scale
-    is adopted without that: before any target was seen, there is nothing worth preserving, and every value becomes the
-    mean of the targets at once.
+    ``w ← w σ/σ′`` and ``b ← (σ b + μ − μ′)/σ′``, so that its outputs are preserved exactly. Only the very first scale
+    is adopted without that. Before the first targets there is nothing worth preserving, and every value becomes their
+    mean at once.
 
     Args:
         head: the last layer, whose outputs are in units of the scale.
-        centre: at first.
-        spread: at first.
-        memory: how much of the running moments is kept at each ``follow``.
+        centre: initial center, in units of reward.
+        spread: initial spread, in units of reward.
+        memory: share of the running moments that each ``follow`` keeps.
     """
 
     def __init__(self, head: nn.Linear, centre: float = 0.0, spread: float = 1.0, *, memory: float = 0.8) -> None:
@@ -35,20 +35,20 @@ class TargetScale:
         self._seen = self._first = self._second = 0.0
 
     def value(self, output: Tensor) -> Tensor:
-        """The head's outputs in units of reward."""
+        """Convert the head's outputs to units of reward."""
         return self.centre + self.spread * output
 
     def inside(self, value: Tensor) -> Tensor:
-        """Values, or targets, in units of the scale."""
+        """Convert values, or targets, to units of the scale."""
         return (value - self.centre) / self.spread
 
     @torch.no_grad()
     def follow(self, target_N: Tensor, weight_N: Tensor) -> None:
-        """Let the running mean and deviation follow these targets; every value stays what it was.
+        """Let the running mean and deviation follow these targets, without changing any value.
 
         Args:
-            target_N: in units of reward.
-            weight_N: what each counts for.
+            target_N: targets in units of reward, ``[N]``.
+            weight_N: weight of each target, ``[N]``.
         """
         share_N = weight_N.double() / weight_N.double().sum()
         target_N = target_N.double()
@@ -64,7 +64,7 @@ class TargetScale:
         self.centre, self.spread = centre, spread
 
     def state_dict(self) -> dict[str, Any]:
-        """The scale and its running moments; the head is kept by whoever owns it."""
+        """Return the scale and its running moments; the head belongs to the state of its owner."""
         names = ("centre", "spread", "_seen", "_first", "_second")
         return {name.lstrip("_"): getattr(self, name) for name in names}
 

@@ -1,4 +1,4 @@
-"""Token sequences as a model reads them: right-padded batches, and many sequences in parts that fit into memory."""
+"""Token sequences as inputs of a model: right-padded batches, and many sequences in parts that fit into memory."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch import Tensor
 
 
 def right_padded(sequences: Sequence[Sequence[int]], *, fill: int = 0) -> tuple[Tensor, Tensor]:
-    """B sequences as a batch of L tokens each.
+    """Return B sequences as a batch of L tokens each.
 
     Args:
-        sequences: one of them at least.
-        fill: the id in the padding.
+        sequences: sequences of ids, one or more.
+        fill: id of the padding.
 
     Returns:
-        ids, and attention that is 1 on every real token, ``[B, L]`` each, on the CPU.
+        Ids, and an attention mask that is 1 on every real token, ``[B, L]`` each, on the CPU.
     """
     ids_BL = torch.full((len(sequences), max(len(ids) for ids in sequences)), fill)
     attention_BL = torch.zeros_like(ids_BL)
@@ -27,13 +27,13 @@ def right_padded(sequences: Sequence[Sequence[int]], *, fill: int = 0) -> tuple[
 
 
 def last_places(attention_BL: Tensor) -> Tensor:
-    """Where the last real token of each right-padded sequence stands in the flattened ``[B·L]`` batch, ``[B]``."""
+    """Return the index of each sequence's last real token in the flattened, right-padded ``[B·L]`` batch, ``[B]``."""
     count, longest = attention_BL.shape
     return torch.arange(count) * longest + attention_BL.sum(-1) - 1
 
 
 def batches(sequences: Sequence[Sequence[int]], budget: int) -> list[list[int]]:
-    """Places of sequences, longest first, in parts of at most ``budget`` padded tokens (a single one may exceed it)."""
+    """Split indices of sequences, longest first, into parts of at most ``budget`` padded tokens (or a single one)."""
     parts: list[list[int]] = []
     for place in sorted(range(len(sequences)), key=lambda place: -len(sequences[place])):
         if not parts or (len(parts[-1]) + 1) * len(sequences[parts[-1][0]]) > budget:

@@ -18,24 +18,24 @@ from .sequences import right_padded
 
 
 class SharedEncoder(nn.Module):
-    """The policy's own backbone, read through an adapter of the critic's (LoRA, arXiv 2106.09685).
+    """The policy's own backbone with an adapter of the critic's (LoRA, arXiv 2106.09685).
 
-    The policy has a frozen base and an adapter, the actor's; this adds ``critic``, and copying it, as a critic does for
-    its slow networks, adds ``target``: one large model in memory, three small sets of weights. Only the adapter's
-    weights are parameters of this module: nothing of base or actor is in its ``parameters()`` or ``state_dict()``, and
-    when it has answered, the actor's adapter is the active one again.
+    The policy has a frozen base and the actor's adapter. This class adds the adapter ``critic``. A copy of it, as a
+    critic makes for its slow networks, adds ``target``: one large model in memory, three small sets of weights. Only
+    the adapter's weights are parameters of this module: ``parameters()`` and ``state_dict()`` have nothing of base or
+    actor. After each call, the actor's adapter is active again.
 
-    The answer is the last hidden state: of a state, at the end of the prompt; of an utterance, at the end of prompt and
-    utterance. ``pairs`` reads both in one causal pass.
+    The vector is the last hidden state: of a state, at the end of the prompt; of an utterance, at the end of prompt and
+    utterance. ``pairs`` computes both in one causal pass.
 
     Args:
-        model: the policy, with adapters (``learning/lora.py``, or a ``peft.PeftModel``).
-        adapter: the name of this encoder's; added unless the model has it.
-        config: of a new adapter.
-        seed: of a new adapter's weights; the global generator is left as it was.
+        model: the policy's model, with adapters (``learning/lora.py``, or a ``peft.PeftModel``).
+        config: settings of a new adapter.
+        adapter: name of this encoder's adapter, which is added unless the model has it.
+        seed: seed of a new adapter's weights; the global generator keeps its state.
 
     Raises:
-        UsageError: the policy has no adapters, or its base learns too.
+        UsageError: the policy has no adapters, or its base is trained too.
     """
 
     def __init__(self, model: Any, config: AdapterConfig, *, adapter: str = "critic", seed: int = 0) -> None:
@@ -52,7 +52,7 @@ class SharedEncoder(nn.Module):
                 f"the policy's base learns too ({base[0]} and {len(base) - 1} more): what the critic reads through "
                 "would move under it; train the policy's adapter alone"
             )
-        # Not a submodule: base and actor are somebody else's weights.
+        # Not a submodule: base and actor belong to other modules.
         object.__setattr__(self, "_model", model)
         self.config, self.adapter = config, adapter
         self.width = int(model.config.hidden_size)
@@ -63,12 +63,12 @@ class SharedEncoder(nn.Module):
         self.weights.requires_grad_(True)
 
     def forward(self, sequences: Sequence[tuple[int, ...]]) -> Tensor:
-        """See ``Encoder``: the state after the last token."""
+        """Return the hidden state after the last token; see ``Encoder``."""
         last_B = torch.tensor([len(ids) for ids in sequences]) - 1
         return self._read(sequences, [last_B])[0]
 
     def pairs(self, states: Sequence[tuple[int, ...]], actions: Sequence[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
-        """Vectors of B states, and of the utterance that follows each, ``[B, H]`` each, in one pass."""
+        """Return vectors of B states, and of the utterance that follows each, ``[B, H]`` each, in one pass."""
         both = [(*state, *action) for state, action in zip(states, actions, strict=True)]
         state_B = torch.tensor([len(ids) for ids in states]) - 1
         action_B = torch.tensor([len(ids) for ids in both]) - 1
@@ -76,7 +76,7 @@ class SharedEncoder(nn.Module):
         return state_BH, action_BH
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """The slow copy: another adapter on the same base, with the same weights."""
+        """Make the slow copy: another adapter on the same base, with the same weights."""
         target, number = "target", 2
         while _weights(self._policy, target):
             target, number = f"target{number}", number + 1
@@ -100,7 +100,7 @@ class SharedEncoder(nn.Module):
         before = set(_layers(model))
         with torch.random.fork_rng(devices=[]), warnings.catch_warnings(), _active(model):
             torch.manual_seed(seed)
-            warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # several adapters are the point
+            warnings.filterwarnings("ignore", message="Already found a `peft_config`")  # several adapters are intended
             try:
                 peft.inject_adapter_in_model(settings, model, adapter_name=self.adapter)
             except ValueError as error:
@@ -109,12 +109,12 @@ class SharedEncoder(nn.Module):
                     f"{type(model).__name__}: name its linear layers as q_proj, or all-linear"
                 ) from error
             for layer in set(_layers(model)) - before:
-                layer.set_adapter([])  # which the actor does not have: for it, they stay as they were
+                layer.set_adapter([])  # layers without the actor's adapter stay as they were for it
         for weight in _weights(model, self.adapter):
-            weight.data = weight.data.float()  # as the actor's: 32-bit, whatever the base is stored in
+            weight.data = weight.data.float()  # 32-bit like the actor's, in a base of any precision
 
     def _read(self, sequences: Sequence[tuple[int, ...]], places: Sequence[Tensor]) -> list[Tensor]:
-        """The last hidden state at one place of each sequence, for each list of places."""
+        """Return the last hidden state at one index of each sequence, for each list of indices."""
         longest = max(len(ids) for ids in sequences)
         if not all(sequences):
             raise UsageError("an empty sequence has no last token to read a value at")
@@ -135,14 +135,14 @@ class SharedEncoder(nn.Module):
 
 @contextmanager
 def _active(model: Any, adapter: str | None = None) -> Iterator[None]:
-    """An adapter is the one in use, and afterwards whichever were before; what learns and what does not stays so."""
+    """Activate an adapter for a block, and restore the active ones after it; trainable weights stay the same."""
     before = [(layer, list(layer.active_adapters)) for layer in _layers(model)]
     learning = {parameter for parameter in model.parameters() if parameter.requires_grad}
 
     def use(wanted: Sequence[tuple[BaseTunerLayer, list[str]]]) -> None:
         for layer, adapters in wanted:
             layer.set_adapter(adapters)
-        for parameter in model.parameters():  # switching says who learns, which is not for it to say
+        for parameter in model.parameters():  # switching would also change which weights are trainable
             parameter.requires_grad_(parameter in learning)
 
     try:
@@ -154,11 +154,11 @@ def _active(model: Any, adapter: str | None = None) -> Iterator[None]:
 
 
 def _layers(model: Any) -> list[BaseTunerLayer]:
-    """The layers with adapters."""
+    """Return the layers with adapters."""
     return [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
 
 
 def _weights(model: Any, adapter: str) -> list[nn.Parameter]:
-    """An adapter's weights, in order of their names."""
+    """Return an adapter's weights, in order of their names."""
     named = sorted(model.named_parameters(), key=lambda pair: pair[0])
     return [weight for name, weight in named if "lora_" in name and adapter in name.split(".")]

@@ -1,4 +1,4 @@
-"""Token-level values learnt offline: what a rule of learning is shown, and one update at a time."""
+"""Offline learning of token-level values: the inputs of a learning rule, and one update at a time."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .token_steps import Tokens, TokenSteps
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """What K critics say of N sampled tokens.
+    """The estimates of K critics for N sampled tokens.
 
     Args:
-        q_KNV: Q of every token of the vocabulary in the state before each sampled token, with gradient.
-        v_N: V of that state, with gradient; 0 without a V head.
-        target_KN: the target critics' Q of the sampled token, without gradient.
-        next_N: V of the state after the token, without gradient.
+        q_KNV: Q of every token of the vocabulary in the state before each sampled token, ``[K, N, V]``, with gradient.
+        v_N: V of that state, ``[N]``, with gradient; 0 without a V head.
+        target_KN: the target critics' Q of the sampled token, ``[K, N]``, without gradient.
+        next_N: V of the state after the token, ``[N]``, without gradient.
     """
 
     q_KNV: Tensor
@@ -39,26 +39,26 @@ class Estimates:
 
 
 Loss = Callable[[Estimates, Tokens], tuple[Tensor, dict[str, Tensor]]]
-"""The *sum* of an algorithm's loss over tokens, by their weights, and terms of it worth a curve."""
+"""The *sum* of an algorithm's loss over tokens, by their weights, and terms of it to log."""
 
 
 class TokenLearner:
-    """Learns Q and V of tokens from rows, and the policy under them by cloning, if asked.
+    """Learns Q and V of tokens from rows, and optionally the policy under them by cloning.
 
     As in ``learning.learner``, every pass is in evaluation mode, weights are computed once per batch, and losses are
-    only summed, so that micro-batches change nothing.
+    only summed, so that micro-batches do not change results.
 
     Args:
-        policy: π_β; it learns where ``cloning`` is positive or the values read its states.
-        online: the values that learn.
-        target: follows them by Polyak averaging; ``online`` itself, where an algorithm has no targets.
-        loss: the algorithm's.
-        options: of the optimizer.
+        policy: π_β; it learns if ``cloning`` is positive or the values share its backbone.
+        online: values that learn.
+        target: values that follow by Polyak averaging; ``online`` itself for an algorithm without targets.
+        loss: loss of the algorithm.
+        options: settings of the optimizer.
         polyak: share of the online weights that a target takes over at each update.
         cloning: weight of the cloning loss.
-        lagged: take V of the next state from the targets too; ILQL takes it from the values that learn.
-        warmup: how many of the first updates regress Q on the returns that the data shows.
-        dump: where a batch with a non-finite loss is saved.
+        lagged: whether V of the next state comes from the targets too; ILQL takes it from the online values.
+        warmup: number of first updates, which regress Q on the returns in the data.
+        dump: file for a batch with a non-finite loss.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class TokenLearner:
         self._optimizer = options.adamw(self._parameters)
 
     def step(self, rows: Rows, steps: TokenSteps) -> Update:
-        """One update on the sum of the losses of some rows, in micro-batches.
+        """Make one update on the sum of the losses of some rows, in micro-batches.
 
         Args:
-            rows: with ``weight``.
-            steps: of the episodes that they are from.
+            rows: rows with ``weight``.
+            steps: steps of the episodes of these rows.
 
         Raises:
             DivergedError: the loss or the gradient is not finite; the weights are as before.
@@ -125,7 +125,7 @@ class TokenLearner:
         return Update(stepped=True, metrics=metrics)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but policy and targets, which are in the model's folder, that the next update depends on."""
+        """Return all state of the next update except policy and targets, which are in the model's folder."""
         return {
             "online": self.online.state_dict(),
             "target": self.target.state_dict(),
@@ -144,12 +144,12 @@ class TokenLearner:
 
     def _estimates(self, part: Rows, tokens: Tokens, prompt_value_P: Tensor) -> Estimates:
         padded = part.padded()
-        place_N = padded.flat_T[part.mask] - 1  # the state before a token is read at the position before it
+        place_N = padded.flat_T[part.mask] - 1  # the position before a token has the state before it
         shown = padded.ids_BL, padded.attention_BL, place_N
         hidden_NH = self._hidden(self.online, *shown)
         q_KNV, v_N = self.online.heads.action_values(hidden_NH), self.online.heads.state_values(hidden_NH)
         with torch.no_grad():
-            late_NH = hidden_NH.detach()  # what targets of heads alone read: the states that learn
+            late_NH = hidden_NH.detach()  # targets of the heads alone use the states that learn
             if self.target is not self.online and self.target.backbone is not None:
                 late_NH = self._hidden(self.target, *shown)
             target_KNV = self.target.heads.action_values(late_NH)
@@ -159,9 +159,9 @@ class TokenLearner:
         return Estimates(q_KNV, v_N, target_KN, next_N)
 
     def _hidden(self, values: ActionValues, ids_BL: Tensor, attention_BL: Tensor, place_N: Tensor) -> Tensor:
-        """The states that the heads read, at places of the flattened batch, ``[N, H]``.
+        """Return the states for the heads, at indices of the flattened batch, ``[N, H]``.
 
-        Rows that are the same are read once: where a game has few states, a large batch costs little more than those.
+        Equal rows are computed once: if a game has few states, a large batch costs little more than these.
         """
         device = next(values.parameters()).device
         longest = ids_BL.shape[1]
@@ -175,7 +175,7 @@ class TokenLearner:
 
     @torch.no_grad()
     def _prompt_values(self, steps: TokenSteps, rows: Rows) -> Tensor:
-        """V of the states that prompts show, ``[P]``, of those that these rows need; 0 of the others."""
+        """Return V of the prompts' states, ``[P]``, for those that these rows need; 0 for the others."""
         values = self.target if self.lagged else self.online
         value_P = torch.zeros(len(steps.prompts), device=next(values.parameters()).device)
         if values.heads.v is None:

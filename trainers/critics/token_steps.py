@@ -1,7 +1,7 @@
-"""Sampled tokens as steps of a decision process: what each is paid, what follows it, and what it was worth in the end.
+"""Sampled tokens as steps of a decision process: the reward of each, its successor, and its return.
 
-A turn's reward is paid at its last token. The successor of that token is the first sampled token of the next turn:
-what an environment said in between is no step (algorithms.md, trap 12), and the next turn may stand in another row.
+A turn's reward comes at its last token. The successor of that token is the first sampled token of the next turn: the
+environment's text in between is not a step (algorithms.md, trap 12), and the next turn may be in another row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..learning.rows import Rows
 
 Per = Literal["turn", "token"]
 INSIDE, NOWHERE = -1, -2
-"""Successors that are no prompt: the next sampled token of the same row, and none, since the episode was over."""
+"""Successors that are not a prompt: the next sampled token of the same row, and none, at the end of the episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class Tokens:
     """The N sampled tokens of some rows, as steps.
 
     Args:
-        ids_N: what was sampled.
-        reward_N: what was paid for it; 0 before the last token of a turn.
-        discount_N: what the value of the state after it counts for; 0 at the end of an episode that terminated.
-        return_N: discounted sum of all that was paid from it on.
-        successor_N: ``INSIDE``, ``NOWHERE``, or which prompt shows the state after it.
-        weight_N: what it counts for in a loss.
+        ids_N: sampled token ids, ``[N]``.
+        reward_N: reward of each token; 0 before the last token of a turn.
+        discount_N: factor on the value of the state after it; 0 at the end of an episode that terminated.
+        return_N: discounted sum of all rewards from it on.
+        successor_N: ``INSIDE``, ``NOWHERE``, or the index of the prompt that shows the state after it.
+        weight_N: weight of each token in a loss.
     """
 
     ids_N: Tensor
@@ -43,18 +43,18 @@ class Tokens:
     weight_N: Tensor
 
     def as_returns(self) -> Tokens:
-        """The same tokens, each paid its whole return at once, and nothing after it: Monte-Carlo targets."""
+        """Return the same tokens with the whole return as reward, and no successor: Monte-Carlo targets."""
         nowhere_N = torch.full_like(self.successor_N, NOWHERE)
         return replace(
             self, reward_N=self.return_N, discount_N=torch.zeros_like(self.discount_N), successor_N=nowhere_N
         )
 
     def following(self, value_N: Tensor, prompt_value_P: Tensor) -> Tensor:
-        """The value of the state after each token, ``[N]``.
+        """Return the value of the state after each token, ``[N]``.
 
         Args:
-            value_N: of the state before each token.
-            prompt_value_P: of the state that each prompt shows.
+            value_N: value of the state before each token, ``[N]``.
+            prompt_value_P: value of the state that each prompt shows, ``[P]``.
         """
         next_N = torch.cat([value_N[1:], value_N.new_zeros(1)])
         shown_N = torch.zeros_like(value_N)
@@ -65,13 +65,13 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class TokenSteps:
-    """What follows each of the U turns of some episodes, in the order of episodes and turns.
+    """The successors of the U turns of some episodes, in the order of episodes and turns.
 
     Args:
-        reward_U: what is paid at a turn's last token.
-        discount_U: what the state after it counts for there.
-        return_U: discounted sum of rewards from there on; what a limit cut off counts as 0, as in LMRL-Gym.
-        successor_U: ``INSIDE``, ``NOWHERE``, or which prompt shows the state after it.
+        reward_U: reward at a turn's last token, ``[U]``.
+        discount_U: factor on the value of the state after that token, ``[U]``.
+        return_U: discounted sum of rewards from that token on; the state after a limit counts as 0, as in LMRL-Gym.
+        successor_U: ``INSIDE``, ``NOWHERE``, or the index of the prompt that shows the state after it.
         inside: discount between two tokens of one turn.
         prompts: the distinct prompts that show states whose first token is not in the row of the turn before.
     """
@@ -85,17 +85,17 @@ class TokenSteps:
 
     @classmethod
     def of(cls, episodes: Sequence[Episode], rows: Rows, *, gamma: float, per: Per = "turn") -> TokenSteps:
-        """The steps of episodes.
+        """Find the steps of episodes.
 
         Args:
-            episodes: in the order in which ``rows`` were packed.
-            rows: theirs.
+            episodes: episodes in the order in which ``rows`` were packed.
+            rows: packed rows of the episodes.
             gamma: discount.
-            per: what is discounted: ``"turn"`` leaves the tokens of a turn undiscounted, so that a long action is no
-                worse than a short one; ``"token"`` discounts at every sampled token, as LMRL-Gym does.
+            per: unit of the discount: ``"turn"`` leaves the tokens of a turn undiscounted, so that a long action is
+                not worse than a short one; ``"token"`` discounts at every sampled token, as LMRL-Gym does.
 
         Raises:
-            ContractError: an episode was cut off by a limit and does not say what would have been read next.
+            ContractError: a limit cut an episode off, and the prompt that would follow is missing.
         """
         within, between = (1.0, gamma) if per == "turn" else (gamma, 1.0)
         count = sum(len(episode.turns) for episode in episodes)
@@ -109,7 +109,7 @@ class TokenSteps:
             after = final_prompt(episode) if bootstraps(episode) and episode.turns else None
             later, paid, discount, worth = None, 0.0, gamma, 0.0
             for turn, number in zip(reversed(episode.turns), reversed(range(first, end)), strict=True):
-                if not turn.action_ids:  # nobody's step: what it paid belongs to the step before it
+                if not turn.action_ids:  # not a step: its reward belongs to the step before it
                     paid, discount = turn.reward + between * paid, between * discount
                     continue
                 reward_U[number] = turn.reward + between * paid
@@ -124,7 +124,7 @@ class TokenSteps:
         return cls(reward_U, discount_U, return_U, successor_U, within, tuple(prompts))
 
     def tokens(self, rows: Rows) -> Tokens:
-        """The steps of some of the rows, whole ones."""
+        """Return the steps of some of the rows, which must be complete."""
         turn_N = rows.turn[rows.mask]
         last_N = torch.ones_like(turn_N, dtype=torch.bool)
         last_N[:-1] = turn_N[1:] != turn_N[:-1]
@@ -141,7 +141,7 @@ class TokenSteps:
 
 
 def _followers(rows: Rows, turns: int) -> Tensor:
-    """Which turn's token is sampled next in the row of each turn, ``[turns]``; −1 for none."""
+    """Return the turn of the next sampled token in the row of each turn, ``[turns]``; −1 for none."""
     turn_N, row_N = rows.turn[rows.mask], rows.row[rows.mask]
     follower_U = torch.full((turns,), -1)
     ends_N = (turn_N[1:] != turn_N[:-1]) & (row_N[1:] == row_N[:-1])

@@ -30,14 +30,14 @@ from .sequences import batches, last_places, right_padded
 
 
 class ValuesConfig(Config):
-    """The value model and how it is trained."""
+    """The value model and its training."""
 
     init: Literal["policy", "nano"] = "policy"
-    """What the backbone is at first: a copy of the policy's, or a nano one that knows nothing."""
+    """Initial backbone: a copy of the policy's, or an untrained nano model."""
     nano: NanoConfig = NanoConfig()
     """The shape of a nano backbone."""
     lr: float = pydantic.Field(default=1e-3, gt=0)
-    """Learning rate of its own AdamW; constant. 1e-3 suits nano models, 1e-5 large ones."""
+    """Constant learning rate of its own AdamW. 1e-3 suits nano models, 1e-5 large ones."""
     epochs: int = pydantic.Field(default=2, ge=1)
     """Passes over each step's rows."""
     minibatches: int = pydantic.Field(default=4, ge=1)
@@ -45,43 +45,43 @@ class ValuesConfig(Config):
     warmup: int = pydantic.Field(default=5, ge=0)
     """Steps in which only the critic learns, from Monte-Carlo returns (LOOP's PPO: 10; VAPO: value pre-training)."""
     loss: Literal["huber", "squared"] = "huber"
-    """Of the error in units of the targets' deviation; Huber's is linear beyond 1."""
+    """Loss of the error in units of the targets' deviation; Huber's is linear beyond 1."""
     clip: float | None = pydantic.Field(default=None, gt=0)
-    """Move a value no further than this from what it was before the step, in units of the targets' deviation."""
+    """The largest change of a value in one step, in units of the targets' deviation."""
     scale: Literal["running", "fixed", "none"] = "running"
-    """Units the head works in: the targets' running mean and deviation, ``centre`` and ``spread``, or plain reward."""
+    """Units of the head: the targets' running mean and deviation, ``centre`` and ``spread``, or plain reward."""
     centre: float = 0.0
-    """Centre of the ``fixed`` scale, in reward."""
+    """Center of the ``fixed`` scale, in reward."""
     spread: float = pydantic.Field(default=1.0, gt=0)
     """Spread of the ``fixed`` scale, in reward."""
     memory: float = pydantic.Field(default=0.8, ge=0, lt=1)
-    """How much of the ``running`` scale is kept from one step to the next."""
+    """Share of the ``running`` scale that is kept from one step to the next."""
     max_grad_norm: float = pydantic.Field(default=1.0, gt=0)
-    """Gradients are scaled down to this norm."""
+    """Norm to which larger gradients are scaled down."""
     weight_decay: float = pydantic.Field(default=0.0, ge=0)
     """Decoupled weight decay."""
     betas: tuple[Beta, Beta] = (0.9, 0.95)
     """AdamW's β₁ and β₂."""
     microbatch_tokens: int = pydantic.Field(default=16384, ge=1)
-    """Padded tokens in one forward pass; changes memory and speed, and no result but in the last digits."""
+    """Padded tokens in one forward pass. It changes memory and speed, but results only in the last digits."""
 
 
 class TokenValues:
     """V of the state before every sampled token: the first implementation of ``Values``.
 
-    The position that predicts a token values the state it was drawn in, as in ``scoring.score``. One causal pass over a
-    row serves all turns in it; padding stands on the right, where nothing that counts can see it (algorithms.md, trap
+    The position that predicts a token values the state in which it was sampled, as in ``scoring.score``. One causal
+    pass over a row serves all of its turns; padding is on the right, where it has no influence (algorithms.md, trap
     26). No weight is shared with the policy, so no gradient of a value reaches it (LOOP, arXiv 2502.01600, appendix).
 
-    Values go in and out in units of reward. Inside, the head works in units of the targets' mean and deviation, and is
-    rewritten whenever these move so that every value stays what it was: advantages are exact (see ``TargetScale``).
+    Inputs and outputs are in units of reward. Inside, the head works in units of the targets' mean and deviation. When
+    these move, the head is rewritten so that no value changes: advantages are exact (see ``TargetScale``).
 
     Args:
-        backbone: ``backbone(input_ids=, attention_mask=).last_hidden_state``, causal; it is trained in place, wholly.
-        width: of its last hidden state.
+        backbone: causal model ``backbone(input_ids=, attention_mask=).last_hidden_state``, trained in place.
+        width: size of its last hidden state.
         options: settings.
-        seed: of the order of minibatches.
-        dump: where a batch with a non-finite loss is saved.
+        seed: seed of the order of minibatches.
+        dump: file for a batch with a non-finite loss.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class TokenValues:
         self._device = next(backbone.parameters()).device
         self._context = getattr(getattr(backbone, "config", None), "max_position_embeddings", None)
         self.head = nn.Linear(width, 1).to(self._device)
-        nn.init.zeros_(self.head.weight)  # the first value of every state is the centre of the scale
+        nn.init.zeros_(self.head.weight)  # the first value of every state is the center of the scale
         nn.init.zeros_(self.head.bias)
         centre, spread = (options.centre, options.spread) if options.scale == "fixed" else (0.0, 1.0)
         self.scale = TargetScale(self.head, centre, spread, memory=options.memory)
@@ -106,7 +106,7 @@ class TokenValues:
 
     @torch.no_grad()
     def values(self, rows: Rows) -> Tensor:
-        """V of the state in which each sampled token was drawn, 0 on context, ``[T]`` on the CPU, without gradient.
+        """Return V of each sampled token's state, 0 on context, ``[T]`` on the CPU, without gradient.
 
         Raises:
             UsageError: a row is longer than the critic's context.
@@ -118,7 +118,7 @@ class TokenValues:
 
     @torch.no_grad()
     def final(self, prompts: Sequence[tuple[int, ...]]) -> Tensor:
-        """V of the state that each prompt shows, ``[len(prompts)]``.
+        """Return V of the state that each prompt shows, ``[len(prompts)]``.
 
         Raises:
             UsageError: a prompt is empty, or longer than the critic's context.
@@ -134,13 +134,12 @@ class TokenValues:
     def fit(self, rows: Rows, target_T: Tensor) -> dict[str, float]:
         """Regress the values of the sampled tokens on targets.
 
-        The loss is the *sum* of ``weight · loss`` over a minibatch. Weights count against one another, not absolutely:
-        they are divided once by what they sum to in an average minibatch, so that the gradient's norm means the same
-        whatever normaliser made them.
+        The loss is the *sum* of ``weight · loss`` over a minibatch. Only ratios of weights matter: they are divided
+        once by their sum in an average minibatch, so that the gradient's norm means the same with every normalizer.
 
         Args:
-            rows: with ``weight``; tokens that weigh 0 are not looked at.
-            target_T: in units of reward.
+            rows: rows with ``weight``; tokens of weight 0 are ignored.
+            target_T: targets in units of reward, ``[T]``.
 
         Raises:
             DivergedError: a target, the loss or the gradient is not finite; the weights are as before that update.
@@ -173,7 +172,7 @@ class TokenValues:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next ``fit`` depends on."""
+        """Return all state of the next ``fit``."""
         return {
             "backbone": self.backbone.state_dict(),
             "head": self.head.state_dict(),
@@ -195,7 +194,7 @@ class TokenValues:
     def _step(
         self, rows: Rows, target_T: Tensor, before_T: Tensor, chosen_T: Tensor, unit: float
     ) -> tuple[float, float]:
-        """One optimizer step on a minibatch, in micro-batches: its loss and the gradient's norm."""
+        """Make one optimizer step on a minibatch, in micro-batches; return its loss and the gradient's norm."""
         place_M = chosen_T.nonzero()[:, 0]
         rows, target_T, before_T = rows.select(rows.row[chosen_T], unit="row"), target_T[place_M], before_T[place_M]
         self._optimizer.zero_grad(set_to_none=True)
@@ -229,12 +228,12 @@ class TokenValues:
         return nn.functional.huber_loss(output_N, target_N, reduction="none")
 
     def _outputs(self, rows: Rows) -> Tensor:
-        """The head's output where each sampled token is predicted, ``[N]``, in units of the scale."""
+        """Return the head's output at the position that predicts each sampled token, ``[N]``, in units of the scale."""
         padded = rows.padded()
         return self._read(padded.ids_BL, padded.attention_BL, padded.flat_T[rows.mask] - 1)
 
     def _read(self, ids_BL: Tensor, attention_BL: Tensor, place_N: Tensor) -> Tensor:
-        """The head's output at places of the flattened batch."""
+        """Return the head's output at indices of the flattened batch."""
         if self._context is not None and ids_BL.shape[1] > self._context:
             raise UsageError(
                 f"a row of {ids_BL.shape[1]} tokens does not fit the critic's context of {self._context}: nothing is "
@@ -246,7 +245,7 @@ class TokenValues:
         return output
 
     def _metrics(self, value_N: Tensor, target_N: Tensor, weight_N: Tensor) -> dict[str, float]:
-        """What the values were worth before this fit: means, and the share of the targets' variance they explain."""
+        """Describe the values before this fit: means, and the share of the targets' variance that they explain."""
         share_N = weight_N.double() / weight_N.double().sum()
 
         def variance(x_N: Tensor) -> float:
@@ -269,28 +268,28 @@ class TokenValues:
 def token_values(
     options: ValuesConfig, model: Any, tokenizer: Any, *, seed: int = 0, dump: Path | None = None
 ) -> TokenValues:
-    """The value model that a configuration names.
+    """Create the value model of a configuration.
 
     Args:
         options: settings.
-        model: the policy, a transformers causal language model; with adapters, the copy has them merged.
-        tokenizer: the policy's; a nano critic reads the same ids.
-        seed: of a nano critic's first weights, and of minibatches.
-        dump: where a batch with a non-finite loss is saved.
+        model: the policy's transformers causal language model; a copy has its adapters merged.
+        tokenizer: tokenizer of the policy; a nano critic reads the same ids.
+        seed: seed of a nano critic's first weights, and of minibatches.
+        dump: file for a batch with a non-finite loss.
     """
     if options.init == "nano":
         fresh: Any = build_model(options.nano, tokenizer, seed=seed)
         backbone = fresh.base_model.to(next(model.parameters()).device)
     else:
-        backbone = backbone_copy(model).float()  # 32-bit, whatever the policy is stored in: small steps must count
+        backbone = backbone_copy(model).float()  # 32-bit for a policy of any precision, since small steps must count
     return TokenValues(backbone, int(backbone.config.hidden_size), options, seed=seed, dump=dump)
 
 
 def backbone_copy(model: Any) -> Any:
-    """An independent, whole copy of a causal language model without its output layer; adapters are merged into it.
+    """Copy a causal language model without its output layer; adapters are merged into the copy.
 
-    Where a model is sharded over processes, all of them have to ask at once; each gets the same copy, and since each
-    fits it to the same rows, the copies stay the same.
+    If processes share a sharded model, all of them have to call it together. Each gets the same copy and fits it to the
+    same rows, so the copies stay the same.
 
     Raises:
         UsageError: the model is guided by values.

@@ -1,4 +1,4 @@
-"""An encoder from a folder, such as RoBERTa, that reads what the policy read with a tokenizer of its own."""
+"""An encoder from a folder, such as RoBERTa, that reads the policy's text with a tokenizer of its own."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from .encoder import PretrainedConfig, TooLong
 from .sequences import right_padded
 
 ENDLESS = 10**6
-"""The context of an encoder that names none."""
+"""The context of an encoder that does not state one."""
 
 
 class TransformersEncoder(nn.Module):
-    """Any transformers encoder behind the seam of ``critics/encoder.py``; for a critic, and for nothing else.
+    """Any transformers encoder behind the interface of ``critics/encoder.py``, for critics only.
 
-    The policy's ids are decoded to text by the policy's tokenizer, special tokens and all, and encoded anew: what the
-    policy is trained on stays its own ids (algorithms.md, trap 1), only the critic reads another spelling of them. The
-    answer is the pooled first token, as ArCHer's (arXiv 2402.19446), or the first token where nothing pools it.
+    The policy's tokenizer decodes its ids to text, including special tokens, which is then encoded again. The policy is
+    still trained on its own ids (algorithms.md, trap 1); only the critic reads another encoding of them. The vector is
+    the pooled first token, as ArCHer's (arXiv 2402.19446), or the first token without a pooler.
 
     Args:
-        model: an encoder, ``model(input_ids=, attention_mask=)``.
-        tokenizer: its own.
-        decoder: the policy's tokenizer.
-        too_long: what happens to a text of more tokens than it can read.
+        model: encoder ``model(input_ids=, attention_mask=)``.
+        tokenizer: tokenizer of the encoder.
+        decoder: tokenizer of the policy.
+        too_long: handling of a text with too many tokens.
         train: whether its weights learn.
     """
 
@@ -45,14 +45,14 @@ class TransformersEncoder(nn.Module):
         self.width = int(self._settings.hidden_size)
         self.context = self._limit()
         self.dropped = 0
-        """Tokens that were not read, since ``metrics`` was asked last."""
+        """Number of tokens left out since the last call of ``metrics``."""
 
     @classmethod
     def load(cls, config: PretrainedConfig, decoder: Any, *, device: torch.device | str = "cpu") -> Self:
-        """The encoder of a folder on this machine; nothing is ever fetched.
+        """Load the encoder of a folder on this machine; nothing is downloaded.
 
         Raises:
-            ModelError: no folder is named, or it holds no encoder with a tokenizer.
+            ModelError: no folder is given, or it has no encoder with a tokenizer.
         """
         if not config.path or not Path(config.path).expanduser().is_dir():
             raise ModelError(
@@ -61,7 +61,7 @@ class TransformersEncoder(nn.Module):
             )
         source = str(Path(config.path).expanduser())
         try:
-            # 32-bit, whatever it is stored in: it is trained, and its slow copy moves by less than 16 bits can hold.
+            # 32-bit for stored weights of any precision: it is trained, and 16 bits would lose steps of its slow copy.
             model = AutoModel.from_pretrained(source, dtype=torch.float32, local_files_only=True)
             tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=True)
         except Exception as error:
@@ -82,12 +82,12 @@ class TransformersEncoder(nn.Module):
         return (output.last_hidden_state[:, 0] if pooled is None else pooled).float()
 
     def metrics(self) -> dict[str, float]:
-        """How many tokens it dropped since it was asked last."""
+        """Return the number of tokens left out since the last call."""
         dropped, self.dropped = self.dropped, 0
         return {"dropped_tokens": float(dropped)}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy of the weights; the tokenizers are shared."""
+        """Copy the weights; the tokenizers are shared."""
         body = copy.deepcopy(self.body, memo)
         trained = any(parameter.requires_grad for parameter in self.body.parameters())
         return type(self)(body, self.tokenizer, self.decoder, too_long=self.too_long, train=trained)
@@ -107,13 +107,13 @@ class TransformersEncoder(nn.Module):
                 "too_long='drop_oldest'"
             )
         self.dropped += over
-        # The special token in front is what the answer is read at: the oldest tokens after it go.
+        # The vector is that of the special token in front, so the oldest tokens after it are dropped.
         return [ids[0], *ids[1 + over :]]
 
     def _limit(self) -> int:
-        """The most tokens that it can read, special ones among them."""
+        """Return the most tokens that it can read, including special ones."""
         places = int(getattr(self._settings, "max_position_embeddings", ENDLESS))
         table = getattr(getattr(self.body, "embeddings", None), "position_embeddings", None)
-        reserved = getattr(table, "padding_idx", None)  # RoBERTa counts places from behind its padding id
+        reserved = getattr(table, "padding_idx", None)  # RoBERTa's positions start after its padding id
         limit = places - (reserved + 1 if reserved is not None else 0)
         return min(limit, int(self.tokenizer.model_max_length))

@@ -1,4 +1,4 @@
-"""Transitions: the turns of an episode as a critic over utterances learns from them, with the ids the policy read."""
+"""Transitions: the turns of an episode for a critic over utterances, with the ids that the policy read."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ..learning.advantages import bootstraps, final_prompt, turn_returns
 from ..learning.rows import refuse_chat_api
 
 NOBODY = -1
-"""The version of an action that no policy sampled: a demonstration's."""
+"""Version of an action that no policy sampled, as in a demonstration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """One turn: the state it was taken in, the utterance, its reward, and the state that followed.
+    """One turn: its state, the utterance, its reward, and the next state.
 
     Args:
         state_ids: the prompt, exactly as the policy read it.
         action_ids: the utterance, exactly as it was sampled, stop id included.
-        logprobs: behaviour log-probability of each action id.
-        reward: what the environment gave for the turn.
-        next_ids: the prompt of the next turn, or what would have been read where a limit cut the episode off; empty
-            if the task ended here.
-        done: the task ended here, so nothing follows; a limit does not end a task (algorithms.md, trap 14).
-        mc_return: the discounted sum of the episode's rewards from this turn on, γ per turn; nothing is added for
-            what a limit cut off.
+        logprobs: log-probability of each action id under the behavior policy.
+        reward: the environment's reward for the turn.
+        next_ids: the prompt of the next turn, or the one that would have followed where a limit cut the episode off;
+            empty if the task ended here.
+        done: whether the task ended here, so that nothing follows; a limit does not end a task (trap 14).
+        mc_return: the discounted sum of the episode's rewards from this turn on, γ per turn; rewards after a limit
+            count as 0.
         version: the policy version that sampled the first action id; −1 for a demonstration.
-        episode_id: which episode it is of.
-        turn: its place there.
+        episode_id: id of the episode.
+        turn: index of the turn in the episode.
     """
 
     state_ids: tuple[int, ...]
@@ -48,16 +48,16 @@ class Transition:
 
 
 def transitions(episode: Episode, gamma: float) -> list[Transition]:
-    """The transitions of an episode, in order.
+    """Return the transitions of an episode, in order.
 
     Args:
-        episode: played to an end by a policy that leaves token ids.
+        episode: episode played to an end by a policy that records token ids.
         gamma: discount per turn.
 
     Raises:
         UnscoredEpisodeError: the episode was not played to an end.
         ContractError: a turn has no token ids, or not one log-probability per action id, or a limit cut the episode
-            off and what would have been read next is not there.
+            off and the prompt that would follow is missing.
         UsageError: a reward is not finite.
     """
     if not episode.trainable:

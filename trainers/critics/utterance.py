@@ -26,32 +26,32 @@ Ids = tuple[int, ...]
 
 
 class CriticConfig(Config):
-    """The networks of a critic over utterances, and how they learn. Its optimizer is not the actor's."""
+    """The networks of a critic over utterances, and their training. Its optimizer is not the actor's."""
 
     encoder: EncoderConfig = EncoderConfig()
-    """What reads states and utterances (paper: RoBERTa-base)."""
+    """The encoder of states and utterances (paper: RoBERTa-base)."""
     head: int = pydantic.Field(default=64, ge=1)
     """Width of the heads' hidden layers (released code: 768)."""
     scaled: bool = True
-    """Let the heads work in units of the returns in the first batch (their mean and deviation), kept from then on.
+    """Let the heads work in units of the returns in the first batch (their mean and deviation), which then stay fixed.
     Formulas and results are in reward either way; without it the heads first have to learn the size of a return."""
     tau: float = pydantic.Field(default=0.1, gt=0, le=1)
-    """Polyak: how far the slow copy moves towards the critic after every update (released code: 0.1)."""
+    """Polyak averaging: how far the slow copy moves towards the critic after every update (released code: 0.1)."""
     optimizer: OptimizerConfig = OptimizerConfig()
-    """Its optimizer (released code: learning rate 2e-5 for RoBERTa-base)."""
+    """Optimizer of the critic (released code: learning rate 2e-5 for RoBERTa-base)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the targets of a batch of B transitions may be made of; all of it is without gradient.
+    """Inputs for the targets of a batch of B transitions, all without gradient.
 
     Args:
-        reward_B: reward of the turn.
-        done_B: whether the task ended with it.
-        return_B: the discounted return from the turn on, as it was.
-        next_v_2B: V̄ of the next state by each slow head, 0 where nothing follows.
-        taken_q_2B: Q̄ of the utterance that was taken.
-        fresh_q_2B: Q̄ of an utterance sampled afresh in the same state; ``None`` if none was.
+        reward_B: reward of the turn, ``[B]``.
+        done_B: whether the task ended with it, ``[B]``.
+        return_B: recorded discounted return from the turn on, ``[B]``.
+        next_v_2B: V̄ of the next state by each slow head, ``[2, B]``; 0 without a next state.
+        taken_q_2B: Q̄ of the recorded utterance, ``[2, B]``.
+        fresh_q_2B: Q̄ of a newly sampled utterance in the same state, ``[2, B]``; ``None`` without one.
     """
 
     reward_B: Tensor
@@ -62,17 +62,17 @@ class Known:
     fresh_q_2B: Tensor | None = None
 
     def part(self, place: Tensor) -> Known:
-        """The same for some of the transitions."""
+        """Return the same for some of the transitions."""
         fresh = None if self.fresh_q_2B is None else self.fresh_q_2B[:, place]
         one = (self.reward_B[place], self.done_B[place], self.return_B[place])
         return Known(*one, self.next_v_2B[:, place], self.taken_q_2B[:, place], fresh)
 
 
 class CriticRule(Protocol):
-    """What the critic learns: an algorithm gives it."""
+    """The loss of the critic, which an algorithm defines."""
 
     def losses(self, q_2B: Tensor, v_2B: Tensor, known: Known) -> tuple[Tensor, Tensor]:
-        """The loss of Q and of V for each transition, ``[B]`` each; the critic takes their means."""
+        """Return the loss of Q and of V for each transition, ``[B]`` each; the critic takes their means."""
         ...
 
 
@@ -86,7 +86,7 @@ class Networks(nn.Module):
         self.q_heads = nn.ModuleList(_head(2 * read, width) for _ in range(2))
         self.v_heads = nn.ModuleList(_head(read, width) for _ in range(2))
         self.register_buffer("units", torch.tensor([0.0, 1.0]))
-        """Centre and spread: what the heads say is in these units, what goes in and out of the critic in reward."""
+        """Center and spread: the units of the heads' outputs; inputs and outputs of the critic are in reward."""
 
     def q(self, state_BH: Tensor, action_BH: Tensor) -> Tensor:
         """Q by each head, ``[2, B]``."""
@@ -103,14 +103,14 @@ class Networks(nn.Module):
 
 
 class UtteranceCritic:
-    """ArCHer's critic (Zhou et al., arXiv 2402.19446): state and utterance are encoded apart, and judged together.
+    """ArCHer's critic (Zhou et al., arXiv 2402.19446): encodes state and utterance apart, and judges them together.
 
     Args:
-        encoder: an ``Encoder`` and a module; the slow copy is made with ``copy.deepcopy``, so an encoder that shares
-            a frozen backbone says in ``__deepcopy__`` what is copied.
-        config: heads, Polyak averaging and optimizer; ``config.encoder`` is not looked at.
-        seed: of the heads' weights; the global generator is left as it was.
-        dump: where a batch with a non-finite loss is saved.
+        encoder: an ``Encoder`` and a module; ``copy.deepcopy`` makes the slow copy, so an encoder that shares a frozen
+            backbone defines in ``__deepcopy__`` what is copied.
+        config: settings of heads, Polyak averaging and optimizer; ``config.encoder`` is ignored.
+        seed: seed of the heads' weights; the global generator keeps its state.
+        dump: file for a batch with a non-finite loss.
     """
 
     def __init__(self, encoder: nn.Module, config: CriticConfig, *, seed: int = 0, dump: Path | None = None) -> None:
@@ -128,13 +128,13 @@ class UtteranceCritic:
 
     @torch.no_grad()
     def q(self, states: Sequence[Ids], actions: Sequence[Ids], *, slow: bool = False) -> Tensor:
-        """Q of each pair by each head, ``[2, B]`` on the CPU, without gradient; by the slow copy if asked."""
+        """Return Q of each pair by each head, ``[2, B]``, CPU, without gradient; with ``slow``, by the slow copy."""
         networks = self.slow if slow else self.online
         return networks.q(*self._read(networks, states, actions)).cpu()
 
     @torch.no_grad()
     def v(self, states: Sequence[Ids], *, slow: bool = False) -> Tensor:
-        """V of each state by each head, ``[2, B]`` on the CPU, without gradient; by the slow copy if asked."""
+        """Return V of each state by each head, ``[2, B]``, CPU, without gradient; with ``slow``, by the slow copy."""
         networks = self.slow if slow else self.online
         return networks.v(self._encoded(networks, states)).cpu()
 
@@ -148,20 +148,20 @@ class UtteranceCritic:
     def update(
         self, batch: Sequence[Transition], rule: CriticRule, fresh_actions: Sequence[Ids] | None = None
     ) -> dict[str, float]:
-        """One optimizer step towards the targets of ``rule``, then one Polyak step of the slow copy.
+        """Make one optimizer step towards the targets of ``rule``, then one Polyak step of the slow copy.
 
         The loss is the mean over the batch, however it is divided into micro-batches.
 
         Args:
             batch: B transitions.
-            rule: makes a loss of predictions and what is known.
-            fresh_actions: an utterance of the present policy for the state of each transition, where the rule wants.
+            rule: rule that makes a loss of predictions and known values.
+            fresh_actions: an utterance of the present policy for the state of each transition, if the rule needs them.
 
         Returns:
-            numbers worth a curve.
+            Numbers to log.
 
         Raises:
-            UsageError: an empty batch, or not one fresh utterance per transition.
+            UsageError: the batch is empty, or there is not one fresh utterance per transition.
             DivergedError: the loss or the gradient is not finite; weights and optimizer are as before.
         """
         if self.config.scaled and not self.updates:
@@ -193,7 +193,7 @@ class UtteranceCritic:
 
     @torch.no_grad()
     def known(self, batch: Sequence[Transition], fresh_actions: Sequence[Ids] | None = None) -> Known:
-        """What the slow copy, and the transitions themselves, say of a batch; on the critic's device."""
+        """Collect the values of the slow copy and of the transitions themselves, on the critic's device."""
         states, actions = [t.state_ids for t in batch], [t.action_ids for t in batch]
         if fresh_actions is not None:
             states, actions = states * 2, [*actions, *fresh_actions]
@@ -211,7 +211,7 @@ class UtteranceCritic:
         return Known(reward_B, done_B, return_B, next_v_2B, judged_2B[:, : len(batch)], fresh)
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next update depends on."""
+        """Return all state of the next update."""
         return {
             "online": self.online.state_dict(),
             "slow": self.slow.state_dict(),
@@ -236,7 +236,7 @@ class UtteranceCritic:
         return encode(cast(Encoder, networks.encoder), sequences, tokens=self.config.optimizer.microbatch_tokens)
 
     def _parts(self, batch: Sequence[Transition]) -> list[Tensor]:
-        """Places of the transitions of each micro-batch: those of one state together, since it is then read once."""
+        """Return indices of the transitions of each micro-batch; those with one state together, to read it once."""
         order = sorted(range(len(batch)), key=lambda i: (len(batch[i].state_ids), batch[i].state_ids))
         parts: list[list[int]] = [[]]
         different: set[Ids] = set()
