@@ -31,7 +31,7 @@ from rich.table import Table
 
 import turnwise as tw
 from turnwise.envs.web.chromium.browser import ChromiumBrowser
-from turnwise.envs.web.chromium.loop import through
+from turnwise.envs.web.chromium.loop import LOOP
 from turnwise.envs.web.chromium.pool import pool
 from turnwise.envs.web.chromium.processes import memory
 from turnwise.envs.web.env import WebEnv
@@ -140,7 +140,7 @@ async def measured(n: int, numbers: list[int], each: int, browsergym: str | None
             found.setdefault(f"{NEW}: reset", []).append(1000 * (time.perf_counter() - began))
             for name, env in envs.items():
                 await played(env, seed, found, name)
-            await through(bare(seed, found))
+            await LOOP.run(bare(seed, found))
         if warming:
             found.clear()
     await envs["Chromium"].leave()

@@ -27,7 +27,7 @@ import turnwise as tw
 from turnwise.envs.miniwob.chromium import AGES, BEGIN
 from turnwise.envs.miniwob.env import MiniwobEnv
 from turnwise.envs.web.chromium.launch import executable
-from turnwise.envs.web.chromium.loop import through
+from turnwise.envs.web.chromium.loop import LOOP
 from turnwise.envs.web.chromium.pool import pool
 from turnwise.tasks.miniwob.suite import MiniwobTask, id_of, installed
 
@@ -148,7 +148,7 @@ async def bare(task: str, seed: int) -> dict[str, Any]:
 async def everywhere(task: str, seed: int, envs: dict[str, MiniwobEnv], other: BrowserGym) -> dict[str, dict[str, Any]]:
     """One episode in every system, by its name in the table."""
     found = {name: await ours(env, task, seed) for name, env in envs.items()}
-    found["Playwright alone"] = await through(bare(task, seed))
+    found["Playwright alone"] = await LOOP.run(bare(task, seed))
     acts = acts_for(task, found["ours"]["asked"])
     found["BrowserGym"] = await other.play(task, seed, acts, {})
     found["BrowserGym, no pauses"] = await other.play(task, seed, acts, UNPAUSED)

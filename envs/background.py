@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-import threading
 from collections.abc import Coroutine
-from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from ..errors import ContractError
+from ..loop_thread import LoopThread
 
 T = TypeVar("T")
-THREAD = "turnwise-sync"
+LOOP = LoopThread("turnwise-sync", "environments with coroutines")
 
 
 def resolve(value: Any) -> Any:
@@ -23,7 +21,7 @@ def resolve(value: Any) -> Any:
     """
     if not inspect.isawaitable(value):
         return value
-    if threading.current_thread().name == THREAD:
+    if LOOP.is_current:
         if inspect.iscoroutine(value):
             value.close()
         raise ContractError(
@@ -33,7 +31,7 @@ def resolve(value: Any) -> Any:
     async def wait() -> Any:
         return await value
 
-    return asyncio.run_coroutine_threadsafe(wait(), _loop()).result()
+    return LOOP.wait(wait())
 
 
 def completed(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -48,10 +46,3 @@ def completed(coroutine: Coroutine[Any, Any, T]) -> T:
         return cast(T, stop.value)
     coroutine.close()
     raise ContractError("a coroutine that was declared to need no event loop waited for one")
-
-
-@lru_cache(maxsize=1)
-def _loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name=THREAD, daemon=True).start()
-    return loop

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ..errors import SandboxUnavailableError
 from .backend import Capabilities, Enforcement, Guarantee, Reaped
-from .portal import aside, through
+from .loop import LOOP, to_thread
 from .result import Stats
 from .runner.backend import RunnerBackend
 from .runner.cell import Cell
@@ -64,7 +64,7 @@ class UnconfinedCell(Cell):
         await self.child.gone()
         await kill_until_none(lambda: {pid for pid, mark in marks(MARK).items() if mark == self.id}, looks=LOOKS)
         self.child.let_go()
-        await aside(partial(remove_tree, self.folder))
+        await to_thread(partial(remove_tree, self.folder))
 
     async def stats(self) -> Stats:
         """Return the usage that can be measured without the kernel's counters."""
@@ -114,13 +114,13 @@ class UnconfinedBackend(RunnerBackend):
         return UnconfinedCell(folder, child)
 
     async def reap(self) -> Reaped:
-        return await through(self._reap())
+        return await LOOP.run(self._reap())
 
     async def _reap(self) -> Reaped:
         folders = left_behind(self.parent, "unconfined")
         processes = await kill_until_none(orphans, looks=LOOKS)  # also those whose folder was removed
         for folder in folders:
-            await aside(partial(remove_tree, folder))
+            await to_thread(partial(remove_tree, folder))
         return Reaped(len(folders), processes, len(folders))
 
 

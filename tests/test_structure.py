@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS = {
     "errors": 0,
     "config": 1,
+    "loop_thread": 1,
     "tasks": 2,
     "sandboxes": 2,
     "envs": 3,

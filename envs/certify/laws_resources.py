@@ -11,7 +11,7 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
-from ..background import THREAD
+from ..background import LOOP
 from .findings import Broken
 from .lab import Lab
 from .law import Law
@@ -134,7 +134,7 @@ def _least(count: Callable[[], int]) -> int:
 
 
 def _threads() -> int:
-    return sum(thread.name != THREAD for thread in threading.enumerate())
+    return sum(thread.name != LOOP.name for thread in threading.enumerate())
 
 
 def _files() -> int:

@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 
 from ...errors import SandboxUnavailableError, UsageError
 from ...sandboxes.backend import Backend
+from ...sandboxes.loop import LOOP
 from ...sandboxes.named import backend_named, default_backend
-from ...sandboxes.portal import wait
 from ...sandboxes.spec import MIB, Limit, Limits, Mount, SandboxSpec
 
 GRACE = 10.0
@@ -66,7 +66,7 @@ def shared_backend(name: str | None) -> Backend:
         UsageError: there is none of this name.
         SandboxUnavailableError: it does not work here, or nothing does that confines.
     """
-    backend = wait(default_backend()) if name is None else _working(name)
+    backend = LOOP.wait(default_backend()) if name is None else _working(name)
     backend.keep_ready(READY)
     atexit.register(_close, backend)
     return backend
@@ -74,7 +74,7 @@ def shared_backend(name: str | None) -> Backend:
 
 def _working(name: str) -> Backend:
     backend = backend_named(name)
-    found = wait(backend.probe())
+    found = LOOP.wait(backend.probe())
     if not found.available:
         raise SandboxUnavailableError(f"the sandbox backend {name!r} does not work here: {found.why}")
     return backend
@@ -83,4 +83,4 @@ def _working(name: str) -> Backend:
 def _close(backend: Backend) -> None:
     """Leave no sandbox behind when the process ends; what hangs is left to ``reap``."""
     with suppress(Exception):
-        wait(asyncio.wait_for(backend.close(), GRACE))
+        LOOP.wait(asyncio.wait_for(backend.close(), GRACE))

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import SandboxError, ToolError
 from ...sandboxes.backend import Backend
-from ...sandboxes.portal import leave
+from ...sandboxes.loop import LOOP
 from ...sandboxes.sandbox import Sandbox, Session
 from ...sandboxes.snapshot import Snapshot
 from ...sandboxes.spec import SandboxSpec
@@ -146,4 +146,4 @@ class Room:
 
 
 def _abandoned(sandbox: Sandbox) -> None:
-    leave(sandbox.destroy())
+    LOOP.submit(sandbox.destroy())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pydantic
 
 from ...errors import ContractError, ToolError
-from ...sandboxes.portal import wait
+from ...sandboxes.loop import LOOP
 from ..messages import clip
 from ..tools import Tool, quoted
 from .sdk import need_sdk
@@ -124,7 +124,7 @@ def _listing(spec: ServerSpec) -> tuple[mcp.Tool, ...]:
             if not spec.stateless:
                 await servers.close()
 
-    return wait(asked())
+    return LOOP.wait(asked())
 
 
 def _made(name: str, tool: mcp.Tool, spec: ServerSpec, call: Callable[..., Any]) -> McpTool:

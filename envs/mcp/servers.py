@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import EnvironmentDiedError, UsageError
-from ...sandboxes.portal import aside, leave, through, wait
+from ...sandboxes.loop import LOOP, to_thread
 from .connection import Connection
 from .spec import ServerSpec
 
@@ -54,16 +54,16 @@ class Servers:
             ToolError: the server refused the call, or did not answer it in time.
             InfrastructureError: the server does not start, or is lost.
         """
-        return await through(self._held.call(spec, tool, arguments))
+        return await LOOP.run(self._held.call(spec, tool, arguments))
 
     async def tools(self, spec: ServerSpec) -> list[mcp.Tool]:
         """What a server offers; see ``call``."""
-        return await through(self._held.tools(spec))
+        return await LOOP.run(self._held.tools(spec))
 
     async def close(self) -> None:
         """End every server, and remove the folder."""
         self._finalizer.detach()
-        await through(self._held.close())
+        await LOOP.run(self._held.close())
 
     def abandon(self) -> None:
         """``close`` without waiting for it."""
@@ -116,7 +116,7 @@ class _Held:
         made = await asyncio.gather(*opened, return_exceptions=True)
         await asyncio.gather(*(each.close() for each in made if isinstance(each, Connection)))
         if self._folder is not None:
-            await aside(partial(shutil.rmtree, self._folder, ignore_errors=True))
+            await to_thread(partial(shutil.rmtree, self._folder, ignore_errors=True))
         _living().discard(self)
 
     async def _connection(self, spec: ServerSpec) -> Connection:
@@ -145,7 +145,7 @@ def _of_use(task: asyncio.Task[Connection], spec: ServerSpec) -> bool:
 
 
 def _abandoned(held: _Held) -> None:
-    leave(held.close())
+    LOOP.submit(held.close())
 
 
 @lru_cache(maxsize=1)
@@ -162,4 +162,4 @@ def _close_all() -> None:
         await asyncio.gather(*(held.close() for held in tuple(_living())), return_exceptions=True)
 
     with suppress(Exception):
-        wait(asyncio.wait_for(closed(), GRACE))
+        LOOP.wait(asyncio.wait_for(closed(), GRACE))

@@ -16,7 +16,7 @@ from ...tasks.miniwob.suite import MiniwobTask, page_of
 from ..web.browser import Button, Wanted
 from ..web.chromium.browser import typing
 from ..web.chromium.film import Film
-from ..web.chromium.loop import leave, through
+from ..web.chromium.loop import LOOP
 from ..web.chromium.pool import pool
 from ..web.page import Page
 from .chromium import Window, failing, told
@@ -72,7 +72,7 @@ class MiniwobBrowser:
         async def opened() -> MiniwobBrowser:
             return cls(await begun(task, trace))
 
-        return await through(opened())  # made over there: it closes itself if nobody waits for it any more
+        return await LOOP.run(opened())  # made over there: it closes itself if nobody waits for it any more
 
     @property
     def film(self) -> Film:
@@ -86,7 +86,7 @@ class MiniwobBrowser:
 
     async def verdict(self) -> tuple[bool, float, str]:
         """Whether the page has ended the episode, its raw reward in [-1, 1], and its reason."""
-        return await through(self.window.verdict())
+        return await LOOP.run(self.window.verdict())
 
     # -- acting on elements -----------------------------------------------------------------------------------------
 
@@ -251,7 +251,7 @@ class MiniwobBrowser:
 
     async def look(self, wanted: Wanted) -> Page:
         """What is seen now, once the page has come to rest."""
-        return await through(self._look(wanted))
+        return await LOOP.run(self._look(wanted))
 
     async def _look(self, wanted: Wanted) -> Page:
         page = self.window.page
@@ -265,13 +265,13 @@ class MiniwobBrowser:
 
     async def close(self) -> None:
         """The episode is over; may be called again."""
-        await through(self.window.close())
+        await LOOP.run(self.window.close())
         self._end.detach()
 
     # -- the inside -------------------------------------------------------------------------------------------------
 
     async def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        await through(told(work))
+        await LOOP.run(told(work))
 
     async def _element(self, ref: str) -> ElementHandle:
         handle = await self._seen.evaluate_handle("(o, n) => o.elements[n]", int(ref))
@@ -288,4 +288,4 @@ class MiniwobBrowser:
 
 
 def _left(window: Window) -> None:
-    leave(window.close())
+    LOOP.submit(window.close())

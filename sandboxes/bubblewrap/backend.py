@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...errors import SandboxError, SandboxUnavailableError
 from ..backend import Capabilities, Reaped
-from ..portal import aside, through
+from ..loop import LOOP, to_thread
 from ..runner.backend import RunnerBackend
 from ..runner.launch import command
 from ..runner.processes import kill_until_none, this_process
@@ -52,7 +52,7 @@ class BubblewrapBackend(RunnerBackend):
 
     async def probe(self) -> Capabilities:
         if self._found is None:
-            return await through(self._probe())
+            return await LOOP.run(self._probe())
         return self._found
 
     async def _probe(self) -> Capabilities:
@@ -126,7 +126,7 @@ class BubblewrapBackend(RunnerBackend):
         return await make_berth(name, self.cgroups, self._uids, self._mounts)
 
     async def reap(self) -> Reaped:
-        return await through(self._reap())
+        return await LOOP.run(self._reap())
 
     async def _reap(self) -> Reaped:
         self.cgroups = here()
@@ -137,13 +137,13 @@ class BubblewrapBackend(RunnerBackend):
             groups += 1
         self._uids.reap()
         for folder in left_behind(Path(tempfile.gettempdir()), "runner"):
-            await aside(partial(remove_tree, folder))
+            await to_thread(partial(remove_tree, folder))
             folders += 1
         return Reaped(groups, processes, folders)
 
     async def close(self) -> None:
         await super().close()
-        await through(self._close())
+        await LOOP.run(self._close())
 
     async def _remove_berths(self) -> None:
         berths, self._berths = self._berths, []
@@ -155,4 +155,4 @@ class BubblewrapBackend(RunnerBackend):
         await self._remove_berths()
         prepared, self._prepared, self._found = self._prepared, None, None
         if prepared is not None:
-            await aside(partial(remove_tree, prepared))
+            await to_thread(partial(remove_tree, prepared))

@@ -12,7 +12,7 @@ import shlex
 import shutil
 from dataclasses import dataclass
 
-from ..portal import aside
+from ..loop import to_thread
 from ..runner.child import Child, start_child
 from ..runner.processes import kill_until_none
 from .cgroups import Cgroups
@@ -107,7 +107,7 @@ async def give_back(group: Group | None, uids: Uids, uid: int | None) -> None:
     """End whatever is in a group, remove it, and free the user number."""
     if group is not None:
         await kill_until_none(group.members)
-        await aside(group.remove)
+        await to_thread(group.remove)
     if uid is not None:
         uids.release(uid)
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ...errors import SandboxError, SandboxUnavailableError
 from ..backend import Capabilities, Reaped
-from ..portal import through
+from ..loop import LOOP
 from ..runner.backend import RunnerBackend
 from ..runner.warm import AGE
 from ..spec import SandboxSpec
@@ -48,7 +48,7 @@ class DockerBackend(RunnerBackend):
         self._found: Capabilities | None = None
 
     async def probe(self) -> Capabilities:
-        return await through(self._probe())
+        return await LOOP.run(self._probe())
 
     async def settled(self, spec: SandboxSpec) -> SandboxSpec:
         if spec.image is None:
@@ -56,11 +56,11 @@ class DockerBackend(RunnerBackend):
         return spec.model_copy(update={"image": await self._images.id_of(spec.image)})
 
     async def reap(self) -> Reaped:
-        return await through(self._reap())
+        return await LOOP.run(self._reap())
 
     async def close(self) -> None:
         await super().close()
-        await through(self._close())
+        await LOOP.run(self._close())
 
     async def make_cell(self, spec: SandboxSpec) -> DockerCell:
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from ...errors import SandboxError, SandboxUnavailableError
-from ..portal import aside
+from ..loop import to_thread
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -107,7 +107,7 @@ class Engine:
             SandboxUnavailableError: there is no engine.
             SandboxError: it refused, or is gone.
         """
-        return await aside(lambda: _translated(lambda: call(self._client(), *args, **kwargs)), self._threads)
+        return await to_thread(lambda: _translated(lambda: call(self._client(), *args, **kwargs)), self._threads)
 
     def _client(self) -> APIClient:
         with self._lock:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from ...errors import SandboxError
 from ..backend import Backend
-from ..portal import through
+from ..loop import LOOP
 from ..sandbox import Sandbox
 from ..snapshot import Snapshot
 from ..spec import SandboxSpec
@@ -55,7 +55,7 @@ class RunnerBackend(Backend):
     ) -> Sandbox:
         spec = spec or SandboxSpec()
         (await self.probe()).demand(spec)
-        return await through(self._furnished(spec, files, start))
+        return await LOOP.run(self._furnished(spec, files, start))
 
     async def settled(self, spec: SandboxSpec) -> SandboxSpec:
         """A spec that holds here, with whatever could mean something else tomorrow named for good; on the sandboxes'
@@ -107,4 +107,4 @@ class RunnerBackend(Backend):
     async def close(self) -> None:
         made, self._made = self._made, set()
         await asyncio.gather(*(one.destroy() for one in made))
-        await through(self._warm.close())
+        await LOOP.run(self._warm.close())

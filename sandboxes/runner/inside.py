@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from ...errors import SandboxError, ToolError, UsageError
-from ..portal import through
+from ..loop import LOOP
 from ..result import ExecResult, FileInfo, Stats
 from ..sandbox import Command, Sandbox, Session, SessionKind
 from ..snapshot import Snapshot
@@ -73,32 +73,32 @@ class RunnerSandbox(Sandbox):
         keep = keep_of(output, self.spec.limits.output)
         place, *arguments = words([cwd or ".", *argv])
         request = [milliseconds(timeout), b"%d" % keep, place, stdin, b"%d" % len(argv), *arguments, *words(pairs)]
-        result, _ = await through(self._run(b"exec", request, timeout, keep))
+        result, _ = await LOOP.run(self._run(b"exec", request, timeout, keep))
         return result
 
     async def session(self, kind: SessionKind = "sh") -> Session:
-        number = await through(self._channel.opened(b"open", kind.encode()))
+        number = await LOOP.run(self._channel.opened(b"open", kind.encode()))
         return RunnerSession(kind, number, self._channel, self._run, self.spec.limits.output)
 
     async def write_files(self, files: Mapping[str, bytes], *, executable: bool = False) -> None:
-        await through(self.put(entries_of(files, executable=executable)))
+        await LOOP.run(self.put(entries_of(files, executable=executable)))
 
     async def read_file(self, path: str, *, limit: int = 1024 * 1024) -> bytes:
-        return await through(self._channel.ask(b"read", *words([path]), b"%d" % limit, most=limit))
+        return await LOOP.run(self._channel.ask(b"read", *words([path]), b"%d" % limit, most=limit))
 
     async def list_files(self, path: str = ".", *, limit: int = 10_000) -> tuple[FileInfo, ...]:
         room = limit * archives.ROOM
         request = b"list", *words([path]), b"%d" % limit, b"%d" % room
-        return listed(await through(self._channel.ask(*request, most=room)))
+        return listed(await LOOP.run(self._channel.ask(*request, most=room)))
 
     async def remove(self, paths: Sequence[str]) -> None:
-        await through(self._channel.ask(b"remove", *words(paths)))
+        await LOOP.run(self._channel.ask(b"remove", *words(paths)))
 
     async def snapshot(self) -> Snapshot:
-        return archives.archived(await through(self._entries()))
+        return archives.archived(await LOOP.run(self._entries()))
 
     async def fork(self, n: int = 1) -> list[Sandbox]:
-        return await through(self._fork(n))
+        return await LOOP.run(self._fork(n))
 
     async def _fork(self, n: int) -> list[Sandbox]:
         """Make them while the files are read, and then put these into each."""
@@ -122,10 +122,10 @@ class RunnerSandbox(Sandbox):
         return archives.entries_of_answer(await self._channel.ask(*request, most=limits.disk + room))
 
     async def stats(self) -> Stats:
-        return await through(self._cell.stats())
+        return await LOOP.run(self._cell.stats())
 
     async def destroy(self) -> None:
-        await through(self._end("the sandbox was destroyed"))
+        await LOOP.run(self._end("the sandbox was destroyed"))
 
     async def _end(self, why: str) -> None:
         self._lifetime.cancel()

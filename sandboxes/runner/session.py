@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from ...errors import SandboxError, ToolError, UsageError
-from ..portal import Home, through
+from ..loop import LOOP, LoopBoundCall
 from ..result import ExecResult
 from ..sandbox import Answer, Session, SessionKind
 from .channel import Asks, Channel
@@ -52,11 +52,11 @@ class RunnerSession(Session):
             raise ToolError("the session has ended; open another")
         text = source.encode("utf-8", "surrogateescape")
         if answer is None:
-            return await through(self._run_here(text, timeout, None))
+            return await LOOP.run(self._run_here(text, timeout, None))
         if self.kind != "python":
             raise UsageError(f"code in a session of {self.kind!r} cannot send requests; open one of 'python'")
-        async with Home(answer) as home:
-            return await through(self._run_here(text, timeout, Asks(home.call, max(0, asks))))
+        async with LoopBoundCall(answer) as home:
+            return await LOOP.run(self._run_here(text, timeout, Asks(home.call, max(0, asks))))
 
     async def _run_here(self, source: bytes, timeout: float, asks: Asks | None) -> ExecResult:
         request = [self._name, milliseconds(timeout), b"%d" % self._keep, b"%d" % (asks.left if asks else 0), source]
@@ -70,5 +70,5 @@ class RunnerSession(Session):
     async def close(self) -> None:
         if self.alive:
             with suppress(SandboxError, ToolError):
-                await through(self._channel.ask(b"close", self._name))
+                await LOOP.run(self._channel.ask(b"close", self._name))
         self._goes_on = False

@@ -20,7 +20,7 @@ from turnwise.errors import SandboxUnavailableError, StoreError, UsageError
 from turnwise.evals.evaluate import EvalConfig, evaluate
 from turnwise.evals.summary import Summary
 from turnwise.rollouts.store import load_episodes
-from turnwise.sandboxes.portal import wait
+from turnwise.sandboxes.loop import LOOP
 from turnwise.tasks.code.task import CodeTask
 
 from ..envs.code.tasks_of_one import RIGHT, DoubleEnv, One, task
@@ -165,7 +165,7 @@ def confined() -> Iterator[None]:
     except SandboxUnavailableError as error:
         pytest.skip(f"NOT TESTED, for want of a sandbox: {error}")
     yield
-    wait(backend.close())
+    LOOP.wait(backend.close())
     shared_backend.cache_clear()
 
 

@@ -12,7 +12,7 @@ from ....errors import EnvironmentDiedError, ToolError
 from ..browser import Browser, Button, Wanted
 from ..page import Node, Page
 from .film import Film
-from .loop import leave, through
+from .loop import LOOP
 from .pool import Pool, pool
 from .seat import Seat
 
@@ -47,7 +47,7 @@ async def open_browser(sites: Served, url: str, of: Pool | None = None, trace: P
         UsageError: there is no Chromium or no Playwright here; the message says what to install.
         EnvironmentDiedError: it died again and again.
     """
-    return await through(_opened(sites, url, of or pool(), trace))
+    return await LOOP.run(_opened(sites, url, of or pool(), trace))
 
 
 async def _opened(sites: Served, url: str, of: Pool, trace: Path | None) -> ChromiumBrowser:
@@ -114,7 +114,7 @@ class ChromiumBrowser:
             finally:
                 work.close()  # nothing, if it was awaited
 
-        await through(one_at_a_time())
+        await LOOP.run(one_at_a_time())
 
     def _open(self) -> None:
         if self._closed:
@@ -292,7 +292,7 @@ class ChromiumBrowser:
             self.pool.refill()  # only now, while an agent thinks: it would take the time of whoever waits
             return page
 
-        page = await through(looked())
+        page = await LOOP.run(looked())
         self._nodes = {node.ref: node for node in page.walk() if node.ref}
         return page
 
@@ -305,7 +305,7 @@ class ChromiumBrowser:
         """The episode is over."""
         self._closed = True
         if self._end.detach() is not None:
-            leave(self.pool.leave(self.seat))
+            LOOP.submit(self.pool.leave(self.seat))
 
 
 async def typing(page: Shown, text: str) -> None:
@@ -326,4 +326,4 @@ async def typing(page: Shown, text: str) -> None:
 
 
 def _left(pool: Pool, seat: Seat) -> None:
-    leave(pool.leave(seat))
+    LOOP.submit(pool.leave(seat))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from .loop import through
+from .loop import LOOP
 from .pool import Pool
 from .seat import Seat
 
@@ -33,7 +33,7 @@ class Film:
             async with self._pool.works:
                 return await self._shot()
 
-        return await through(taken())
+        return await LOOP.run(taken())
 
     async def chapter(self, title: str) -> None:
         """Name what happens next, in the trace if one is made.
@@ -42,7 +42,7 @@ class Film:
             title: the name.
         """
         if self._seat.trace is not None:
-            await through(self._seat.trace.chapter(title))
+            await LOOP.run(self._seat.trace.chapter(title))
 
     async def end(self) -> str:
         """Write the trace, if one is made; may be called again.
@@ -53,4 +53,4 @@ class Film:
         Raises:
             UsageError: the file cannot be written.
         """
-        return "" if self._seat.trace is None else await through(self._seat.trace.end())
+        return "" if self._seat.trace is None else await LOOP.run(self._seat.trace.end())

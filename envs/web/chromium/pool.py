@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....errors import EnvironmentDiedError
 from .launch import Chromium, launch
-from .loop import through, wait
+from .loop import LOOP
 from .processes import memory
 from .seat import Seat, context_of, seated
 from .server import Served, SiteServer
@@ -268,7 +268,7 @@ class Pool:
 
     async def close(self) -> None:
         """End everything; there are no seats any more."""
-        await through(self._close())
+        await LOOP.run(self._close())
 
     async def _close(self) -> None:
         self._closed = True
@@ -289,4 +289,4 @@ def pool() -> Pool:
 
 def _end(one: Pool) -> None:
     with suppress(Exception):  # whatever is left ends with the pipes that this process holds
-        wait(one.close(), 15)
+        LOOP.wait(one.close(), 15)

@@ -9,7 +9,7 @@ import pytest
 from turnwise.envs.code.backends import shared_backend
 from turnwise.errors import SandboxUnavailableError
 from turnwise.sandboxes.backend import Backend
-from turnwise.sandboxes.portal import wait
+from turnwise.sandboxes.loop import LOOP
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,7 @@ def backend() -> Iterator[Backend]:
     except SandboxUnavailableError as error:
         pytest.skip(f"NOT TESTED, for want of a sandbox: {error}")
     yield found
-    wait(found.close())
+    LOOP.wait(found.close())
     shared_backend.cache_clear()
 
 
@@ -32,5 +32,5 @@ def sandbox(request: pytest.FixtureRequest) -> Iterator[str]:
     except SandboxUnavailableError as error:
         pytest.skip(f"NOT TESTED, for want of a sandbox: {error}")
     yield request.param
-    wait(backend.close())
+    LOOP.wait(backend.close())
     shared_backend.cache_clear()

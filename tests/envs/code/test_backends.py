@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from turnwise.sandboxes.backend import Backend
-from turnwise.sandboxes.portal import wait
+from turnwise.sandboxes.loop import LOOP
 
 from ...sandboxes.leftovers import control_groups
 
@@ -27,7 +27,7 @@ print(os.getpid())
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.0, 0.3], ids=["while sandboxes are made", "when they are"])
 def test_the_end_of_a_process_is_quiet_and_leaves_nothing(seconds: float, backend: Backend) -> None:
-    assert wait(backend.probe()).available
+    assert LOOP.wait(backend.probe()).available
     done = subprocess.run(
         [sys.executable, "-c", SOURCE.format(seconds=seconds)], capture_output=True, text=True, check=True
     )

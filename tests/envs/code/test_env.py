@@ -13,7 +13,7 @@ from turnwise.envs.code import backends, room, workbench
 from turnwise.envs.code.env import CodeEnv
 from turnwise.errors import SandboxError, SandboxUnavailableError, UsageError
 from turnwise.sandboxes.backend import Backend
-from turnwise.sandboxes.portal import wait
+from turnwise.sandboxes.loop import LOOP
 
 from .tasks_of_one import RIGHT, DoubleEnv
 
@@ -200,11 +200,11 @@ async def test_episodes_side_by_side_share_nothing() -> None:
 
 def test_nothing_is_left_of_an_environment_that_nobody_holds(backend: Backend) -> None:
     env = begun()
-    sandbox = wait(env.room.sandbox())
+    sandbox = LOOP.wait(env.room.sandbox())
     del env
     for _ in range(200):
         if sandbox.alive:
-            wait(asyncio.sleep(0.05))
+            LOOP.wait(asyncio.sleep(0.05))
     assert not sandbox.alive, "the sandbox outlived its environment"
 
 

@@ -18,7 +18,7 @@ from turnwise.envs.code.backends import spec_for
 from turnwise.envs.code.grading import graded
 from turnwise.envs.code.workspace import Entry, Workspace
 from turnwise.sandboxes.backend import Backend
-from turnwise.sandboxes.portal import wait
+from turnwise.sandboxes.loop import LOOP
 from turnwise.tasks.code import canonical
 from turnwise.tasks.code.task import Attempt, Case, CodeTask, ValueCheck
 
@@ -67,7 +67,7 @@ def tasks(backend: Backend) -> dict[str, CodeTask]:
             assert done.ok, done.stderr.text
             return json.loads(await sandbox.read_file("found.json", limit=16 * 1024 * 1024))
 
-    found = wait(recorded())
+    found = LOOP.wait(recorded())
     return {
         problem["task_id"]: CodeTask(
             problem["prompt"],
@@ -83,7 +83,7 @@ def tasks(backend: Backend) -> dict[str, CodeTask]:
 def passes(task: CodeTask, files: Mapping[str, bytes], backend: Backend) -> bool:
     """Whether what is left in a workspace passes."""
     workspace = Workspace({path: Entry("file", 0o644, content) for path, content in files.items()})
-    (result,) = wait(graded(task.checks, task, workspace, backend, spec_for(None)))
+    (result,) = LOOP.wait(graded(task.checks, task, workspace, backend, spec_for(None)))
     return result.passed
 
 

@@ -19,7 +19,7 @@ from turnwise.envs.code.env import CodeEnv
 from turnwise.envs.code.repair import CodeRepairEnv
 from turnwise.errors import TaskError, UsageError
 from turnwise.sandboxes.backend import Backend
-from turnwise.sandboxes.portal import wait
+from turnwise.sandboxes.loop import LOOP
 from turnwise.tasks.code.repair.family import LEVELS, REPAIR
 from turnwise.tasks.code.repair.packages import HEADER, SOURCES, TASKS, PackageRepairFamily, TaskSet
 
@@ -132,7 +132,7 @@ def build(package: Path, folder: Path, backend: Backend, limit: int | None = Non
     told: list[Progress] = []
     builder = Builder(opened(str(package)), folder, backend, spec_for(None), None)
     wait_for = builder.build(limit, 2, told.append)
-    wait(wait_for)
+    LOOP.wait(wait_for)
     return told
 
 

@@ -47,10 +47,10 @@ def test_calls_after_the_end_are_not_run() -> None:
 
 def test_a_page_that_was_loaded_again_has_no_verdict() -> None:
     """Nothing of ours loads it again; if something did, its globals would not be asked."""
-    from turnwise.envs.web.chromium.loop import wait
+    from turnwise.envs.web.chromium.loop import LOOP
 
     with opened("click-test") as env:
-        wait(env.browser.window.page.goto("about:blank"))
+        LOOP.wait(env.browser.window.page.goto("about:blank"))
         with pytest.raises(EnvironmentFailedError, match="no longer responds"):
             env.step("noop(10)")
 

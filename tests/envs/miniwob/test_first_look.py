@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnwise.envs.miniwob.chromium import Window
-from turnwise.envs.web.chromium.loop import wait
+from turnwise.envs.web.chromium.loop import LOOP
 from turnwise.tasks.miniwob.suite import TASKS, MiniwobTask
 
 from ...shifts import sampled
@@ -92,7 +92,7 @@ def test_a_timer_that_was_held_back_can_be_cancelled_before_and_after(monkeypatc
 
     monkeypatch.setattr(Window, "begin", begin_with_timers)
     with opened("click-test") as env:
-        then, now = wait(after(env.browser.window))
+        then, now = LOOP.wait(after(env.browser.window))
     assert "second" not in now
     assert "third" in now
     assert then.count("first") == now.count("first")

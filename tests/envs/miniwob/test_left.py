@@ -17,7 +17,7 @@ from turnwise.envs.miniwob.browser import MiniwobBrowser
 from turnwise.envs.miniwob.chromium import Window
 from turnwise.envs.miniwob.env import MiniwobEnv
 from turnwise.envs.miniwob.loaded import begun, loaded
-from turnwise.envs.web.chromium.loop import wait
+from turnwise.envs.web.chromium.loop import LOOP
 from turnwise.envs.web.chromium.pool import pool
 from turnwise.tasks.miniwob.suite import MiniwobTask, id_of
 
@@ -31,7 +31,7 @@ TASK = MiniwobTask(PAGE, 3, "train")
 
 @pytest.fixture(autouse=True)
 def no_page_of_another_test() -> None:
-    wait(loaded().empty())
+    LOOP.wait(loaded().empty())
 
 
 def key_of(window: Window) -> str:
@@ -72,7 +72,7 @@ def test_a_window_that_comes_when_its_reset_is_being_cancelled_is_closed(monkeyp
         opening = asyncio.create_task(MiniwobBrowser.open(TASK))
         await asyncio.sleep(0)
         ready.wait(60)  # this loop does nothing meanwhile, as during a gradient step
-        wait(ticks())  # the other one has given the window back
+        LOOP.wait(ticks())  # the other one has given the window back
         opening.cancel()
         await asyncio.wait({opening})
         assert opening.cancelled()
@@ -94,7 +94,7 @@ def test_a_window_whose_episode_is_cancelled_before_it_may_begin_is_closed(monke
         await asyncio.wait({beginning})
         return key
 
-    closed(wait(over_there()))
+    closed(LOOP.wait(over_there()))
 
 
 def test_pages_that_wait_keep_no_retired_browser_where_only_others_follow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from turnwise.envs.miniwob.env import MiniwobEnv
 from turnwise.envs.miniwob.loaded import EACH, loaded
-from turnwise.envs.web.chromium.loop import wait
+from turnwise.envs.web.chromium.loop import LOOP
 from turnwise.envs.web.chromium.pool import pool
 
 from .around import opened, until
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def no_page_of_another_test() -> None:
-    wait(loaded().empty())
+    LOOP.wait(loaded().empty())
 
 
 def until_waiting(path: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 import turnwise as tw
 from turnwise.envs.web.browser import Wanted
 from turnwise.envs.web.chromium import launch, pool
-from turnwise.envs.web.chromium.loop import through
+from turnwise.envs.web.chromium.loop import LOOP
 from turnwise.envs.web.chromium.pool import Pool
 from turnwise.envs.web.chromium.processes import Process, driver_of
 from turnwise.envs.web.env import WebEnv
@@ -66,7 +66,7 @@ async def test_a_driver_that_was_killed_is_noticed_at_once(pools: Callable[..., 
     await until(lambda: not first.seat.chromium.alive, "a browser whose driver was killed is said to live")
     with pytest.raises(EnvironmentDiedError):
         await first.look(Wanted())
-    seat = await through(pool.take(Known()))  # not one of those that wait in the dead one
+    seat = await LOOP.run(pool.take(Known()))  # not one of those that wait in the dead one
     assert seat.chromium is not first.seat.chromium
     await until(lambda: not any(one.alive for one in family), "processes are left")
     await until(lambda: len(pool.browsers) == 1, "the dead browser is kept")
@@ -91,7 +91,7 @@ async def test_a_driver_that_hangs_is_ended_with_its_browser(
     chromium = (await opened(pools(ready=0))).seat.chromium
     family = chromium._family()
     os.kill(driver(chromium).pid, signal.SIGSTOP)
-    await through(chromium.close())
+    await LOOP.run(chromium.close())
     await until(lambda: not any(one.alive for one in family), "processes are left")
 
 
@@ -115,7 +115,7 @@ async def test_cancelled_while_its_cookies_are_set(pools: Callable[..., Pool]) -
         second = (await pool.take(Known())).chromium
         await until(lambda: pool.browsers == [second], "a retired browser without episodes goes on")
 
-    await through(over_there())
+    await LOOP.run(over_there())
 
 
 @pytest.mark.parametrize("moment", ["context", "page"])
@@ -153,7 +153,7 @@ async def test_cancelled_while_its_window_is_made(pools: Callable[..., Pool], mo
         third = (await pool.take(Known())).chromium
         await until(lambda: pool.browsers == [third], "a retired browser without episodes goes on")
 
-    await through(over_there())
+    await LOOP.run(over_there())
 
 
 async def test_cancelled_while_a_browser_starts_it_starts_for_the_next(
@@ -177,7 +177,7 @@ async def test_cancelled_while_a_browser_starts_it_starts_for_the_next(
         await one.take(Known())
         assert len(starts) == one.launched == 1
 
-    await through(over_there())
+    await LOOP.run(over_there())
 
 
 async def test_cancelled_while_it_leaves_it_leaves(pools: Callable[..., Pool]) -> None:
@@ -191,7 +191,7 @@ async def test_cancelled_while_it_leaves_it_leaves(pools: Callable[..., Pool]) -
         await asyncio.wait({leaving})
         await empty(seat.chromium)
 
-    await through(over_there())
+    await LOOP.run(over_there())
 
 
 # -- environments ---------------------------------------------------------------------------------------------------
