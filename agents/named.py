@@ -149,14 +149,14 @@ def _served(
     from ..inference.serving.http.client import ServerClient
     from ..inference.serving.http.vocabulary import check_tokenizer
     from ..inference.serving.limits import TimeLimits
-    from ..inference.serving.served import ServedPolicy
+    from ..inference.serving.remote_policy import RemotePolicy
 
     limits, servers = TimeLimits.within(turn_timeout), []
     for address in filter(None, map(str.strip, spec.split(","))):
         url, _, name = address.partition("#")
         key = os.environ.get("VLLM_API_KEY")
         servers.append(ServerClient(url, model=name or None, api_key=key, timeout=limits.silence))
-    policy = ServedPolicy(servers, patience=limits.patience, request_timeout=limits.request, seed=seed)
+    policy = RemotePolicy(servers, patience=limits.patience, request_timeout=limits.request, seed=seed)
 
     async def opened() -> tuple[Any, AgentSettings]:
         await policy.open()

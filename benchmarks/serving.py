@@ -2,7 +2,7 @@
 
 Four tables from one run, and a JSON file with ``--out``:
 
-1. tokens/s of episodes through the whole loop (environment, agent, ``ServedPolicy``, HTTP), and of exactly the same
+1. tokens/s of episodes through the whole loop (environment, agent, ``RemotePolicy``, HTTP), and of exactly the same
    requests, in the same chains, sent to vLLM by nothing but an HTTP client;
 2. the share of prompt tokens found in the prefix cache, on two replicas, with sessions and without;
 3. seconds to bring weights to a server, by transport and size of the model;
@@ -41,8 +41,8 @@ from turnwise.inference.serving.engine.engine import EngineServer
 from turnwise.inference.serving.http import routes
 from turnwise.inference.serving.http.client import ServerClient
 from turnwise.inference.serving.launch.process import FILES, ServerOptions, VllmProcess
-from turnwise.inference.serving.served import ServedPolicy
-from turnwise.inference.serving.server import Pause, Served, Server
+from turnwise.inference.serving.remote_policy import RemotePolicy
+from turnwise.inference.serving.server import Pause, Sampler, ServerResponse
 from turnwise.inference.transformers_policy import TransformersPolicy
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
@@ -121,14 +121,14 @@ class Recording:
 class Counting:
     """A server in front of another one, which counts what the prefix cache had."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Sampler) -> None:
         self.server = server
         self.cached = self.prompt = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.server, name)
 
-    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, **how: Any) -> Served:
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, **how: Any) -> ServerResponse:
         """Ask, and count."""
         served = await self.server.generate(prompt_ids, sampling, **how)
         self.cached += served.cached
@@ -176,7 +176,7 @@ async def overhead(url: str, tokenizer: Any, wanted: argparse.Namespace) -> list
     """Table 1: the loop next to bare requests, alternating, medians."""
     rows = []
     server = ServerClient(url)
-    served = ServedPolicy([server])
+    served = RemotePolicy([server])
     await served.open()
     await play(served, tokenizer, episodes=2, turns=1, tokens=2, concurrency=2)  # whatever happens once
     for concurrency in wanted.concurrency:
@@ -203,7 +203,7 @@ async def affinity(urls: Sequence[str], tokenizer: Any, wanted: argparse.Namespa
         servers = [Counting(ServerClient(url)) for url in urls]
         for server in servers:
             await server.reset_prefix_cache()
-        served = ServedPolicy(cast(Sequence[Server], servers))
+        served = RemotePolicy(cast(Sequence[Sampler], servers))
         policy = Recording(served, sessions=sessions)
         await play(policy, tokenizer, **_shape(wanted), concurrency=max(wanted.concurrency))
         hits = sum(server.cached for server in servers) / sum(server.prompt for server in servers)
@@ -216,13 +216,13 @@ async def affinity(urls: Sequence[str], tokenizer: Any, wanted: argparse.Namespa
 async def sync(url: str, model: Any, size: str, wanted: argparse.Namespace) -> list[dict[str, Any]]:
     """Table 3: seconds to write the weights while the server goes on, and seconds for which it stands still."""
     rows = []
-    makers: dict[str, Callable[[ServedPolicy, Exchange], Transport]] = {
+    makers: dict[str, Callable[[RemotePolicy, Exchange], Transport]] = {
         "native": lambda policy, exchange: Native(policy, Files(exchange), mode=Pause.KEEP),
         "reload": lambda policy, exchange: Reload(policy, exchange, mode=Pause.KEEP),
     }
     weights = dict(model.state_dict())
     for name, make in makers.items():
-        policy = ServedPolicy([ServerClient(url)])
+        policy = RemotePolicy([ServerClient(url)])
         with tempfile.TemporaryDirectory() as folder:
             transport = make(policy, Exchange(Path(folder)))
             await transport.init()
@@ -252,7 +252,7 @@ async def engines(folder: Path, options: ServerOptions, wanted: argparse.Namespa
     with EngineServer(folder, options) as engine:
         ways: dict[str, Policy] = {
             "transformers": TransformersPolicy(model, max_batch=options.max_seqs, threaded=True),
-            "vLLM": ServedPolicy([engine]),
+            "vLLM": RemotePolicy([engine]),
         }
         for concurrency in wanted.concurrency:
             rates: dict[str, list[float]] = defaultdict(list)

@@ -15,7 +15,7 @@ import pydantic
 
 from ..config import Config
 from ..errors import InfrastructureError, UsageError
-from ..inference.serving.launch import leash
+from ..inference.serving.launch import watchdog
 
 TAIL = 4096
 """Number of bytes kept from the end of standard error."""
@@ -61,7 +61,7 @@ class ProgramConfig(Config):
 class Process:
     """One run of a program, created by ``start``.
 
-    It runs in its own session under a watchdog (``inference/serving/launch/leash.py``). ``stop`` kills the whole
+    It runs in its own session under a watchdog (``inference/serving/launch/watchdog.py``). ``stop`` kills the whole
     session, and so does the end of this process, whatever its cause.
     """
 
@@ -90,8 +90,8 @@ class Process:
             InfrastructureError: the machine cannot start another process.
             UsageError: the arguments are longer than the machine allows.
         """
-        # -I and -S: the leash needs the standard library only, and starts twice as fast.
-        command = [sys.executable, "-I", "-S", str(Path(leash.__file__)), "0", *words]
+        # -I and -S: the watchdog needs the standard library only, and starts twice as fast.
+        command = [sys.executable, "-I", "-S", str(Path(watchdog.__file__)), "0", *words]
         pipe = asyncio.subprocess.PIPE
         try:
             process = await asyncio.create_subprocess_exec(

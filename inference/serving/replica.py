@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from ...errors import InfrastructureError, TurnwiseError
 from ...tasks.rng import stable_hash
-from .server import Capabilities, Served, Server
+from .server import Capabilities, Sampler, ServerResponse
 
 
-class Stamp(NamedTuple):
+class WeightTag(NamedTuple):
     """What a request was sent under: the version of the weights, and the adapter in front of them."""
 
     version: int
@@ -30,7 +30,7 @@ class Replica:
         longest: and no more than these.
     """
 
-    server: Server
+    server: Sampler
     limit: int
     backoff: float
     longest: float
@@ -50,8 +50,8 @@ class Replica:
         """Forget what belonged to an earlier event loop."""
         self.room = asyncio.Semaphore(self.limit)
         self._checking = asyncio.Lock()
-        self.running: dict[asyncio.Task[Served], Stamp] = {}
-        self.withdrawn: set[asyncio.Task[Served]] = set()
+        self.running: dict[asyncio.Task[ServerResponse], WeightTag] = {}
+        self.withdrawn: set[asyncio.Task[ServerResponse]] = set()
 
     @property
     def address(self) -> str:
@@ -91,7 +91,7 @@ class Replica:
                 self.answered = asyncio.get_running_loop().time()
             return same
 
-    async def look_again(self, now: float, *, moved: bool) -> bool:
+    async def recheck(self, now: float, *, moved: bool) -> bool:
         """See whether a replica that failed is back, with the weights that it had.
 
         Args:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...errors import PolicyServerError
 from ..policy import Sampling
-from .server import Served, Server
+from .server import Sampler, ServerResponse
 
 TRIES = 6
 """The most faulty answers to one question before it fails."""
@@ -21,8 +21,8 @@ def pause_after(faults: int) -> float:
 
 
 async def patiently(
-    server: Server, prompt: Sequence[int], sampling: Sampling, *, session: str, adapter: str | None
-) -> Served:
+    server: Sampler, prompt: Sequence[int], sampling: Sampling, *, session: str, adapter: str | None
+) -> ServerResponse:
     """Return one answer of this very server, asked again where it is at fault.
 
     Raises:

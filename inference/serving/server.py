@@ -1,4 +1,8 @@
-"""The seam to one server of a policy: what Turnwise asks of it, and what it says it can do. No HTTP here."""
+"""The seam to one server of a policy: a sampler, and what it may be capable of beyond sampling. No HTTP here.
+
+A ``Sampler`` is enough to evaluate and to sample for training. Weights change only on servers that also are
+``Pausable`` and either a ``WeightReceiver`` or an ``AdapterHost``.
+"""
 
 from __future__ import annotations
 
@@ -6,40 +10,43 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
+from ...errors import UsageError
 from ..policy import Completion, Sampling
+
+C = TypeVar("C")
 
 
 class Pause(StrEnum):
-    """What happens to requests that are under way while weights change."""
+    """What happens to requests in flight while weights change."""
 
     KEEP = "keep"
-    """They are frozen, and go on with the new weights: one action may span versions."""
+    """They are frozen and continue with the new weights: one action may span versions."""
     WAIT = "wait"
-    """They are finished first, with the old weights."""
+    """They finish first, with the old weights."""
     ABORT = "abort"
-    """They end at once with what they have; ``ServedPolicy`` continues them from there with the new weights."""
+    """They end at once with what they have; ``RemotePolicy`` continues them from there with the new weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a running server can do, found by asking it when a run begins.
+    """What a running server can do, as it answers when a run starts.
 
     Args:
-        version: of vLLM, e.g. ``0.32.0+cpu``.
-        model: the name it serves the base model under.
-        context_length: the most tokens of prompt and action together.
-        ids: token ids go in and come out without passing through text.
-        processed_logprobs: log-probabilities are those of the distribution sampled from, temperature included.
-        control: it can be paused and resumed, and its prefix cache be reset.
-        version_spans: it says by itself which weights sampled which tokens, so that ``Pause.KEEP`` is exact.
-        transfer: the backend of its native weight transfer; ``None`` if it was started without one.
-        reload: it can read a whole checkpoint anew from a folder it sees.
-        adapters: adapters can be loaded and unloaded while it runs.
-        max_rank: the largest rank of an adapter; 0 where there are none, or the server does not tell.
-        started: when its process began, in seconds since 1970, where it tells: a replica that comes back with another
-            one has the weights that it was started with.
+        version: version of vLLM, e.g. ``0.32.0+cpu``.
+        model: name under which it serves the base model.
+        context_length: maximum tokens of prompt and action together.
+        ids: whether token ids go in and come out without passing through text.
+        processed_logprobs: whether log-probabilities are those of the sampled distribution, temperature included.
+        control: whether it can be paused and resumed, and its prefix cache reset.
+        version_spans: whether it reports which weights sampled which tokens, so that ``Pause.KEEP`` is exact.
+        transfer: backend of its native weight transfer; ``None`` if it was started without one.
+        reload: whether it can reload a whole checkpoint from a folder that it sees.
+        adapters: whether it can load and unload adapters while it runs.
+        max_rank: largest rank of an adapter; 0 if there are none or the server does not report it.
+        started: start time of its process in seconds since 1970, if it reports one: a replica that comes back with
+            another one has the weights that it was started with.
     """
 
     version: str
@@ -56,12 +63,29 @@ class Capabilities:
     started: float | None = None
 
 
-class Server(Protocol):
-    """One replica. Every verb raises ``InfrastructureError`` when it cannot be reached, naming its address."""
+@dataclass(frozen=True, slots=True)
+class ServerResponse:
+    """One answer of a server.
+
+    Args:
+        completion: ids and log-probabilities; its versions are 0 where the server does not report them.
+        prompt_ids: the prompt that the server reports to have read; must be what was sent.
+        spans: ``(version, first token, token after the last)`` as the server reports them; empty if it does not.
+        cached: number of prompt tokens that it found in its prefix cache.
+    """
+
+    completion: Completion
+    prompt_ids: tuple[int, ...]
+    spans: tuple[tuple[int, int, int], ...] = ()
+    cached: int = 0
+
+
+class Sampler(Protocol):
+    """One replica of a policy. Every method raises ``InfrastructureError`` with its URL when it cannot be reached."""
 
     @property
     def address(self) -> str:
-        """For messages: a URL, or ``in process``."""
+        """How messages name it: a URL, or ``in process``."""
         ...
 
     async def probe(self) -> Capabilities:
@@ -74,78 +98,109 @@ class Server(Protocol):
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "", adapter: str | None = None
-    ) -> Served:
+    ) -> ServerResponse:
         """Sample one continuation; cancelling the call aborts the request on the server.
 
         Args:
             prompt_ids: exactly what the model reads.
             sampling: how to sample.
             session: requests with the same id share a prefix.
-            adapter: the name of a loaded adapter; the base model without one.
+            adapter: name of a loaded adapter; ``None`` for the base model.
         """
         ...
 
+    async def close(self) -> None:
+        """Close connections; the server continues to run."""
+        ...
+
+
+@runtime_checkable
+class Pausable(Protocol):
+    """Stops between two tokens, so that weights can change."""
+
     async def pause(self, mode: Pause) -> None:
-        """Stop generating; returns once it has stopped."""
+        """Stop generating; return once it has stopped."""
         ...
 
     async def resume(self) -> None:
-        """Go on."""
+        """Continue to generate."""
         ...
 
     async def reset_prefix_cache(self) -> None:
-        """Forget all cached keys and values: they are of old weights."""
+        """Drop all cached keys and values, which belong to old weights."""
         ...
+
+    async def name_version(self, version: int) -> None:
+        """Call the weights that it has ``version``; does nothing where it keeps no versions."""
+        ...
+
+
+@runtime_checkable
+class AdapterHost(Protocol):
+    """Serves adapters of low rank beside its base model."""
 
     async def load_adapter(self, name: str, folder: Path) -> None:
         """Load an adapter in PEFT's format from a folder that the server sees."""
         ...
 
     async def unload_adapter(self, name: str) -> None:
-        """Forget an adapter."""
+        """Unload an adapter."""
         ...
 
+
+@runtime_checkable
+class WeightReceiver(Protocol):
+    """Takes new weights of its base model: from a folder, or in the four phases of vLLM's native weight transfer."""
+
     async def reload(self, folder: Path) -> None:
-        """Read all weights anew from a folder of safetensors that the server sees."""
+        """Reload all weights from a folder of safetensors that the server sees."""
         ...
 
     async def init_transfer(self, info: Mapping[str, Any]) -> None:
-        """The first of vLLM's four phases of weight transfer; ``info`` is the backend's own."""
+        """Phase 1; ``info`` is the backend's own."""
         ...
 
     async def start_update(self) -> None:
-        """The second: weights are about to change."""
+        """Phase 2: weights are about to change."""
         ...
 
     async def update(self, info: Mapping[str, Any]) -> None:
-        """The third, once per chunk; ``info`` is the backend's own."""
+        """Phase 3, once per chunk; ``info`` is the backend's own."""
         ...
 
     async def finish_update(self, version: int) -> None:
-        """The fourth: the weights are whole, and are from now on called ``version``."""
-        ...
-
-    async def name_version(self, version: int) -> None:
-        """The weights it has are from now on called ``version``; nothing happens where it keeps no versions."""
-        ...
-
-    async def close(self) -> None:
-        """Let go of connections; the server goes on."""
+        """Phase 4: the weights are complete, and are from now on called ``version``."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
-    """One answer of a server.
+def pausable(server: Sampler) -> Pausable:
+    """Return the server as one that can be paused.
 
-    Args:
-        completion: ids and log-probabilities; its versions are 0 where the server does not tell them.
-        prompt_ids: what the server says that it read; must be what was sent.
-        spans: ``(version, first token, token after the last)`` by the server's own account; empty if it gives none.
-        cached: how many tokens of the prompt it had in its prefix cache.
+    Raises:
+        UsageError: it cannot.
     """
+    return _capable(server, Pausable, "cannot be paused, so its weights cannot change")
 
-    completion: Completion
-    prompt_ids: tuple[int, ...]
-    spans: tuple[tuple[int, int, int], ...] = ()
-    cached: int = 0
+
+def adapter_host(server: Sampler) -> AdapterHost:
+    """Return the server as one that loads adapters.
+
+    Raises:
+        UsageError: it does not.
+    """
+    return _capable(server, AdapterHost, "loads no adapters; set server.transfer = native or reload")
+
+
+def weight_receiver(server: Sampler) -> WeightReceiver:
+    """Return the server as one that takes weights.
+
+    Raises:
+        UsageError: it does not.
+    """
+    return _capable(server, WeightReceiver, "takes no weights; set server.transfer = adapter")
+
+
+def _capable(server: Sampler, capability: type[C], otherwise: str) -> C:
+    if not isinstance(server, capability):
+        raise UsageError(f"server {server.address} ({type(server).__name__}) {otherwise}")
+    return cast(C, server)

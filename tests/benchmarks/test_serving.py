@@ -13,7 +13,7 @@ import pytest
 
 from turnwise.inference.models import load_model
 from turnwise.inference.serving.http.client import ServerClient
-from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.inference.transformers_policy import TransformersPolicy
 
 from ..inference.serving.fake_server import FakeServer
@@ -50,7 +50,7 @@ def server(folder: Path) -> Iterator[FakeServer]:
 async def test_what_is_replayed_is_what_was_asked_in_the_loop(serving: Any, server: FakeServer, folder: Path) -> None:
     _, tokenizer = load_model(folder)
     client = ServerClient(server.url)
-    policy = serving.Recording(ServedPolicy([client]))
+    policy = serving.Recording(RemotePolicy([client]))
     await serving.play(policy, tokenizer, episodes=3, turns=4, tokens=5, concurrency=2)
     assert len(policy.chains) == 3, "one chain per episode"
     assert [len(chain) for chain in policy.chains.values()] == [4, 4, 4]

@@ -20,8 +20,8 @@ from turnwise.inference.models import load_model
 from turnwise.inference.policy import Sampling
 from turnwise.inference.serving.http.client import ServerClient
 from turnwise.inference.serving.launch.process import FILES, ServerOptions, VllmProcess
-from turnwise.inference.serving.served import ServedPolicy
-from turnwise.inference.serving.server import Served
+from turnwise.inference.serving.remote_policy import RemotePolicy
+from turnwise.inference.serving.server import ServerResponse
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
 from turnwise.service.process import ProgramConfig
@@ -162,7 +162,7 @@ class Overheard(ServerClient):
         super().__init__(url)
         self.heard: list[tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...]]] = []
 
-    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, **more: Any) -> Served:
+    async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, **more: Any) -> ServerResponse:
         served = await super().generate(prompt_ids, sampling, **more)
         self.heard.append((served.prompt_ids, served.completion.token_ids, served.completion.logprobs))
         return served
@@ -172,7 +172,7 @@ class Overheard(ServerClient):
 async def test_a_program_of_openais_sdk_is_recorded_exactly_as_it_was_served(cloned: Path, server: VllmProcess) -> None:
     model, tokenizer = load_model(cloned / "model")
     client = Overheard(server.url)
-    chat = ChatAgent(ServedPolicy([client]), tokenizer, sampling=Sampling(max_tokens=4), show_tools=False)
+    chat = ChatAgent(RemotePolicy([client]), tokenizer, sampling=Sampling(max_tokens=4), show_tools=False)
     options = RunOptions(group_size=2, concurrency=2, env_kwargs={"max_turns": 4}, retries=0)
     maze = tw.make(small.ENV)
     tasks = [maze.unwrapped.tasks().spec(seed) for seed in range(2)]  # type: ignore[attr-defined]

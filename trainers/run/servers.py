@@ -16,7 +16,7 @@ from ...errors import InfrastructureError, UsageError
 from ...inference.serving.http.client import ServerClient
 from ...inference.serving.http.vocabulary import check_tokenizer
 from ...inference.serving.limits import TimeLimits
-from ...inference.serving.served import ServedPolicy
+from ...inference.serving.remote_policy import RemotePolicy
 from ...inference.serving.server import Pause
 from ...inference.value_guided import ValueGuidedModel
 from ..learning.lora import LoraConfig
@@ -171,7 +171,7 @@ class Serving:
             options = config.engine.options(longest=longest, dtype=theirs)
             self.engine = OwnEngine(options, model, tokenizer, out / "engine")
         limits = config.limits(turn_timeout)
-        self.policy = ServedPolicy(
+        self.policy = RemotePolicy(
             [self.engine.server] if self.engine is not None else self.clients,
             max_in_flight=config.concurrency,
             patience=limits.patience,

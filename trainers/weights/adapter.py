@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from ...errors import TurnwiseError, UsageError
-from ...inference.serving.server import Pause, Server
+from ...inference.serving.server import Pause, Sampler, adapter_host
 from ..learning.lora import save_adapter
 from .exchange import Exchange
 from .replicas import Replicas
@@ -95,8 +95,8 @@ class Adapter(Replicas):
     async def pause(self) -> None:
         """See ``Transport``."""
         if self.mode is Pause.KEEP:
-            await self.policy.settle()  # waits for requests of the version before the present one
-            self._ready = await self.policy.roll_call()
+            await self.policy.drain()  # waits for requests of the version before the present one
+            self._ready = await self.policy.refresh_health()
         else:
             await super().pause()
         await self._retire(self._loaded[:-1])
@@ -106,7 +106,9 @@ class Adapter(Replicas):
         name = self._staged
         self._loaded.append(name)
         try:
-            await self.every("load an adapter", lambda server: server.load_adapter(name, self.exchange.seen(name)))
+            await self.every(
+                "load an adapter", lambda server: adapter_host(server).load_adapter(name, self.exchange.seen(name))
+            )
         except TurnwiseError:
             self._loaded.remove(name)
             raise
@@ -137,8 +139,8 @@ class Adapter(Replicas):
         self.exchange.note({address: [*self._loaded, coming] for address in self.can})
 
 
-async def _unload(server: Server, names: Sequence[str]) -> None:
+async def _unload(server: Sampler, names: Sequence[str]) -> None:
     """Unload adapters; a server that was restarted or is down no longer has them."""
     for name in names:
         with suppress(TurnwiseError):
-            await server.unload_adapter(name)
+            await adapter_host(server).unload_adapter(name)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...errors import InfrastructureError, TurnwiseError, UsageError
 from ...inference.serving.launch.process import FILES
-from ...inference.serving.server import Pause, Server
+from ...inference.serving.server import Pause, Sampler, weight_receiver
 from .exchange import Exchange
 from .replicas import Replicas
 from .transfer import Changeable
@@ -75,7 +75,7 @@ class Native(Replicas):
     ) -> None:
         super().__init__(policy, mode=mode, timeout=timeout)
         self.backend = backend
-        self._met: tuple[Server, ...] = ()
+        self._met: tuple[Sampler, ...] = ()
 
     async def init(self) -> None:
         """See ``Transport``."""
@@ -94,7 +94,7 @@ class Native(Replicas):
             self.each(
                 "begin a weight transfer",
                 self._met,
-                lambda server: server.init_transfer(self.backend.init_info(place[server.address])),
+                lambda server: weight_receiver(server).init_transfer(self.backend.init_info(place[server.address])),
             ),
             self.backend.join(),
         )
@@ -112,8 +112,11 @@ class Native(Replicas):
             )
         info = self.backend.update_info(weights)
         await self.every("start an update", _begin)
-        await _both(self.every("take an update", lambda server: server.update(info)), self.backend.stream(weights))
-        await self.every("finish an update", lambda server: server.finish_update(version))
+        await _both(
+            self.every("take an update", lambda server: weight_receiver(server).update(info)),
+            self.backend.stream(weights),
+        )
+        await self.every("finish an update", lambda server: weight_receiver(server).finish_update(version))
         await self.forget()
         self.backend.done()
 
@@ -205,15 +208,16 @@ class Memory:
         """Do nothing: there is nothing to clean up."""
 
 
-async def _begin(server: Server) -> None:
+async def _begin(server: Sampler) -> None:
+    receiver = weight_receiver(server)
     try:
-        await server.start_update()
+        await receiver.start_update()
     except TurnwiseError:
         # A trainer that was killed between the phases left its update open, and vLLM starts no second one. vLLM forgets
         # an update that fails, so make it fail.
         with suppress(TurnwiseError):
-            await server.update({})
-        await server.start_update()
+            await receiver.update({})
+        await receiver.start_update()
 
 
 async def _both(theirs: Any, ours: Any) -> None:

@@ -13,7 +13,7 @@ import torch
 from peft.tuners.lora import LoraLayer
 
 from ...inference.policy import Sampling
-from ...inference.serving.server import Served
+from ...inference.serving.server import ServerResponse
 from ...tasks.rng import Rng
 from .canary import CANARY, TOLERANCES
 
@@ -67,7 +67,7 @@ class Answer:
     """
 
     question: Question
-    served: Served
+    served: ServerResponse
     mine: tuple[float, ...]
     best: tuple[float, ...]
 
@@ -162,7 +162,7 @@ class Questions:
 
 
 @torch.no_grad()
-def answered(model: Any, question: Question, served: Served) -> Answer:
+def answered(model: Any, question: Question, served: ServerResponse) -> Answer:
     """Score a server's answer with the trainer's model, at the temperature of the server's numbers.
 
     Answers of the model without its adapter are scored without it, too.

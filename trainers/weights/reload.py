@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from ...errors import UsageError
-from ...inference.serving.server import Pause
+from ...inference.serving.server import Pause, weight_receiver
 from .exchange import Exchange
 from .replicas import Replicas
 from .transfer import Changeable
@@ -53,7 +53,7 @@ class Reload(Replicas):
     async def send(self, weights: Mapping[str, Tensor], version: int) -> None:
         """See ``Transport``."""
         folder = self.exchange.seen(self._staged)
-        await self.every("load a checkpoint", lambda server: server.reload(folder))
+        await self.every("load a checkpoint", lambda server: weight_receiver(server).reload(folder))
         await self.forget()
         old, self._loaded = self._loaded, self._staged
         if old:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from ...errors import InfrastructureError
 from ...inference.policy import Sampling
+from ...inference.serving.fan_out import fan_out
 from ...inference.serving.retrying import patiently
-from ...inference.serving.server import Capabilities, Pause, Served, Server
+from ...inference.serving.server import Capabilities, Pause, Sampler, ServerResponse, pausable
 from .transfer import Changeable
 
 T = TypeVar("T")
@@ -33,10 +33,10 @@ class Replicas:
         self.timeout = timeout
         self.can: dict[str, Capabilities] = {}
         """Capabilities that the servers reported at the start, by address."""
-        self._ready: tuple[Server, ...] = ()
+        self._ready: tuple[Sampler, ...] = ()
 
     @property
-    def ready(self) -> tuple[Server, ...]:
+    def ready(self) -> tuple[Sampler, ...]:
         """See ``Transport``."""
         return self._ready
 
@@ -50,7 +50,7 @@ class Replicas:
         """See ``Transport``."""
         return min(can.context_length for can in self.can.values())
 
-    async def each(self, what: str, servers: Iterable[Server], call: Callable[[Server], Awaitable[T]]) -> list[T]:
+    async def each(self, what: str, servers: Iterable[Sampler], call: Callable[[Sampler], Awaitable[T]]) -> list[T]:
         """Call several servers at once, and wait for all of them even if one fails.
 
         Args:
@@ -61,30 +61,23 @@ class Replicas:
         Raises:
             InfrastructureError: a server did not answer in time; otherwise the first error that a call raised.
         """
-        answers = await self._gathered(what, tuple(servers), call)
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-        return [answer for answer in answers if not isinstance(answer, BaseException)]
+        answers, failures = await fan_out(servers, call, what=what, seconds=self.timeout)
+        if failures:
+            raise failures[0][1]
+        return [answer for _, answer in answers]
 
-    async def every(self, what: str, call: Callable[[Server], Awaitable[None]]) -> None:
+    async def every(self, what: str, call: Callable[[Sampler], Awaitable[None]]) -> None:
         """Call all servers that are ready; those that are down or do not answer are no longer ready.
 
         Raises:
             InfrastructureError: no server is left.
             TurnwiseError: one refused, as the others would.
         """
-        answers = await self._gathered(what, self._ready, call)
-        lost = []
-        for answer in answers:
-            if isinstance(answer, InfrastructureError):
-                lost.append(str(answer))
-            elif isinstance(answer, BaseException):
-                raise answer
-        if len(lost) == len(answers):
+        answers, failures = await fan_out(self._ready, call, what=what, seconds=self.timeout)
+        if not answers:
+            lost = [str(error) for _, error in failures]
             raise InfrastructureError("; ".join(lost or [f"nothing answers at {', '.join(self.can)}"]))
-        pairs = zip(self._ready, answers, strict=True)
-        self._ready = tuple(server for server, answer in pairs if not isinstance(answer, BaseException))
+        self._ready = tuple(server for server, _ in answers)
 
     async def init(self) -> None:
         """Ask all servers for their capabilities; see ``Transport``."""
@@ -100,13 +93,15 @@ class Replicas:
 
     async def forget(self) -> None:
         """Make all servers that are ready drop their prefix caches, which belong to old weights."""
-        await self.every("reset its prefix cache", lambda server: server.reset_prefix_cache())
+        await self.every("reset its prefix cache", lambda server: pausable(server).reset_prefix_cache())
 
     async def resume(self) -> None:
         """See ``Transport``."""
         await self.policy.resume()
 
-    async def probe(self, prompt_ids: Sequence[int], sampling: Sampling, *, bare: bool = False) -> Sequence[Served]:
+    async def probe(
+        self, prompt_ids: Sequence[int], sampling: Sampling, *, bare: bool = False
+    ) -> Sequence[ServerResponse]:
         """See ``Transport``."""
         adapter = None if bare else self.adapter
         return await self.each(
@@ -117,17 +112,3 @@ class Replicas:
 
     async def close(self) -> None:
         """See ``Transport``."""
-
-    async def _gathered(
-        self, what: str, servers: Sequence[Server], call: Callable[[Server], Awaitable[T]]
-    ) -> list[T | BaseException]:
-        async def timed(server: Server) -> T:
-            try:
-                async with asyncio.timeout(self.timeout):
-                    return await call(server)
-            except TimeoutError:
-                raise InfrastructureError(
-                    f"{server.address} did not {what} within {self.timeout:g} s; see its log, or raise server.timeout"
-                ) from None
-
-        return await asyncio.gather(*map(timed, servers), return_exceptions=True)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from torch import Tensor
 
 from ...errors import ContractError, TurnwiseError
-from ...inference.serving.server import Served
+from ...inference.serving.server import ServerResponse
 from ..learning.lora import adapted, merged
 from ..learning.main_process import run_on_main
 from ..learning.parallel import ALONE, ProcessGroup, unsharded
@@ -23,7 +23,7 @@ STAY = (
     "Servers that are there stay paused, since nobody knows which weights they have, until a run sends them whole ones"
 )
 T = TypeVar("T")
-Heard = Sequence[Sequence[tuple[Question, Served]]]
+Heard = Sequence[Sequence[tuple[Question, ServerResponse]]]
 """Questions and answers, by replica."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from ...inference.policy import Policy, Sampling
-from ...inference.serving.server import Capabilities, Pause, Served, Server
+from ...inference.serving.server import Capabilities, Pause, Sampler, ServerResponse
 
 
 class WeightTransfer(Protocol):
@@ -32,10 +32,10 @@ class Updatable(Policy, Protocol):
 
 
 class Changeable(Protocol):
-    """A policy over servers, as far as a change of weights needs it: ``ServedPolicy``."""
+    """A policy over servers, as far as a change of weights needs it: ``RemotePolicy``."""
 
     @property
-    def live(self) -> tuple[Server, ...]:
+    def live(self) -> tuple[Sampler, ...]:
         """The replicas that are not known to be down; one that was restarted counts."""
         ...
 
@@ -47,12 +47,12 @@ class Changeable(Protocol):
         """Stop sampling everywhere."""
         ...
 
-    async def roll_call(self) -> tuple[Server, ...]:
+    async def refresh_health(self) -> tuple[Sampler, ...]:
         """Return the replicas that can receive weights."""
         ...
 
     async def begin_version(
-        self, version: int, *, adapter: str | None = None, on: Collection[Server] | None = None
+        self, version: int, *, adapter: str | None = None, on: Collection[Sampler] | None = None
     ) -> None:
         """Label the tokens of these servers with this version from now on."""
         ...
@@ -61,7 +61,7 @@ class Changeable(Protocol):
         """Continue sampling."""
         ...
 
-    async def settle(self) -> None:
+    async def drain(self) -> None:
         """Wait until no request of an earlier version is running."""
         ...
 
@@ -84,7 +84,7 @@ class Transport(Protocol):
         ...
 
     @property
-    def ready(self) -> tuple[Server, ...]:
+    def ready(self) -> tuple[Sampler, ...]:
         """The replicas that have the version sent last; before that, all that are up."""
         ...
 
@@ -135,7 +135,9 @@ class Transport(Protocol):
         """Resume sampling, and remove leftovers of earlier versions."""
         ...
 
-    async def probe(self, prompt_ids: Sequence[int], sampling: Sampling, *, bare: bool = False) -> Sequence[Served]:
+    async def probe(
+        self, prompt_ids: Sequence[int], sampling: Sampling, *, bare: bool = False
+    ) -> Sequence[ServerResponse]:
         """Return the answer of each replica that is ready, requested as episodes do.
 
         Args:

@@ -1,4 +1,4 @@
-"""vLLM in this process: a ``Server`` without HTTP, for one machine with one engine, and for weights from memory."""
+"""vLLM in this process: a server without HTTP, for one machine with one engine, and for weights from memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ....errors import InfrastructureError, UsageError
 from ...policy import Sampling
 from ..answers import too_long
 from ..launch.process import FILES, ServerOptions
-from ..server import Capabilities, Pause, Served
+from ..server import Capabilities, Pause, ServerResponse
 from .calls import VllmEngine, version
 from .thread import EngineThread, Request
 
@@ -28,7 +28,7 @@ class EngineServer:
     ::
 
         with EngineServer("runs/bc/model") as engine:
-            policy = ServedPolicy([engine])
+            policy = RemotePolicy([engine])
 
     ``Pause.KEEP`` freezes requests, which go on with new weights (and, unless ``reset_prefix_cache`` follows, with
     keys and values of the old ones); ``WAIT`` lets them end; ``ABORT`` ends them with what they have. What is asked
@@ -123,8 +123,8 @@ class EngineServer:
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "", adapter: str | None = None
-    ) -> Served:
-        """Sample one continuation; see ``Server``.
+    ) -> ServerResponse:
+        """Sample one continuation; see ``Sampler``.
 
         Raises:
             PromptTooLongError: no room is left for a single token.
@@ -141,7 +141,7 @@ class EngineServer:
         return await self._thread.generate(request)
 
     async def pause(self, mode: Pause) -> None:
-        """Stop between two tokens; see ``Server``."""
+        """Stop between two tokens; see ``Pausable``."""
         await self._thread.pause(mode)
 
     async def resume(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ....errors import ContractError, InfrastructureError, TurnwiseError
 from ...policy import Completion, Sampling
 from ..answers import check_sampled, finish_of, shortened
-from ..server import Pause, Served
+from ..server import Pause, ServerResponse
 
 T = TypeVar("T")
 E = TypeVar("E", bound="Engine")
@@ -70,7 +70,7 @@ class Request:
     sampling: Sampling
     adapter: str | None
     loop: asyncio.AbstractEventLoop
-    answer: asyncio.Future[Served]
+    answer: asyncio.Future[ServerResponse]
     asked: float = field(default_factory=time.perf_counter)
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -92,7 +92,9 @@ class Request:
         except TurnwiseError as error:
             self.fail(error)
             return
-        _settle(self.loop, self.answer, None, Served(completion, self.prompt, _spans(self.versions), self.cached))
+        _settle(
+            self.loop, self.answer, None, ServerResponse(completion, self.prompt, _spans(self.versions), self.cached)
+        )
 
     def fail(self, error: Exception) -> None:
         """Say why there will be no answer."""
@@ -154,7 +156,7 @@ class EngineThread(Generic[E]):
             self._thread.join()
             self._thread = None
 
-    async def generate(self, request: Request) -> Served:
+    async def generate(self, request: Request) -> ServerResponse:
         """Ask for one continuation; a cancelled call withdraws it."""
         self._send(lambda: self._admit(request))
         try:

@@ -1,4 +1,4 @@
-"""``ServerClient``: one vLLM server over HTTP, as the ``Server`` that the rest of Turnwise talks to."""
+"""``ServerClient``: one vLLM server over HTTP, with every capability of ``server.py``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from ....errors import ContractError, InfrastructureError, PolicyServerError, UsageError
 from ...policy import Sampling
 from ..answers import reason, shortened, too_long
-from ..server import Capabilities, Pause, Served
+from ..server import Capabilities, Pause, ServerResponse
 from . import reading, routes
 from .probing import Found, Probing
 from .wire import Wire
@@ -38,7 +38,7 @@ class ServerClient:
         model: the name it must serve; omitted, the one that it serves.
         api_key: sent with every request, if the server asks for one.
         timeout: the longest that a call may take that controls the server or changes weights, in seconds.
-        request_timeout: the same of ``generate``; by default whoever asks bounds it, as ``ServedPolicy`` does.
+        request_timeout: the same of ``generate``; by default whoever asks bounds it, as ``RemotePolicy`` does.
 
     Raises:
         UsageError: the URL is none.
@@ -70,7 +70,7 @@ class ServerClient:
         return self._wire.address
 
     async def probe(self) -> Capabilities:
-        """Ask what it can do; see ``Server``."""
+        """Ask what it can do; see ``Sampler``."""
         found = await Probing(self._wire, self._model).ask()
         self._check_lost(found)
         self._native, self.root, self._known = found.native, found.root, found.capabilities
@@ -94,8 +94,8 @@ class ServerClient:
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "", adapter: str | None = None
-    ) -> Served:
-        """Sample one continuation; see ``Server``.
+    ) -> ServerResponse:
+        """Sample one continuation; see ``Sampler``.
 
         Raises:
             PolicyServerError: this one answer is at fault; the process is the one that was probed, and may be asked
@@ -123,7 +123,7 @@ class ServerClient:
             raise
         return replace(served, completion=replace(served.completion, seconds=time.perf_counter() - asked))
 
-    async def _once(self, call: routes.Call, prompt_ids: Sequence[int], sampling: Sampling) -> Served:
+    async def _once(self, call: routes.Call, prompt_ids: Sequence[int], sampling: Sampling) -> ServerResponse:
         """One request and its answer, held against it."""
         owner = self._owner if self._names else ""
         answer = await self._wire.send(call, within=self._request_timeout)
@@ -177,7 +177,7 @@ class ServerClient:
     # -- control ------------------------------------------------------------------------------------------------
 
     async def pause(self, mode: Pause) -> None:
-        """Stop generating; see ``Server``."""
+        """Stop generating; see ``Pausable``."""
         await self._control(routes.pause(mode))
 
     async def resume(self) -> None:
@@ -185,7 +185,7 @@ class ServerClient:
         await self._control(routes.resume())
 
     async def reset_prefix_cache(self) -> None:
-        """Forget all cached keys and values; see ``Server``.
+        """Drop all cached keys and values; see ``Pausable``.
 
         Raises:
             InfrastructureError: it cannot.
@@ -198,7 +198,7 @@ class ServerClient:
         raise InfrastructureError(f"server {self.address} did not clear its prefix cache after {RESETS} requests")
 
     async def load_adapter(self, name: str, folder: Path) -> None:
-        """Load an adapter; see ``Server``.
+        """Load an adapter; see ``AdapterHost``.
 
         Raises:
             UsageError: the server refuses it, e.g. for its rank, or does not see the folder.
@@ -214,7 +214,7 @@ class ServerClient:
         await self._adapter(routes.unload_adapter(name), f"adapter {name!r}")
 
     async def reload(self, folder: Path) -> None:
-        """Read all weights anew; see ``Server``.
+        """Reload all weights; see ``WeightReceiver``.
 
         Raises:
             InfrastructureError: it could not. vLLM has then dropped the old ones already, and the first request to come

@@ -16,7 +16,7 @@ from typing import Any
 from ....errors import PolicyServerError, UsageError
 from ...policy import Completion, Sampling
 from ..answers import LARGEST_ID, check_prompt, check_sampled, finish_of, shortened, token_ids
-from ..server import Served
+from ..server import ServerResponse
 from .routes import MODELS
 
 OLDEST, NEWEST = (0, 26), (0, 33)
@@ -35,7 +35,7 @@ def read_served(
     native: bool,
     owner: str = "",
     vocabulary: int | None = None,
-) -> Served:
+) -> ServerResponse:
     """What a server answered to ``generate``, held against what was asked.
 
     Args:
@@ -64,7 +64,7 @@ def read_served(
         read = token_ids(read)
     check_prompt(read, prompt_ids)
     completion = Completion(ids, check_sampled(ids, told, values), (0,) * len(ids), finish_of(reason, ids, sampling))
-    return Served(completion, read, spans, _cached(content, len(read)))
+    return ServerResponse(completion, read, spans, _cached(content, len(read)))
 
 
 @contextmanager

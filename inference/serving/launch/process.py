@@ -36,7 +36,7 @@ MODULE = "vllm.entrypoints.openai.api_server"  # `vllm serve` of the CPU build c
 
 
 class ServerOptions(Config):
-    """Options of a vLLM server: those that ``ServedPolicy`` and weight transfer need, and few others."""
+    """Options of a vLLM server: those that ``RemotePolicy`` and weight transfer need, and few others."""
 
     name: str = "policy"
     """Name of the base model."""
@@ -137,7 +137,7 @@ class ServerOptions(Config):
 class VllmProcess:
     """A vLLM server as a child process; a context manager that starts and stops it.
 
-    A watchdog (``leash.py``) stops the server when this object stops it, and also when this process is killed.
+    A watchdog (``watchdog.py``) stops the server when this object stops it, and also when this process is killed.
 
     ::
 
@@ -176,7 +176,7 @@ class VllmProcess:
         self.port = self.options.port
         self.log = None if log is None else Path(log)
         self._log_is_mine = log is None
-        self._leash: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -186,7 +186,7 @@ class VllmProcess:
     @property
     def running(self) -> bool:
         """Whether the process is running; it may still be starting."""
-        return self._leash is not None and self._leash.poll() is None
+        return self._watchdog is not None and self._watchdog.poll() is None
 
     def start(self) -> Self:
         """Start it and wait until it is healthy; after ``kill``, at the same address again.
@@ -222,28 +222,28 @@ class VllmProcess:
 
     def stop(self) -> None:
         """Ask it and its children to stop, and kill them after a while; does nothing if it is not running."""
-        if self._leash is None:
+        if self._watchdog is None:
             return
-        if self._leash.stdin is not None:
-            self._leash.stdin.close()
+        if self._watchdog.stdin is not None:
+            self._watchdog.stdin.close()
         try:
-            self._leash.wait(self.grace + 5)
+            self._watchdog.wait(self.grace + 5)
         except subprocess.TimeoutExpired:
             self.kill()
-        self._leash = None
+        self._watchdog = None
         if self._log_is_mine and self.log is not None:
             self.log.unlink(missing_ok=True)
 
     def kill(self) -> None:
         """Kill it at once, like a crash; ``start`` starts it again."""
-        if self._leash is None:
+        if self._watchdog is None:
             return
         with contextlib.suppress(ProcessLookupError):
-            self._leash.terminate()
-        self._leash.wait()
-        if self._leash.stdin is not None:
-            self._leash.stdin.close()
-        self._leash = None
+            self._watchdog.terminate()
+        self._watchdog.wait()
+        if self._watchdog.stdin is not None:
+            self._watchdog.stdin.close()
+        self._watchdog = None
 
     def tail(self, lines: int = 25) -> str:
         """Return the end of its log."""
@@ -257,7 +257,7 @@ class VllmProcess:
 
     def _spawn(self) -> None:
         command = [self.python, *self.options.command(self.model, self.port)]
-        leash = [sys.executable, "-I", "-S", str(HERE / "leash.py"), str(self.grace), *command]
+        watchdog = [sys.executable, "-I", "-S", str(HERE / "watchdog.py"), str(self.grace), *command]
         if self.log is None:
             handle, name = tempfile.mkstemp(prefix="turnwise-vllm-", suffix=".log")
             os.close(handle)
@@ -265,8 +265,8 @@ class VllmProcess:
         try:
             self.log.parent.mkdir(parents=True, exist_ok=True)
             with self.log.open("wb") as log:
-                self._leash = subprocess.Popen(
-                    leash,
+                self._watchdog = subprocess.Popen(
+                    watchdog,
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -281,7 +281,7 @@ class VllmProcess:
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
             if not self.running:
-                code = self._leash.returncode if self._leash else None
+                code = self._watchdog.returncode if self._watchdog else None
                 return f"ended while starting (exit code {code})"
             if healthy(self.port):
                 return None

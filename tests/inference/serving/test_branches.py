@@ -10,7 +10,7 @@ import pytest
 from turnwise.agents.chat import ChatAgent
 from turnwise.inference.policy import Sampling
 from turnwise.inference.serving.http.client import ServerClient
-from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.rollouts.branching import Strategy, branch_episodes
 from turnwise.rollouts.branching_entropy import EntropyBranching
 from turnwise.rollouts.branching_vine import StateValues
@@ -29,7 +29,7 @@ async def test_a_tree_stays_at_the_server_that_has_its_prefix(
     serve: Callable[..., FakeServer], tokenizer: Any, strategy: Strategy, size: int
 ) -> None:
     servers = [serve(), serve(), serve()]
-    policy = ServedPolicy([ServerClient(server.url) for server in servers])
+    policy = RemotePolicy([ServerClient(server.url) for server in servers])
     agent = ChatAgent(policy, tokenizer, sampling=Sampling(max_tokens=4))
     options = RunOptions(group_size=size, concurrency=16)
     async with EnvPool.of(Count) as pool:

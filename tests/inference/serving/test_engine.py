@@ -19,7 +19,7 @@ from turnwise.inference.policy import Completion, Finish, Sampling
 from turnwise.inference.policy_checks import PolicyContract, Subject
 from turnwise.inference.serving.engine.engine import EngineServer
 from turnwise.inference.serving.launch.process import ServerOptions
-from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.inference.serving.server import Pause
 from turnwise.trainers.weights.native import Memory, Native
 from turnwise.trainers.weights.questions import Questions
@@ -87,7 +87,7 @@ class TestTheContract(PolicyContract):
     def subject(self) -> Subject:
         policy, _ = load_model(self.engine.model)
         return Subject(
-            ServedPolicy([self.engine]),
+            RemotePolicy([self.engine]),
             PROMPTS,
             CONTEXT,
             score=lambda prompt, action, temperature: score(policy, prompt, action, temperature),
@@ -141,7 +141,7 @@ async def test_an_update_that_is_not_whole_changes_nothing(engine: EngineServer,
     [pytest.param(mode, marks=[] if mode is Pause.KEEP else pytest.mark.shift("vllm: other ways")) for mode in Pause],
 )
 async def test_a_trainer_sends_weights_from_memory_and_the_canary_finds_them(engine: EngineServer, mode: Pause) -> None:
-    learner, policy = model(0), ServedPolicy([engine])
+    learner, policy = model(0), RemotePolicy([engine])
     questions = Questions.of(build_tokenizer("byte"), context_length=CONTEXT, temperature=0.7, dtypes=["float32"])
     transfer = ToServers(policy, Native(policy, Memory(), mode=mode), learner, questions)
     for version in range(1, 4):
@@ -155,7 +155,7 @@ async def test_a_trainer_sends_weights_from_memory_and_the_canary_finds_them(eng
 
 
 async def test_weights_in_memory_that_are_not_sent_are_noticed(engine: EngineServer) -> None:
-    learner, policy = model(0), ServedPolicy([engine])
+    learner, policy = model(0), RemotePolicy([engine])
     questions = Questions.of(build_tokenizer("byte"), context_length=CONTEXT, temperature=0.7, dtypes=["float32"])
 
     class Forgetful(Memory):
@@ -177,7 +177,7 @@ async def changed_midway(engine: EngineServer, mode: Pause) -> tuple[Completion,
     Returns:
         the completion, and the place of the first token that is of the new weights.
     """
-    policy = ServedPolicy([engine])
+    policy = RemotePolicy([engine])
     await policy.open(control=True)
     for attempt in range(ATTEMPTS):
         old, new = 2 * attempt, 2 * attempt + 1

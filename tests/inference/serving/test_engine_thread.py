@@ -12,7 +12,7 @@ import pytest
 from turnwise.errors import ContractError, InfrastructureError
 from turnwise.inference.policy import Finish, Sampling
 from turnwise.inference.serving.engine.thread import EngineThread, Part, Request
-from turnwise.inference.serving.server import Pause, Served
+from turnwise.inference.serving.server import Pause, ServerResponse
 
 
 class Counting:
@@ -70,7 +70,9 @@ class Bench:
         self.engine = self.thread.engine
         self.count = 0
 
-    def ask(self, tokens: int, prompt: tuple[int, ...] = (7, 8), adapter: str | None = None) -> asyncio.Task[Served]:
+    def ask(
+        self, tokens: int, prompt: tuple[int, ...] = (7, 8), adapter: str | None = None
+    ) -> asyncio.Task[ServerResponse]:
         loop = asyncio.get_running_loop()
         self.count += 1
         sampling = Sampling(max_tokens=tokens)

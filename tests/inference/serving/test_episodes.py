@@ -21,7 +21,7 @@ from turnwise.errors import ModelError, UsageError
 from turnwise.inference.policy import Sampling
 from turnwise.inference.serving.http import probing
 from turnwise.inference.serving.http.client import ServerClient
-from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.inference.serving.server import Pause
 from turnwise.rollouts.episode import Episode, Outcome
 from turnwise.rollouts.options import RunOptions
@@ -36,7 +36,7 @@ Serve = Callable[..., FakeServer]
 
 def agent_over(*servers: FakeServer, tokenizer: Any, patience: float = 60.0) -> Agent:
     clients = [ServerClient(server.url) for server in servers]
-    policy = ServedPolicy(clients, patience=patience, backoff=0.01)
+    policy = RemotePolicy(clients, patience=patience, backoff=0.01)
     return ChatAgent(policy, tokenizer, sampling=Sampling(max_tokens=4), context="last:1")
 
 
@@ -134,12 +134,12 @@ def test_an_address_becomes_an_agent_as_the_model_was_trained(
     server = serve(root=str(folder))
     agent = agent_from(server.url, temperature=0.0)
     assert isinstance(agent, ChatAgent)
-    assert isinstance(agent.policy, ServedPolicy)
+    assert isinstance(agent.policy, RemotePolicy)
     assert (agent.sampling.max_tokens, agent.sampling.temperature) == (5, 0.0)
     assert type(agent.context).__name__ == "LastTurns"
     both = agent_from(f"{server.url},{serve(root=str(folder)).url}/#policy")
     assert isinstance(both, ChatAgent)
-    assert isinstance(both.policy, ServedPolicy)
+    assert isinstance(both.policy, RemotePolicy)
     assert len(both.policy.servers) == 2
 
 
@@ -184,11 +184,11 @@ async def test_an_agent_can_be_made_inside_an_event_loop(serve: Serve, folders: 
 def test_the_command_plays_over_a_server(
     serve: Serve, folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tw.register("test/Served-v0", Count)
+    tw.register("test/ServerResponse-v0", Count)
     server = serve(root="somewhere else")
     common = [
         "eval",
-        "test/Served-v0",
+        "test/ServerResponse-v0",
         "--policy",
         server.url,
         "-n",

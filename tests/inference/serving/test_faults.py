@@ -22,11 +22,11 @@ from turnwise.errors import TurnwiseError, UsageError
 from turnwise.inference.bounded_json import loads
 from turnwise.inference.http_bodies import BodyError, read_body
 from turnwise.inference.policy import Sampling
-from turnwise.inference.serving import fleet
+from turnwise.inference.serving import replica_set
 from turnwise.inference.serving.http import probing
 from turnwise.inference.serving.http.client import ServerClient
 from turnwise.inference.serving.limits import TimeLimits
-from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.rollouts.episode import Episode, Outcome
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
@@ -51,7 +51,7 @@ async def played(
     """Episodes by the seeds of their tasks."""
     client = ServerClient(server.url, timeout=limits.silence)
     client.vocabulary = len(tokenizer)
-    policy = ServedPolicy([client], patience=limits.patience, request_timeout=limits.request, backoff=0.01)
+    policy = RemotePolicy([client], patience=limits.patience, request_timeout=limits.request, backoff=0.01)
     agent: Agent = ChatAgent(policy, tokenizer, sampling=Sampling(max_tokens=4), context="last:1")
     chosen = RunOptions(**{"concurrency": count, "backoff": 0.01, **options})
     found = {e.task.seed: e async for e in run_episodes(Count, agent, tasks(count), options=chosen)}
@@ -67,7 +67,7 @@ def test_there_are_enough_of_them() -> None:
 async def test_a_server_that_is_always_at_fault_fails_episodes_and_none_is_scored(
     faulty: FaultyServer, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet, "LONGEST_BACKOFF", 0.05)
+    monkeypatch.setattr(replica_set, "LONGEST_BACKOFF", 0.05)
     names = [name for name in NAMES if not name.startswith(SLOW) and name not in SETTINGS]
     faulty.fail_by_session(*names)
     count = len(names)

@@ -216,11 +216,11 @@ def test_nothing_outlives_a_parent_that_is_killed(bench: Bench, mode: str) -> No
     assert eventually(bench.all_gone), "the server outlived the process that started it"
 
 
-def test_a_leash_that_is_killed_takes_the_server_along(bench: Bench) -> None:
+def test_a_watchdog_that_is_killed_takes_the_server_along(bench: Bench) -> None:
     with bench.process("well"):
         process = bench.started()[0][0]
-        leash = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-        os.kill(leash, signal.SIGKILL)
+        watchdog = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(watchdog, signal.SIGKILL)
         assert eventually(lambda: not alive(process))
         os.kill(bench.started()[0][1], signal.SIGKILL)
 

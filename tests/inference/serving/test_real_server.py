@@ -21,7 +21,7 @@ from turnwise.inference.policy_checks import PolicyContract, Subject
 from turnwise.inference.serving.http import probing, reading, routes
 from turnwise.inference.serving.http.client import ServerClient
 from turnwise.inference.serving.http.vocabulary import check_tokenizer
-from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.inference.serving.server import Pause
 from turnwise.rollouts.episode import Episode, Outcome
 from turnwise.rollouts.options import RunOptions
@@ -68,13 +68,13 @@ class TestContract(PolicyContract):
         self.url, self.score = vllm_server.url, scores(plain[0])
 
     def subject(self) -> Subject:
-        return Subject(ServedPolicy([ServerClient(self.url)]), prompts(), CONTEXT, self.score, TOLERANCE)
+        return Subject(RemotePolicy([ServerClient(self.url)]), prompts(), CONTEXT, self.score, TOLERANCE)
 
 
 @pytest.mark.shift("vllm: other ways")
 class TestContractWithoutTheNativeRoute(TestContract):
     def subject(self) -> Subject:
-        return Subject(ServedPolicy([_OnlyText(self.url)]), prompts(), CONTEXT, self.score, TOLERANCE)
+        return Subject(RemotePolicy([_OnlyText(self.url)]), prompts(), CONTEXT, self.score, TOLERANCE)
 
 
 async def test_a_probe_of_the_real_one(vllm_server: VllmProcess) -> None:
@@ -224,7 +224,7 @@ async def test_every_token_is_of_the_weights_that_it_is_stamped_with(
 ) -> None:
     """Weights change in the middle of many requests: what is written beside a token is what happened."""
     models, folders = {0: plain[0], 1: other[0]}, {0: vllm_server.model, 1: other[1]}
-    policy = ServedPolicy([ServerClient(vllm_server.url)])
+    policy = RemotePolicy([ServerClient(vllm_server.url)])
     await policy.open(control=True)
     seen = set[frozenset[int]]()
     for attempt in range(ATTEMPTS):
@@ -250,7 +250,7 @@ async def test_every_token_is_of_the_weights_that_it_is_stamped_with(
     raise AssertionError(f"{mode.value}: in {ATTEMPTS} changes of weights no request was running; the last time {seen}")
 
 
-async def change(policy: ServedPolicy, mode: Pause, folder: Path, version: int) -> None:
+async def change(policy: RemotePolicy, mode: Pause, folder: Path, version: int) -> None:
     """Bring other weights to every server while it answers, and see that the next answer is of them."""
     await policy.pause(mode)
     for server in policy.live:
@@ -265,7 +265,7 @@ async def change(policy: ServedPolicy, mode: Pause, folder: Path, version: int) 
 async def test_an_adapter_samples_as_its_merged_weights_would(
     vllm_server: VllmProcess, plain: tuple[Any, Any], tmp_path: Path
 ) -> None:
-    policy = ServedPolicy([ServerClient(vllm_server.url)])
+    policy = RemotePolicy([ServerClient(vllm_server.url)])
     await policy.open(control=True)
     folder = adapter(plain[0], tmp_path / "a")
     await policy.live[0].load_adapter("v1", folder)

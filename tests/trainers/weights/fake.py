@@ -1,4 +1,4 @@
-"""A ``Server`` in memory over a nano model, with one switch for each way to cheat that the canary has to name."""
+"""A server in memory over a nano model, with one switch for each way to cheat that the canary has to name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from turnwise import Completion, Finish, Sampling
 from turnwise.errors import InfrastructureError, UsageError
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.inference.serving.launch.process import FILES
-from turnwise.inference.serving.server import Capabilities, Pause, Served
+from turnwise.inference.serving.server import Capabilities, Pause, ServerResponse
 from turnwise.trainers.learning.lora import LoraConfig, attach, load_adapter, merged
 
 TEXTS = ["what is the answer to all of this", "go north and then go south", "pick up the red key please"]
@@ -97,7 +97,7 @@ class FakeServer:
 
     async def generate(
         self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "", adapter: str | None = None
-    ) -> Served:
+    ) -> ServerResponse:
         self._alive()
         await self.going.wait()
         self._alive()
@@ -121,7 +121,7 @@ class FakeServer:
         if cheat == "misnames" and version is not None:
             spans = ((version + 1, 0, len(ids)),)
         finish = Finish.LENGTH
-        return Served(Completion(ids, logprobs, (0,) * len(ids), finish), told, spans, cached)
+        return ServerResponse(Completion(ids, logprobs, (0,) * len(ids), finish), told, spans, cached)
 
     @torch.no_grad()
     def _sample(

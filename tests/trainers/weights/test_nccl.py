@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from turnwise.errors import InfrastructureError, UsageError
-from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.trainers.weights import nccl as nccl_module
 from turnwise.trainers.weights.native import Native
 from turnwise.trainers.weights.nccl import Nccl
@@ -66,7 +66,7 @@ def stage(replicas: int, **settings: Any) -> tuple[Any, list[Receiving], ToServe
         for n, inbox in enumerate(inboxes)
     ]
     backend = Nccl("trainer", 29600, replicas=replicas, meet=lambda *place: Group(inboxes), **settings)
-    policy = ServedPolicy(servers, patience=1)
+    policy = RemotePolicy(servers, patience=1)
     questions = Questions.of(WORDS, context_length=512, temperature=1.0, dtypes=["float32"])
     return model, servers, ToServers(policy, Native(policy, backend, timeout=60), model, questions)
 

@@ -18,7 +18,7 @@ from turnwise.inference.policy import Completion
 from turnwise.inference.serving.http import routes
 from turnwise.inference.serving.http.client import ServerClient
 from turnwise.inference.serving.launch.process import VllmProcess
-from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.inference.serving.server import Pause
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.weights.adapter import Adapter
@@ -58,7 +58,7 @@ class Trained:
     def __init__(self, server: VllmProcess, folder: Path, how: str, *, mode: Pause = Pause.KEEP, client: Any = None):
         self.model, self.tokenizer = load_model(server.model)
         self.client = client or ServerClient(server.url)
-        self.policy = ServedPolicy([self.client])
+        self.policy = RemotePolicy([self.client])
         self.exchanged = folder / "exchange"
         exchange = Exchange(self.exchanged, chunk=200_000)
         self.transport: Native | Reload | Adapter
@@ -89,7 +89,7 @@ class Trained:
         await self.policy.close()
         if self.transport.whole:
             self.model.load_state_dict(self.own)
-            policy = ServedPolicy([ServerClient(self.client.address)])
+            policy = RemotePolicy([ServerClient(self.client.address)])
             native = Native(policy, Files(Exchange(Path(f"{self.exchanged}-back"))))
             await ToServers(policy, native, self.model, self.transfer.questions).send(0)
             await native.close()

@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 from turnwise import Sampling
 from turnwise.errors import ContractError, InfrastructureError, ModelError, UsageError
-from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.inference.serving.server import Pause
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.weights import exchange as exchange_module
@@ -60,7 +60,7 @@ class Stage:
         ]
         if how == "adapter":
             attach(self.model, LORA)
-        self.policy = ServedPolicy(self.servers, patience=1.0)
+        self.policy = RemotePolicy(self.servers, patience=1.0)
         self.exchange = Exchange(folder / "exchange")
         self.transport = self._transport(how, mode)
         self.transfer = ToServers(self.policy, self.transport, self.model, questions())
@@ -297,7 +297,7 @@ async def test_an_update_that_fails_half_way_says_that_servers_stay_paused_and_t
     assert server.paused
     setattr(server, phase, whole)
     again = Stage(tmp_path)  # the run that is resumed, in another process
-    again.policy = ServedPolicy(stage.servers, patience=1.0)
+    again.policy = RemotePolicy(stage.servers, patience=1.0)
     again.servers = stage.servers
     again.transport = Native(again.policy, Files(again.exchange), timeout=60)
     again.transfer = ToServers(again.policy, again.transport, again.model, questions())

@@ -6,35 +6,35 @@ import asyncio
 
 from ...errors import InfrastructureError, PolicyServerError, PolicyTimeoutError, ServerSettingsError, UsageError
 from ..policy import Finish, Sampling
-from .fleet import GLANCE, Fleet
-from .replica import Replica, Stamp
+from .replica import Replica, WeightTag
+from .replica_set import GLANCE, ReplicaSet
 from .retrying import TRIES, pause_after
-from .server import Served
+from .server import ServerResponse
 
 IN_A_ROW = 3
 """How many faults one replica may answer, one after another, before it is left alone."""
 
 
-class Asking:
+class CompletionRequest:
     """One completion: what it has cost so far, over all replicas, rounds, pauses and continuations.
 
     ``limits.request`` bounds the seconds that it is under way; ``limits.patience`` those in which no replica can be
     found that takes it; ``limits.silence`` all of them together. Pauses and waiting for room count as none.
 
     Args:
-        fleet: the replicas.
+        replicas: the replicas.
         session: requests with the same id keep to one replica.
     """
 
-    def __init__(self, fleet: Fleet, session: str) -> None:
-        self._fleet, self._session = fleet, session
+    def __init__(self, replicas: ReplicaSet, session: str) -> None:
+        self._replicas, self._session = replicas, session
         self._faults: list[tuple[Replica, InfrastructureError]] = []
         self._shunned: set[Replica] = set()  # asked last, since they failed it
         self._searched = 0.0
         self._under_way = 0.0  # since it last failed
         self._failed = 0.0  # in requests that failed
 
-    async def ask(self, prompt: tuple[int, ...], sampling: Sampling) -> tuple[Served, Stamp]:
+    async def ask(self, prompt: tuple[int, ...], sampling: Sampling) -> tuple[ServerResponse, WeightTag]:
         """One answer, of whichever replica gives it, and what it was asked under.
 
         Raises:
@@ -42,13 +42,13 @@ class Asking:
             InfrastructureError: no replica gave a good answer, in as many tries and as much time as there are.
             UsageError: a server's own settings cut answers short.
         """
-        fleet = self._fleet
+        replicas = self._replicas
         while True:
             replica = await self._found()
             async with replica.room:
-                if fleet.paused or not replica.up:
+                if replicas.paused or not replica.up:
                     continue
-                stamp = fleet.now
+                stamp = replicas.now
                 try:
                     served = await self._sent(replica, prompt, sampling, stamp)
                 except InfrastructureError as error:
@@ -66,26 +66,28 @@ class Asking:
         Raises:
             InfrastructureError: there is none for as long as is waited, or all need weights first.
         """
-        fleet = self._fleet
+        replicas = self._replicas
         while True:
-            await fleet.gate.wait()
-            before, alone = fleet.open_for.seconds, fleet.well(self._session, self._shunned) is None
+            await replicas.gate.wait()
+            before, alone = replicas.open_for.seconds, replicas.well(self._session, self._shunned) is None
             try:
-                async with asyncio.timeout(fleet.limits.patience - self._searched):
-                    if replica := await fleet.choose(self._session, self._shunned):
+                async with asyncio.timeout(replicas.limits.patience - self._searched):
+                    if replica := await replicas.choose(self._session, self._shunned):
                         return replica
-                    await fleet.until_due()
+                    await replicas.until_due()
             except TimeoutError:
-                if replica := fleet.well(self._session, self._shunned):
+                if replica := replicas.well(self._session, self._shunned):
                     return replica  # the one that was looked at is not waited for any longer
             finally:
-                self._searched += fleet.open_for.seconds - before if alone else 0.0
-            if self._searched >= fleet.limits.patience:
-                raise fleet.silent()
+                self._searched += replicas.open_for.seconds - before if alone else 0.0
+            if self._searched >= replicas.limits.patience:
+                raise replicas.silent()
 
-    async def _sent(self, replica: Replica, prompt: tuple[int, ...], sampling: Sampling, stamp: Stamp) -> Served | None:
+    async def _sent(
+        self, replica: Replica, prompt: tuple[int, ...], sampling: Sampling, stamp: WeightTag
+    ) -> ServerResponse | None:
         """What the replica answered; ``None`` if a pause took the request back."""
-        limits, clock = self._fleet.limits, self._fleet.working
+        limits, clock = self._replicas.limits, self._replicas.working
         own = limits.request - self._under_way
         left = limits.silence - self._failed - self._searched - self._under_way
         asked = replica.server.generate(prompt, sampling, session=self._session, adapter=stamp.adapter)
@@ -113,9 +115,9 @@ class Asking:
             self._check(replica, served, stamp)
         return served
 
-    async def _in_time(self, task: asyncio.Task[Served], seconds: float) -> bool:
+    async def _in_time(self, task: asyncio.Task[ServerResponse], seconds: float) -> bool:
         """Whether an answer comes in so many seconds, in which the servers were not frozen."""
-        clock = self._fleet.working
+        clock = self._replicas.working
         end = clock.seconds + seconds
         while not task.done() and (left := end - clock.seconds) > 0:
             await asyncio.wait([task], timeout=left if clock.running else max(left, GLANCE))
@@ -132,9 +134,9 @@ class Asking:
             PolicyTimeoutError: the server works: what is slow is the policy.
             InfrastructureError: the server does not answer anything, or earlier faults took the time.
         """
-        seconds = f"{self._fleet.limits.request:g} s"
+        seconds = f"{self._replicas.limits.request:g} s"
         if not whole:
-            raise self._fleet.silent()
+            raise self._replicas.silent()
         if await self._works(replica):
             raise PolicyTimeoutError(
                 f"no completion after {seconds} (request_timeout), although server {replica.address} works: the policy "
@@ -146,18 +148,18 @@ class Asking:
 
     async def _works(self, replica: Replica) -> bool:
         """Whether it answers anything, from now on; a pause meanwhile tells nothing."""
-        fleet, since = self._fleet, asyncio.get_running_loop().time()
+        replicas, since = self._replicas, asyncio.get_running_loop().time()
         while True:
-            await fleet.gate.wait()
-            before, pauses, works = fleet.open_for.seconds, fleet.pauses, False
+            await replicas.gate.wait()
+            before, pauses, works = replicas.open_for.seconds, replicas.pauses, False
             try:
-                async with asyncio.timeout(fleet.limits.patience - self._searched):
+                async with asyncio.timeout(replicas.limits.patience - self._searched):
                     works = await replica.works(since)
             except TimeoutError:
                 works = replica.answered > since
             finally:
-                self._searched += fleet.open_for.seconds - before
-            if works or pauses == fleet.pauses:
+                self._searched += replicas.open_for.seconds - before
+            if works or pauses == replicas.pauses:
                 return works
 
     def _at_fault(self, replica: Replica, error: InfrastructureError) -> None:
@@ -178,25 +180,25 @@ class Asking:
             replica.failed(error, asyncio.get_running_loop().time())
         if len(self._faults) >= TRIES:
             raise type(error)(f"{error} (sent {TRIES} times)")
-        if self._failed + self._searched >= self._fleet.limits.silence:
-            raise self._fleet.silent()
+        if self._failed + self._searched >= self._replicas.limits.silence:
+            raise self._replicas.silent()
 
-    def _check(self, replica: Replica, served: Served, stamp: Stamp) -> None:
+    def _check(self, replica: Replica, served: ServerResponse, stamp: WeightTag) -> None:
         """Hold an answer against the state of the replica.
 
         Raises:
             InfrastructureError: the replica was restarted, aborted the request, or gives versions that cannot be.
         """
-        fleet, ids = self._fleet, served.completion.token_ids
+        replicas, ids = self._replicas, served.completion.token_ids
         if replica.named and stamp.adapter is None and ids and not served.spans:
             raise InfrastructureError(
                 f"server {replica.address} has lost the name of its weights: it restarted in between"
             )
         told = [version for version, _, _ in served.spans] if replica.named and stamp.adapter is None else []
-        if told and not stamp.version <= min(told) <= max(told) <= fleet.now.version:
+        if told and not stamp.version <= min(told) <= max(told) <= replicas.now.version:
             raise PolicyServerError(
                 f"server {replica.address} reports tokens of versions {sorted(set(told))}, but since the request it "
-                f"had versions {stamp.version} to {fleet.now.version}"
+                f"had versions {stamp.version} to {replicas.now.version}"
             )
-        if served.completion.finish is Finish.ABORT and not ids and not fleet.paused:
+        if served.completion.finish is Finish.ABORT and not ids and not replicas.paused:
             raise InfrastructureError(f"server {replica.address} aborted a request before its first token")

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from ...errors import InfrastructureError, UsageError
 from ..pausable_clock import PausableClock
+from .fan_out import fan_out
 from .http.routes import START
 from .limits import TimeLimits
-from .replica import Replica, Stamp, preferred
-from .server import Capabilities, Server
+from .replica import Replica, WeightTag, preferred
+from .server import Capabilities, Pausable, Sampler, pausable
 
 LONGEST_BACKOFF = 5.0
 """Seconds between two looks at a replica that is down, at most."""
@@ -19,7 +20,7 @@ GLANCE = 0.05
 """Seconds between two looks for a replica while another request is looking already."""
 
 
-class Fleet:
+class ReplicaSet:
     """Replicas of one model.
 
     Args:
@@ -34,7 +35,7 @@ class Fleet:
     """
 
     def __init__(
-        self, servers: Sequence[Server], *, max_in_flight: int, limits: TimeLimits, backoff: float, version: int
+        self, servers: Sequence[Sampler], *, max_in_flight: int, limits: TimeLimits, backoff: float, version: int
     ) -> None:
         addresses = [server.address for server in servers]
         if not servers:
@@ -44,9 +45,9 @@ class Fleet:
         if max_in_flight < 1:
             raise UsageError(f"max_in_flight must be at least 1; got {max_in_flight}")
         longest = min(LONGEST_BACKOFF, limits.patience / 4)  # a request that waits has more than one look
-        self.replicas = [Replica(server, max_in_flight, backoff, longest) for server in servers]
+        self.members = [Replica(server, max_in_flight, backoff, longest) for server in servers]
         self.limits = limits
-        self.now = Stamp(version, None)
+        self.now = WeightTag(version, None)
         self.moved = False
         """Weights are no longer those that the servers were started with."""
         self.control = False
@@ -60,9 +61,9 @@ class Fleet:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
-    def live(self) -> tuple[Server, ...]:
+    def live(self) -> tuple[Sampler, ...]:
         """The replicas that are not known to be down."""
-        return tuple(replica.server for replica in self.replicas if not replica.down)
+        return tuple(replica.server for replica in self.members if not replica.down)
 
     def enter_loop(self) -> None:
         """Forget what belonged to an earlier event loop."""
@@ -72,7 +73,7 @@ class Fleet:
         self._loop, self.gate, self.opening = loop, asyncio.Event(), asyncio.Lock()
         if not self.paused:
             self.gate.set()
-        for replica in self.replicas:
+        for replica in self.members:
             replica.due = 0.0
             replica.enter_loop()
 
@@ -84,16 +85,16 @@ class Fleet:
             InfrastructureError: one cannot be reached.
         """
         if control:  # a server that an earlier run left paused would not answer
-            await asyncio.gather(*(_woken(replica.server) for replica in self.replicas))
-        found = await asyncio.gather(*(replica.server.probe() for replica in self.replicas))
-        for replica, one in zip(self.replicas, found, strict=True):
+            await asyncio.gather(*(_wake(replica.server) for replica in self.members))
+        found = await asyncio.gather(*(replica.server.probe() for replica in self.members))
+        for replica, one in zip(self.members, found, strict=True):
             if (one.model, one.context_length) != (found[0].model, found[0].context_length):
                 raise UsageError(
                     f"server {replica.address} serves {one.model!r} with a context of {one.context_length}, and server "
-                    f"{self.replicas[0].address} {found[0].model!r} with {found[0].context_length}; replicas of one "
+                    f"{self.members[0].address} {found[0].model!r} with {found[0].context_length}; replicas of one "
                     "policy must be alike"
                 )
-            if control and not one.control:
+            if control and pausable(replica.server) and not one.control:
                 raise UsageError(
                     f"server {replica.address} was started without its development mode, so its weights cannot change; "
                     f"start it with {START}"
@@ -108,7 +109,7 @@ class Fleet:
         return next((replica for replica in self._ordered(session, last) if replica.up), None)
 
     def _ordered(self, session: str, last: Collection[Replica]) -> list[Replica]:
-        return sorted(preferred(self.replicas, session), key=lambda replica: replica in last)
+        return sorted(preferred(self.members, session), key=lambda replica: replica in last)
 
     async def choose(self, session: str, last: Collection[Replica]) -> Replica | None:
         """The replica that the session prefers among those that are well; one that was not is looked at again.
@@ -123,7 +124,7 @@ class Fleet:
             now = asyncio.get_running_loop().time()
             if replica.stale or replica.due > now:
                 continue
-            if await replica.look_again(now, moved=self.moved):
+            if await replica.recheck(now, moved=self.moved):
                 if self.control and not replica.named:
                     await self.name([replica])
                 return replica
@@ -135,7 +136,7 @@ class Fleet:
         Raises:
             InfrastructureError: all are of no use before they are sent weights.
         """
-        hopeful = [replica for replica in self.replicas if not replica.stale]
+        hopeful = [replica for replica in self.members if not replica.stale]
         if not hopeful:
             raise self.silent()
         due = min(replica.due for replica in hopeful)
@@ -143,7 +144,7 @@ class Fleet:
 
     def silent(self) -> InfrastructureError:
         """The error that no replica answers."""
-        hopeful = any(not replica.stale for replica in self.replicas)
+        hopeful = any(not replica.stale for replica in self.members)
         waited = f"for {self.limits.patience:g} s" if hopeful else "with the policy's weights"
         return InfrastructureError(f"no server of the policy answers {waited}: {self.causes}")
 
@@ -170,58 +171,56 @@ class Fleet:
         self.working.run(True)
 
     async def each(
-        self, verb: Callable[[Server], Awaitable[None]], replicas: Collection[Replica] | None = None
+        self, call: Callable[[Sampler], Awaitable[None]], replicas: Collection[Replica] | None = None
     ) -> list[Replica]:
-        """Do something at every replica that is there; one that is not is left out until it is looked at again."""
-        there = [r for r in (self.replicas if replicas is None else replicas) if not r.down]
-        results = await asyncio.gather(*(verb(replica.server) for replica in there), return_exceptions=True)
-        for replica, result in zip(there, results, strict=True):
-            if isinstance(result, InfrastructureError):
-                replica.failed(result, asyncio.get_running_loop().time())
-            elif isinstance(result, BaseException):
-                raise result
-        return [replica for replica in there if not replica.down]
+        """Call every replica that is up and return those that answered; the others are down until rechecked."""
+        up = [replica for replica in (self.members if replicas is None else replicas) if not replica.down]
+        answers, failures = await fan_out(up, lambda replica: call(replica.server))
+        for replica, error in failures:
+            replica.failed(error, asyncio.get_running_loop().time())
+        return [replica for replica, _ in answers]
 
     async def name(self, replicas: Collection[Replica]) -> None:
         """Tell replicas that keep versions what their weights are called."""
         told = [r for r in replicas if r.capabilities and r.capabilities.version_spans and r.capabilities.control]
         version = self.now.version
-        for replica in await self.each(lambda server: server.name_version(version), told):
+        for replica in await self.each(lambda server: pausable(server).name_version(version), told):
             replica.named = True
 
-    async def roll_call(self) -> tuple[Server, ...]:
+    async def refresh_health(self) -> tuple[Sampler, ...]:
         """The replicas that are there; those that were down are looked at again.
 
         Raises:
             InfrastructureError: none is there.
         """
         now = asyncio.get_running_loop().time()
-        down = [replica for replica in self.replicas if replica.down]
-        await asyncio.gather(*(replica.look_again(now, moved=self.moved) for replica in down))
+        down = [replica for replica in self.members if replica.down]
+        await asyncio.gather(*(replica.recheck(now, moved=self.moved) for replica in down))
         if not self.live:
             raise InfrastructureError(f"no server of the policy is available: {self.causes}")
         return self.live
 
-    async def finished(self, chosen: Callable[[Stamp], bool]) -> None:
+    async def finished(self, chosen: Callable[[WeightTag], bool]) -> None:
         """Wait until no request sent under one of these is under way."""
-        while waited := [task for r in self.replicas for task, stamp in r.running.items() if chosen(stamp)]:
+        while waited := [task for r in self.members for task, stamp in r.running.items() if chosen(stamp)]:
             await asyncio.wait(waited)
             await asyncio.sleep(0)
 
-    async def take_back(self, grace: float) -> None:
+    async def requeue_in_flight(self, grace: float) -> None:
         """Wait a little for what is under way; what is then left is asked again when requests are let through."""
-        if tasks := [task for replica in self.replicas for task in replica.running]:
+        if tasks := [task for replica in self.members for task in replica.running]:
             await asyncio.wait(tasks, timeout=grace)
-        for replica in self.replicas:
+        for replica in self.members:
             replica.withdraw()
 
     @property
     def causes(self) -> str:
         """What is wrong with the replicas that something is wrong with; or what was wrong, if nothing is by now."""
-        wrong = [replica.cause for replica in self.replicas if replica.down or replica.stale]
-        return "; ".join(wrong or [replica.cause for replica in self.replicas if replica.cause])
+        wrong = [replica.cause for replica in self.members if replica.down or replica.stale]
+        return "; ".join(wrong or [replica.cause for replica in self.members if replica.cause])
 
 
-async def _woken(server: Server) -> None:
-    with contextlib.suppress(UsageError):  # whatever is wrong with it, probing says it better
-        await server.resume()
+async def _wake(server: Sampler) -> None:
+    if isinstance(server, Pausable):
+        with contextlib.suppress(UsageError):  # whatever is wrong with it, probing says it better
+            await server.resume()

@@ -14,10 +14,10 @@ import pytest
 from turnwise.errors import ContractError, InfrastructureError, PromptTooLongError, UsageError
 from turnwise.inference.policy import Completion, Finish, Sampling
 from turnwise.inference.policy_checks import PolicyContract, Subject
-from turnwise.inference.serving import served as served_module
+from turnwise.inference.serving import remote_policy
 from turnwise.inference.serving.http.client import ServerClient
 from turnwise.inference.serving.limits import TimeLimits
-from turnwise.inference.serving.served import ServedPolicy
+from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.inference.serving.server import Pause
 
 from .conftest import CONTEXT
@@ -29,9 +29,9 @@ PROMPT = [3, 1, 4, 1, 5]
 LONG = Sampling(max_tokens=100, seed=3)
 
 
-def policy_of(*servers: FakeServer, **settings: Any) -> ServedPolicy:
+def policy_of(*servers: FakeServer, **settings: Any) -> RemotePolicy:
     settings = {"patience": 60.0, "backoff": 0.01, **settings}
-    return ServedPolicy([ServerClient(server.url) for server in servers], **settings)
+    return RemotePolicy([ServerClient(server.url) for server in servers], **settings)
 
 
 def prompts(count: int = 5, longest: int = 30) -> list[list[int]]:
@@ -45,7 +45,7 @@ class TestContract(PolicyContract):
         self.url, self.score = standing.url, scores(models[0])
 
     def subject(self) -> Subject:
-        return Subject(ServedPolicy([ServerClient(self.url)]), prompts(), CONTEXT, self.score, tolerance=1e-4)
+        return Subject(RemotePolicy([ServerClient(self.url)]), prompts(), CONTEXT, self.score, tolerance=1e-4)
 
 
 class TestContractWithoutTheNativeRoute(PolicyContract):
@@ -54,7 +54,7 @@ class TestContractWithoutTheNativeRoute(PolicyContract):
         self.url, self.score = serve(native=False, development=False, version="0.27.1").url, scores(models[0])
 
     def subject(self) -> Subject:
-        return Subject(ServedPolicy([ServerClient(self.url)]), prompts(3), CONTEXT, self.score, tolerance=1e-4)
+        return Subject(RemotePolicy([ServerClient(self.url)]), prompts(3), CONTEXT, self.score, tolerance=1e-4)
 
 
 NUMBERS, STOP = "log_probabilities_are_those_of_the_distribution_sampled", "the_stop_id_is_kept"
@@ -232,7 +232,7 @@ async def test_a_wrong_answer_is_asked_for_again_and_elsewhere(serve: Serve) -> 
         assert (await policy.generate(PROMPT, Sampling(max_tokens=2), session=str(session))).token_ids, "the other can"
     for server in servers:
         server.sabotage.add("truncates")
-    policy._fleet.limits = TimeLimits(60.0, 0.3)
+    policy._replicas.limits = TimeLimits(60.0, 0.3)
     with pytest.raises(InfrastructureError, match="truncated the prompt") as caught:
         await policy.generate(PROMPT, Sampling(max_tokens=2), session="s")
     assert "\n" not in str(caught.value)
@@ -282,7 +282,7 @@ async def test_whoever_only_evaluates_changes_nothing_at_the_server(fake: FakeSe
 )
 def test_limits_that_make_no_sense_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        ServedPolicy(**{"servers": [ServerClient("http://127.0.0.1:9")], **settings})
+        RemotePolicy(**{"servers": [ServerClient("http://127.0.0.1:9")], **settings})
 
 
 def test_one_policy_serves_one_loop_after_another(fake: FakeServer) -> None:
@@ -310,13 +310,13 @@ async def test_a_long_prompt_is_refused_before_anybody_is_asked(fake: FakeServer
 # -- weights ------------------------------------------------------------------------------------------------------
 
 
-async def change(policy: ServedPolicy, mode: Pause, folder: Path, version: int) -> None:
+async def change(policy: RemotePolicy, mode: Pause, folder: Path, version: int) -> None:
     """What weight transfer does, in its simplest form."""
     await policy.pause(mode)
     await change_paused(policy, folder, version)
 
 
-async def change_paused(policy: ServedPolicy, folder: Path, version: int) -> None:
+async def change_paused(policy: RemotePolicy, folder: Path, version: int) -> None:
     """New weights for servers that are paused, which then go on."""
     for server in policy.live:
         await server.reload(folder)
@@ -437,7 +437,7 @@ async def test_a_request_that_reaches_a_paused_server_late_is_asked_again(
     serve: Serve, models: list[Any], folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would be sampled with the new weights and stamped with the old version."""
-    monkeypatch.setattr(served_module, "GRACE", 0.1)
+    monkeypatch.setattr(remote_policy, "GRACE", 0.1)
     server = serve(version="0.26.0", delay=0.05)
     policy = policy_of(server)
     await policy.open(control=True)
@@ -471,8 +471,8 @@ async def test_an_adapter_takes_over_without_a_pause(fake: FakeServer, models: l
     await policy.begin_version(1, adapter="v1")
     after = await policy.generate(PROMPT, Sampling(max_tokens=5, seed=1))
     assert (policy.version, policy.adapter) == (1, "v1")
-    await policy.settle()
-    assert before.done(), "settle waits for what the earlier weights sample"
+    await policy.drain()
+    assert before.done(), "drain waits for what the earlier weights sample"
     agrees(await before, PROMPT, {0: models[0]})
     agrees(after, PROMPT, {1: merged(models[0], folder)})
 

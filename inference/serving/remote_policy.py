@@ -1,4 +1,4 @@
-"""``ServedPolicy``: a policy on one or many servers, whose weights may change while it samples."""
+"""``RemotePolicy``: a policy on one or many servers, whose weights may change while it samples."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...errors import ContractError, PolicyServerError, TurnwiseError, UsageErro
 from ...tasks.rng import stable_hash
 from ..policy import Completion, Finish, Sampling
 from .answers import too_long
-from .asking import Asking
-from .fleet import Fleet
+from .completion_request import CompletionRequest
 from .limits import TimeLimits
-from .replica import Stamp
-from .server import Capabilities, Pause, Served, Server
+from .replica import WeightTag
+from .replica_set import ReplicaSet
+from .server import Capabilities, Pause, Sampler, ServerResponse, pausable
 
 MOST_PARTS = 64
 """A completion is in no more parts than this: weights do not change that often under one."""
@@ -25,7 +25,7 @@ GRACE = 2.0
 """Seconds for what a pause aborted to come back; what has not by then is asked again from its beginning."""
 
 
-class ServedPolicy:
+class RemotePolicy:
     """Samples from replicas of one model.
 
     A session keeps to one replica, whose prefix cache then has its history; each replica carries so many requests at
@@ -43,7 +43,7 @@ class ServedPolicy:
     and every token is stamped with the version that sampled it: by the server's own account where it gives one, else
     by this ledger, which no request straddles unseen. What ``Pause.ABORT`` cut off is continued from its last token,
     so that one action may span versions. An adapter is changed without a pause: ``begin_version(7, adapter="v7")``
-    holds for requests from then on, and ``settle`` waits for the earlier ones.
+    holds for requests from then on, and ``drain`` waits for the earlier ones.
 
     Args:
         servers: the replicas.
@@ -61,7 +61,7 @@ class ServedPolicy:
 
     def __init__(
         self,
-        servers: Sequence[Server],
+        servers: Sequence[Sampler],
         *,
         max_in_flight: int = 256,
         patience: float = 60.0,
@@ -71,19 +71,21 @@ class ServedPolicy:
         seed: int = 0,
     ) -> None:
         self.limits = TimeLimits(request_timeout, patience)
-        self._fleet = Fleet(servers, max_in_flight=max_in_flight, limits=self.limits, backoff=backoff, version=version)
+        self._replicas = ReplicaSet(
+            servers, max_in_flight=max_in_flight, limits=self.limits, backoff=backoff, version=version
+        )
         self._seeds = random.Random(seed)
         self._context_length = 0
 
     @property
     def version(self) -> int:
         """Of the weights that sample from now on."""
-        return self._fleet.now.version
+        return self._replicas.now.version
 
     @property
     def adapter(self) -> str | None:
         """The name of the adapter that samples, if one does."""
-        return self._fleet.now.adapter
+        return self._replicas.now.adapter
 
     @property
     def silence(self) -> float:
@@ -96,14 +98,14 @@ class ServedPolicy:
         return self._context_length
 
     @property
-    def servers(self) -> tuple[Server, ...]:
+    def servers(self) -> tuple[Sampler, ...]:
         """All replicas."""
-        return tuple(replica.server for replica in self._fleet.replicas)
+        return tuple(replica.server for replica in self._replicas.members)
 
     @property
-    def live(self) -> tuple[Server, ...]:
+    def live(self) -> tuple[Sampler, ...]:
         """The replicas that are not known to be down. One that came back with old weights counts: send it the new."""
-        return self._fleet.live
+        return self._replicas.live
 
     async def open(self, *, control: bool = False) -> tuple[Capabilities, ...]:
         """Ask every replica what it can do; all must be there, and be alike.
@@ -116,12 +118,12 @@ class ServedPolicy:
             UsageError: a replica cannot be used, does not match the others, or cannot be controlled.
             InfrastructureError: one cannot be reached.
         """
-        fleet = self._fleet
-        fleet.enter_loop()
-        found = await fleet.probe(control=control)
-        self._context_length, fleet.control = found[0].context_length, fleet.control or control
+        replicas = self._replicas
+        replicas.enter_loop()
+        found = await replicas.probe(control=control)
+        self._context_length, replicas.control = found[0].context_length, replicas.control or control
         if control:
-            await fleet.name(fleet.replicas)
+            await replicas.name(replicas.members)
         return tuple(found)
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "") -> Completion:
@@ -135,8 +137,8 @@ class ServedPolicy:
             UsageError: a server's own settings cut answers short.
         """
         asked = time.perf_counter()
-        self._fleet.enter_loop()
-        async with self._fleet.opening:
+        self._replicas.enter_loop()
+        async with self._replicas.opening:
             if not self._context_length:
                 await self.open()
         prompt = tuple(prompt_ids)
@@ -149,7 +151,7 @@ class ServedPolicy:
         logprobs: tuple[float, ...] = ()
         versions: tuple[int, ...] = ()
         finish = Finish.ABORT
-        parts, asking = 0, Asking(self._fleet, session)
+        parts, asking = 0, CompletionRequest(self._replicas, session)
         while finish is Finish.ABORT and len(ids) < limit:
             if (parts := parts + 1) > MOST_PARTS:
                 raise PolicyServerError(f"a server of the policy aborted one completion {MOST_PARTS} times")
@@ -175,39 +177,39 @@ class ServedPolicy:
             UsageError: a replica cannot be paused, or would not say under ``Pause.KEEP`` which weights sampled what.
             InfrastructureError: none is there.
         """
-        fleet = self._fleet
-        await self.roll_call()
-        untold = [r.address for r in fleet.replicas if r.capabilities and not r.capabilities.version_spans]
+        replicas = self._replicas
+        await self.refresh_health()
+        untold = [r.address for r in replicas.members if r.capabilities and not r.capabilities.version_spans]
         if mode is Pause.KEEP and untold:
             raise UsageError(
                 f"pausing with 'keep' freezes requests and continues them with the new weights, but {untold[0]} does "
                 "not report which weights sampled which token (vLLM does since 0.32, with --enable-scale-out). Use "
                 "'abort' or 'wait', which are exact with every version"
             )
-        fleet.hold(frozen=mode is not Pause.WAIT)  # which waits for what is under way
+        replicas.hold(frozen=mode is not Pause.WAIT)  # which waits for what is under way
         try:
             if mode is Pause.WAIT:  # before the servers: paused, they would keep back what they have not begun
-                await fleet.finished(lambda stamp: True)
-            await fleet.each(lambda server: server.pause(mode))
+                await replicas.finished(lambda stamp: True)
+            await replicas.each(lambda server: pausable(server).pause(mode))
         except BaseException:
-            fleet.release()
+            replicas.release()
             with contextlib.suppress(TurnwiseError):  # what is said is why it could not be paused
-                await fleet.each(lambda server: server.resume())
+                await replicas.each(lambda server: pausable(server).resume())
             raise
         if mode is Pause.ABORT:
-            await fleet.take_back(GRACE)
+            await replicas.requeue_in_flight(GRACE)
 
-    async def roll_call(self) -> tuple[Server, ...]:
+    async def refresh_health(self) -> tuple[Sampler, ...]:
         """The replicas that are there to be sent weights; those that were down are looked at again.
 
         Raises:
             InfrastructureError: none is there.
         """
-        self._fleet.enter_loop()
-        return await self._fleet.roll_call()
+        self._replicas.enter_loop()
+        return await self._replicas.refresh_health()
 
     async def begin_version(
-        self, version: int, *, adapter: str | None = None, on: Collection[Server] | None = None
+        self, version: int, *, adapter: str | None = None, on: Collection[Sampler] | None = None
     ) -> None:
         """From now on tokens are of these weights.
 
@@ -219,32 +221,32 @@ class ServedPolicy:
         Raises:
             ContractError: requests are under way, and the weights below them changed without a pause.
         """
-        fleet = self._fleet
-        fleet.enter_loop()
-        if adapter is None and not fleet.paused and any(replica.running for replica in fleet.replicas):
+        replicas = self._replicas
+        replicas.enter_loop()
+        if adapter is None and not replicas.paused and any(replica.running for replica in replicas.members):
             raise ContractError(
                 f"weights became version {version} during running requests, so the version of each token is unknown: "
                 "pause the policy first"
             )
         ready = set(map(id, self.live if on is None else on))
-        fleet.now, fleet.moved, fleet.control = Stamp(version, adapter), True, True
-        for replica in fleet.replicas:
+        replicas.now, replicas.moved, replicas.control = WeightTag(version, adapter), True, True
+        for replica in replicas.members:
             replica.stale = id(replica.server) not in ready
             if replica.stale:
                 replica.cause = replica.cause or f"server {replica.address} was not sent version {version}"
-        await fleet.name([replica for replica in fleet.replicas if replica.up])
+        await replicas.name([replica for replica in replicas.members if replica.up])
 
     async def resume(self) -> None:
         """Go on sampling."""
-        self._fleet.enter_loop()
-        await self._fleet.each(lambda server: server.resume())
-        self._fleet.release()
+        self._replicas.enter_loop()
+        await self._replicas.each(lambda server: pausable(server).resume())
+        self._replicas.release()
 
-    async def settle(self) -> None:
+    async def drain(self) -> None:
         """Return when no request of an earlier version or adapter is under way."""
-        fleet = self._fleet
-        fleet.enter_loop()
-        await fleet.finished(lambda stamp: stamp != fleet.now)
+        replicas = self._replicas
+        replicas.enter_loop()
+        await replicas.finished(lambda stamp: stamp != replicas.now)
 
     async def close(self) -> None:
         """Let go of connections; the servers go on."""
@@ -256,7 +258,7 @@ def _continued(seed: int, ids: tuple[int, ...]) -> int:
     return int.from_bytes(stable_hash(seed, "continued", len(ids))[:7], "big") if ids else seed
 
 
-def _versions(served: Served, stamp: Stamp) -> tuple[int, ...]:
+def _versions(served: ServerResponse, stamp: WeightTag) -> tuple[int, ...]:
     """The version of each token: as the server tells it, else what the request was sent under.
 
     A server speaks of the weights of its base model; a request through an adapter is of the adapter's version.

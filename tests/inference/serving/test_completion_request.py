@@ -16,11 +16,11 @@ from turnwise.errors import (
     UsageError,
 )
 from turnwise.inference.policy import Completion, Finish, Sampling
+from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.inference.serving.retrying import TRIES
-from turnwise.inference.serving.served import ServedPolicy
-from turnwise.inference.serving.server import Capabilities, Pause, Served
+from turnwise.inference.serving.server import Capabilities, Pause, ServerResponse
 
-GOOD = Served(Completion((5,), (-0.1,), (0,), Finish.STOP), (1, 2))
+GOOD = ServerResponse(Completion((5,), (-0.1,), (0,), Finish.STOP), (1, 2))
 SAMPLING = Sampling(max_tokens=8, stop_ids=(5,), seed=0)
 LONG = 0.3
 """Seconds of a request's limit where a test waits until it is over."""
@@ -45,7 +45,7 @@ class Scripted:
             raise InfrastructureError(f"server {self.address} is lost")
         return Capabilities("0.32.0", "m", 100, control=True, version_spans=True, started=self.started)
 
-    async def generate(self, prompt: Any, sampling: Sampling, **options: Any) -> Served:
+    async def generate(self, prompt: Any, sampling: Sampling, **options: Any) -> ServerResponse:
         self.asked += 1
         done = self.answer(self.asked)
         if isinstance(done, Exception):
@@ -61,13 +61,13 @@ class Scripted:
     async def resume(self) -> None: ...
 
 
-async def opened(*servers: Any, request: float = 60.0, patience: float = 60.0) -> ServedPolicy:
-    policy = ServedPolicy(servers, request_timeout=request, patience=patience, backoff=0.001)
+async def opened(*servers: Any, request: float = 60.0, patience: float = 60.0) -> RemotePolicy:
+    policy = RemotePolicy(servers, request_timeout=request, patience=patience, backoff=0.001)
     await policy.open()
     return policy
 
 
-async def ask(policy: ServedPolicy) -> Completion:
+async def ask(policy: RemotePolicy) -> Completion:
     return await asyncio.wait_for(policy.generate((1, 2), SAMPLING), 60)
 
 
@@ -110,13 +110,13 @@ async def test_a_resend_may_take_longer_than_patience() -> None:
 async def test_who_waits_for_a_server_has_a_whole_request_once_one_is_there() -> None:
     server = Scripted(lambda n: 1.0)
     policy = await opened(server, patience=0.5)
-    policy._fleet.replicas[0].failed(InfrastructureError("was away"), 0.0)
+    policy._replicas.members[0].failed(InfrastructureError("was away"), 0.0)
     assert (await ask(policy)).token_ids == (5,)
 
 
 async def test_waiting_for_room_is_not_waiting_for_a_server() -> None:
     server = Scripted(lambda n: 0.3)
-    policy = ServedPolicy([server], max_in_flight=1, request_timeout=30.0, patience=0.2)  # type: ignore[list-item]
+    policy = RemotePolicy([server], max_in_flight=1, request_timeout=30.0, patience=0.2)  # type: ignore[list-item]
     await policy.open()
     many = await asyncio.gather(*(ask(policy) for _ in range(4)))
     assert len(many) == 4
@@ -128,13 +128,13 @@ async def test_waiting_for_room_is_not_waiting_for_a_server() -> None:
 async def test_a_pause_does_not_count_against_patience() -> None:
     server = Scripted(lambda n: PolicyServerError("wrong") if n == 1 else None)
     policy = await opened(server, patience=0.2)
-    policy._fleet.replicas[0].failed(InfrastructureError("was away"), asyncio.get_running_loop().time() + 0.05)
+    policy._replicas.members[0].failed(InfrastructureError("was away"), asyncio.get_running_loop().time() + 0.05)
     task = asyncio.ensure_future(ask(policy))
     await asyncio.sleep(0)
-    policy._fleet.hold(frozen=True)
+    policy._replicas.hold(frozen=True)
     await asyncio.sleep(0.6)
     assert not task.done()
-    policy._fleet.release()
+    policy._replicas.release()
     assert (await task).token_ids == (5,)
 
 
@@ -142,7 +142,7 @@ async def test_a_pause_does_not_count_against_patience() -> None:
 async def test_a_request_that_hangs_is_given_up_though_weights_change_all_the_time(
     mode: Pause, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("turnwise.inference.serving.served.GRACE", 0.0)
+    monkeypatch.setattr("turnwise.inference.serving.remote_policy.GRACE", 0.0)
     policy = await opened(Scripted(lambda n: 1e6), request=LONG)
     task = asyncio.ensure_future(ask(policy))
     for _ in range(200):
@@ -189,7 +189,7 @@ async def test_one_completion_meets_so_many_faults_over_all_replicas_and_no_more
 async def test_only_a_good_answer_makes_good_for_failures() -> None:
     server = Scripted(lambda n: None)
     policy = await opened(server)
-    (replica,) = policy._fleet.replicas
+    (replica,) = policy._replicas.members
     seen: list[int] = []
 
     def fails_thrice(n: int) -> Any:

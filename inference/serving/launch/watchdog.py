@@ -1,6 +1,6 @@
 """Run a command that must not outlive whoever started it; a stand-alone script, run by path.
 
-``python leash.py GRACE COMMAND…`` runs COMMAND in a session of its own and reads standard input. When that ends,
+``python watchdog.py GRACE COMMAND…`` runs COMMAND in a session of its own and reads standard input. When that ends,
 since whoever holds the other end closed it or is gone, however it went, the command is asked to stop; after GRACE
 seconds whatever is left of its session is killed. SIGTERM to this script kills the session at once. On Linux, so is
 what left the session (``setsid``, a daemon). The exit code is the command's.
@@ -38,7 +38,7 @@ def run(grace: float, command: Sequence[str]) -> int:
     """
     if sys.platform == "linux":  # what loses its parent becomes a child of this script, and can be found
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_follow_the_leash)
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_follow_the_watchdog)
 
     def kill(*_: object) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -84,7 +84,7 @@ def _descriptor_of(child: subprocess.Popen[bytes]) -> list[int]:
     return []
 
 
-def _follow_the_leash() -> None:
+def _follow_the_watchdog() -> None:
     """In the child, before it becomes the command: stop if this script itself is killed (Linux only)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
