@@ -13,10 +13,11 @@ import typer
 
 from ..envs.certify.certify import LAWS
 from ..envs.certify.certify import certify as try_laws
-from ..envs.certify.report import Certificate, Status, Verdict
+from ..envs.certify.report import Certificate, Verdict
 from ..envs.named import environment
 from ..envs.registry import entries, find
 from ..errors import EnvironmentDiedError, UsageError
+from ..verdicts import Status
 from .apart import apart
 from .completion import environment_ids
 from .terminal import complain, remark, screen
@@ -111,7 +112,7 @@ def tried(
     for (name, *_), found in apart(one, [(name, quick, tuple(laws), seed, minutes, least) for name in names], jobs):
         if isinstance(found, EnvironmentDiedError):
             died = Verdict("survives", "an environment does not end its process", Status.FAIL, str(found))
-            yield Certificate(name, (died,))
+            yield Certificate((died,), name)
         elif isinstance(found, Exception):
             raise found
         else:

@@ -17,17 +17,18 @@ from ..errors import UsageError
 from ..sandboxes.backend import Backend, Capabilities, Enforcement, Reaped
 from ..sandboxes.check.check import CASES, check, chosen_cases
 from ..sandboxes.check.lab import held_as
-from ..sandboxes.check.report import Outcome, Report, Verdict
+from ..sandboxes.check.report import Report, Verdict
 from ..sandboxes.named import BY_ITSELF, backend_named, backend_names
 from ..sandboxes.spec import Limit
+from ..verdicts import Status
 from .terminal import complain, remark, resumable, screen
 
 T = TypeVar("T")
 ACTIONS = ("check", "list", "reap")
 COLORS: dict[StrEnum, str] = {
-    Outcome.PASSED: "green",
-    Outcome.FAILED: "red",
-    Outcome.NOT_APPLICABLE: "yellow",
+    Status.PASS: "green",
+    Status.FAIL: "red",
+    Status.SKIP: "yellow",
     Enforcement.ENFORCED: "green",
     Enforcement.BEST_EFFORT: "yellow",
     Enforcement.ABSENT: "red",
@@ -90,7 +91,7 @@ def checked(name: str | None, cases: list[str], kills: int, as_json: bool) -> No
 
 async def _checked(name: str, cases: list[str], kills: int, quiet: bool) -> Report:
     def announce(verdict: Verdict) -> None:
-        remark().print(f"{verdict.number:>3} {verdict.name}: {verdict.outcome}", style=COLORS[verdict.outcome])
+        remark().print(f"{verdict.number:>3} {verdict.name}: {verdict.status}", style=COLORS[verdict.status])
 
     made = backend_named(name)
     try:
@@ -126,7 +127,7 @@ def verdicts(report: Report) -> Table:
     table.add_column("evidence", ratio=4)
     table.add_column("s", justify="right")
     for verdict in report.verdicts:
-        said = Text(verdict.outcome, COLORS[verdict.outcome])
+        said = Text(verdict.status, COLORS[verdict.status])
         row = (str(verdict.number), Text(verdict.about), said, Text(verdict.evidence), f"{verdict.seconds:.1f}")
         table.add_row(*row)
     return table

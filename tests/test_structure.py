@@ -15,6 +15,7 @@ LAYERS = {
     "errors": 0,
     "config": 1,
     "loop_thread": 1,
+    "verdicts": 1,
     "tasks": 2,
     "sandboxes": 2,
     "envs": 3,

@@ -11,14 +11,14 @@ import math
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from ...errors import TurnwiseError, UsageError
+from ...errors import TurnwiseError
+from ...verdicts import NotApplicable, Status, choose, describe
 from ..author_line import at, author_line, author_traceback, line_of_frame, noted
 from ..base import TurnEnv
-from .findings import Broken, NotApplicable
+from .findings import Broken
 from .lab import QUICK, Effort, Lab
 from .law import Law
 from .laws_attacks import ATTACK_LAWS
@@ -31,7 +31,7 @@ from .laws_reward import REWARD_LAWS
 from .laws_tools import TOOL_LAWS
 from .laws_turns import TURN_LAWS
 from .other_process import subject_of
-from .report import Certificate, Status, Verdict
+from .report import Certificate, Verdict
 
 Target = str | Callable[..., TurnEnv]
 """What can be certified: an id, a class, or a function without arguments that makes an environment."""
@@ -72,13 +72,11 @@ def certify(
     Raises:
         UsageError: no such id, or no such law.
     """
-    unknown = set(laws) - {law.name for law in LAWS}
-    if unknown:
-        raise UsageError(f"there is no law {min(unknown)!r}; choose from {', '.join(law.name for law in LAWS)}")
+    named = choose(sorted(laws), {law.name: law for law in LAWS}, "law")
     lab = laboratory(target, samples=samples, quick=quick, seed=seed)
     lab.clock = clock
     ends = math.inf if seconds is None else clock() + seconds
-    chosen = [law for law in LAWS if not laws or law.name in laws]
+    chosen = [law for law in LAWS if law in named]
     verdicts: list[Verdict] = []
     barred = ""
     for number, law in enumerate(chosen):
@@ -92,7 +90,7 @@ def certify(
         verdicts.append(verdict)
         if on_verdict is not None:
             on_verdict(verdict)
-    return Certificate(lab.subject.name, tuple(verdicts))
+    return Certificate(tuple(verdicts), lab.subject.name)
 
 
 def laboratory(target: Target, *, samples: int | None = None, quick: bool = False, seed: int = 0) -> Lab:
@@ -162,7 +160,6 @@ def _read(error: BaseException) -> Outcome:
 
 def _describe(error: BaseException) -> str:
     where = author_line(error)
-    if not where and not isinstance(error, TurnwiseError):  # whose texts name the author's method
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{last.filename}:{last.lineno} in {last.name}"
-    return f"{type(error).__name__}: {error}{at(where)}{noted(error)}"
+    if where or not isinstance(error, TurnwiseError):
+        return describe(error, where) + noted(error)
+    return f"{type(error).__name__}: {error}{noted(error)}"  # its text names the author's method

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...tasks.spec import TaskSpec
+from ...verdicts import Failed, NotApplicable
 from ..author_line import at, author_line, noted
 
 
-class Broken(Exception):
+class Broken(Failed):
     """A law does not hold; the text says what happened.
 
     Args:
@@ -28,10 +29,6 @@ class Broken(Exception):
         elif seed is not None:
             begin = f"reset(seed={seed})"
         self.reproduce = begin + (f", then play: {policy}" if begin and policy else "")
-
-
-class NotApplicable(Exception):
-    """A law has no meaning for this environment; the text says why."""
 
 
 class OutOfTime(NotApplicable):

@@ -13,9 +13,10 @@ from typing import Any
 
 from ...tasks.family import TaskFamily
 from ...tasks.spec import TaskSpec
+from ...verdicts import NotApplicable
 from ..author_line import method_at
 from ..base import TurnEnv
-from .findings import Broken, NotApplicable, OutOfTime
+from .findings import Broken, OutOfTime
 from .shared_state import shared_state
 from .trace import Play, Script, Trace, player, script
 from .trap import Sighting, trapped

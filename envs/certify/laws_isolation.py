@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...tasks.spec import TaskSpec
-from .findings import Broken, NotApplicable
+from ...verdicts import NotApplicable
+from .findings import Broken
 from .lab import Lab
 from .law import Law
 from .trace import Script, Trace, difference, player, script

@@ -14,9 +14,10 @@ from gymnasium.utils.env_checker import check_env
 
 from ...tasks.family import SeededFamily
 from ...tasks.spec import Split, TaskSpec
+from ...verdicts import NotApplicable
 from ..base import TurnEnv
 from ..messages import Observation
-from .findings import Broken, NotApplicable, blaming
+from .findings import Broken, blaming
 from .lab import Lab
 from .law import Law
 from .trace import Trace, difference, plain

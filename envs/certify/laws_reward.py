@@ -6,11 +6,12 @@ import json
 import math
 
 from ...tasks.score import Score
+from ...verdicts import NotApplicable
 from ..author_line import at, defined_at
 from ..background import resolve
 from ..base import NearMiss, TurnEnv
 from ..messages import Action
-from .findings import Broken, NotApplicable
+from .findings import Broken
 from .lab import Lab
 from .law import Law
 from .trace import Play, Trace, again, difference, player

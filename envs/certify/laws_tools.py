@@ -8,11 +8,12 @@ from typing import Any
 from ...errors import ToolError
 from ...tasks.rng import Rng
 from ...tasks.spec import TaskSpec
+from ...verdicts import NotApplicable
 from ..base import TurnEnv
 from ..messages import Action, Observation, ToolCall
 from ..sampling import random_arguments
 from ..tools import Tool
-from .findings import Broken, NotApplicable, blaming
+from .findings import Broken, blaming
 from .lab import Lab
 from .law import Law
 from .trace import plain

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 from ...errors import ContractError
+from ...verdicts import NotApplicable
 from ..author_line import at, author_line, noted
 from ..base import TurnEnv
 from ..messages import Action, Observation, ToolCall
-from .findings import Broken, NotApplicable, blaming
+from .findings import Broken, blaming
 from .lab import Lab
 from .law import Law
 from .trace import plain, player

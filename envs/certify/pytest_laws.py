@@ -21,11 +21,11 @@ import unittest
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from ...verdicts import Status
 from ..base import TurnEnv
 from .certify import LAWS, laboratory, tried
 from .lab import Lab
 from .law import Law
-from .report import Status
 
 
 class EnvironmentLaws:

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any
 
-
-class Status(StrEnum):
-    """What became of one law."""
-
-    PASS = "pass"
-    """It held wherever it was tried."""
-    FAIL = "fail"
-    """It was broken; the verdict says how, and how to see it again."""
-    SKIP = "skip"
-    """It was not tried; the verdict says why."""
+from ...verdicts import Status, Verdicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,35 +42,20 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Verdicts[Verdict]):
     """The verdicts on one environment.
 
     Args:
-        env_id: its id, or the name of its class.
         verdicts: one per law, in the order in which they were tried.
+        env_id: its id, or the name of its class.
     """
 
     env_id: str
-    verdicts: tuple[Verdict, ...]
-
-    @property
-    def passed(self) -> bool:
-        """No law was broken."""
-        return not self.broken
 
     @property
     def broken(self) -> tuple[str, ...]:
         """The names of the broken laws."""
-        return tuple(verdict.law for verdict in self.verdicts if verdict.status is Status.FAIL)
-
-    @property
-    def seconds(self) -> float:
-        """How long all of it took."""
-        return sum(verdict.seconds for verdict in self.verdicts)
-
-    def counts(self) -> Mapping[Status, int]:
-        """How many laws passed, failed and were skipped."""
-        return {status: sum(verdict.status is status for verdict in self.verdicts) for status in Status}
+        return tuple(verdict.law for verdict in self.failed)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dict."""
@@ -97,7 +71,7 @@ class Certificate:
             f"{self.env_id}: {'certified' if self.passed else 'NOT certified'} ({counts[Status.PASS]} laws hold, "
             f"{counts[Status.FAIL]} broken, {counts[Status.SKIP]} not tried; {self.seconds:.1f} s)"
         )
-        findings = [str(one) for one in self.verdicts if one.status is Status.FAIL]
+        findings = [str(one) for one in self.failed]
         findings += [str(one) for one in self.verdicts if one.status is Status.PASS and one.reason]
         return "\n".join([head, *findings, *self._skipped()])
 

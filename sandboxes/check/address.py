@@ -9,9 +9,9 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from ...verdicts import NotApplicable
 from ..backend import Backend
 from ..named import backend_named, backend_names
-from .findings import NotApplicable
 
 
 def address_of(backend: Backend) -> dict[str, str]:

@@ -9,12 +9,11 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import time
-import traceback
 from collections.abc import Callable, Collection
 
-from ...errors import SandboxUnavailableError, UsageError
+from ...errors import SandboxUnavailableError
+from ...verdicts import Failed, NotApplicable, Status, choose, describe
 from ..backend import Backend, Enforcement
 from .case import Case
 from .contract.commands import COMMAND_CASES
@@ -23,7 +22,6 @@ from .contract.life import LIFE_CASES
 from .contract.outputs import OUTPUT_CASES
 from .contract.sessions import SESSION_CASES
 from .contract.snapshots import SNAPSHOT_CASES
-from .findings import Failed, NotApplicable
 from .host import Host
 from .hostile.asking import ASKING_CASES
 from .hostile.files import HOSTILE_FILE_CASES
@@ -37,7 +35,7 @@ from .hostile.processes import PROCESS_CASES
 from .hostile.resources import RESOURCE_CASES
 from .hostile.secrets import SECRET_CASES
 from .lab import Lab, held_as, works
-from .report import Outcome, Report, Verdict
+from .report import Report, Verdict
 
 CASES: tuple[Case, ...] = tuple(
     sorted(
@@ -100,7 +98,7 @@ async def check(
             verdicts.append(await tried(case, lab))
             if on_verdict is not None:
                 on_verdict(verdicts[-1])
-        return Report(found, tuple(verdicts))
+        return Report(tuple(verdicts), found)
     finally:
         host.close()
 
@@ -112,28 +110,23 @@ def chosen_cases(wanted: Collection[int | str]) -> tuple[Case, ...]:
         UsageError: there is no such case.
     """
     by_word = {word: case for case in CASES for word in (str(case.number), case.name)}
-    for word in map(str, wanted):
-        if word not in by_word:
-            near = difflib.get_close_matches(word, by_word, n=1)
-            meant = f"; did you mean {near[0]!r}?" if near else ""
-            raise UsageError(f"there is no case {word!r}: cases are 1 to 48 and from 101 on, or names{meant}")
-    return tuple(dict.fromkeys(by_word[str(word)] for word in wanted)) if wanted else CASES
+    return choose(wanted, by_word, "case", "1 to 48 and from 101 on, or names")
 
 
 async def tried(case: Case, lab: Lab) -> Verdict:
     """The verdict on one case."""
     began = time.perf_counter()
-    outcome, evidence = await _outcome(case, lab)
-    return Verdict(case.number, case.name, case.about, outcome, evidence, time.perf_counter() - began)
+    status, evidence = await _status(case, lab)
+    return Verdict(case.number, case.name, case.about, status, evidence, time.perf_counter() - began)
 
 
-async def _outcome(case: Case, lab: Lab) -> tuple[Outcome, str]:
+async def _status(case: Case, lab: Lab) -> tuple[Status, str]:
     if case.confines and not lab.found.confines:
-        return Outcome.NOT_APPLICABLE, f"not promised: {lab.found.backend} confines nothing"
+        return Status.SKIP, f"not promised: {lab.found.backend} confines nothing"
     for limit in case.needs:
         if limit in lab.absent:
-            return Outcome.NOT_APPLICABLE, f"declared absent: {limit}: {lab.absent[limit]}"
-    outcome, evidence = await _attempted(case, lab)
+            return Status.SKIP, f"declared absent: {limit}: {lab.absent[limit]}"
+    status, evidence = await _attempted(case, lab)
     found = [*await _cleared(lab), *lab.host.harmed()]
     try:
         await works(await lab.create())
@@ -141,26 +134,26 @@ async def _outcome(case: Case, lab: Lab) -> tuple[Outcome, str]:
         found.append(f"the next sandbox does not work: {_words(error)}")
     found += await _cleared(lab)
     if not found:
-        return outcome, evidence
+        return status, evidence
     afterwards = f"afterwards {'; '.join(found[:4])}" + (f" and {len(found) - 4} more" if len(found) > 4 else "")
-    return Outcome.FAILED, afterwards if outcome is Outcome.PASSED else f"{evidence}; {afterwards}"
+    return Status.FAIL, afterwards if status is Status.PASS else f"{evidence}; {afterwards}"
 
 
-async def _attempted(case: Case, lab: Lab) -> tuple[Outcome, str]:
+async def _attempted(case: Case, lab: Lab) -> tuple[Status, str]:
     try:
         if case.confines and (shared := await lab.outside()):
-            return Outcome.FAILED, shared
-        return Outcome.PASSED, await asyncio.wait_for(case.attempt(lab), case.seconds)
+            return Status.FAIL, shared
+        return Status.PASS, await asyncio.wait_for(case.attempt(lab), case.seconds)
     except NotApplicable as error:
-        return Outcome.NOT_APPLICABLE, str(error)
+        return Status.SKIP, str(error)
     except TimeoutError:
-        return Outcome.FAILED, f"it has not ended within {case.seconds:g} s"
+        return Status.FAIL, f"it has not ended within {case.seconds:g} s"
     except Exception as error:
         best = [limit for limit in case.needs if held_as(lab.found, limit) is Enforcement.BEST_EFFORT]
         if best and isinstance(error, Failed):
             held = lab.found.limits[best[0]]
-            return Outcome.NOT_APPLICABLE, f"declared best effort: {best[0]}: {held.how}; here: {error}"
-        return Outcome.FAILED, _words(error)
+            return Status.SKIP, f"declared best effort: {best[0]}: {held.how}; here: {error}"
+        return Status.FAIL, _words(error)
 
 
 async def _cleared(lab: Lab) -> list[str]:
@@ -172,7 +165,4 @@ async def _cleared(lab: Lab) -> list[str]:
 
 
 def _words(error: Exception) -> str:
-    if isinstance(error, Failed):
-        return str(error)
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} (at {last.filename}:{last.lineno} in {last.name})"
+    return str(error) if isinstance(error, Failed) else describe(error)

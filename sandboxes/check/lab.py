@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import SandboxError, ToolError
+from ...verdicts import Failed, expect
 from ..backend import Backend, Capabilities, Enforcement, Reaped
 from ..result import ExecResult
 from ..sandbox import Sandbox
 from ..snapshot import Snapshot
 from ..spec import MIB, Limit, Limits, Mount, SandboxSpec
-from .findings import Failed, expect
 from .host import MARK, Host
 
 SMALL: Mapping[str, Any] = {

@@ -7,9 +7,9 @@ import json
 import os
 import time
 
+from ....verdicts import Failed, expect
 from ...result import Status
 from ..case import Case
-from ..findings import Failed, expect
 from ..lab import Lab, ended, python, refused, soon, works
 
 ODD_ARGUMENTS = ["two words", "", "'\"`$HOME;|&", "line\nbreak", "-n", "ünïcödé ☃", "*"]

@@ -6,9 +6,9 @@ import os
 import tempfile
 from pathlib import Path, PurePosixPath
 
+from ....verdicts import expect
 from ...spec import Mount
 from ..case import Case
-from ..findings import expect
 from ..lab import Lab, ended, refused
 
 

@@ -7,9 +7,9 @@ import os
 import time
 
 from ....errors import SandboxError
+from ....verdicts import Failed, expect
 from ...spec import Limit
 from ..case import Case
-from ..findings import Failed, expect
 from ..lab import Lab, reap_all, refused, soon, works
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ....verdicts import expect
 from ...result import Output
 from ..case import Case
-from ..findings import expect
 from ..lab import SMALL, Lab, ended, python
 
 COUNTING = "import sys\nfor i in range(int(sys.argv[1])): print(f'{i:09d}', file=sys.stdout)"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from ....errors import ToolError
+from ....verdicts import expect
 from ...result import Status
 from ...sandbox import Session
 from ..case import Case
-from ..findings import expect
 from ..lab import Lab, ended, python, refused, soon, works
 from .commands import LISTING
 

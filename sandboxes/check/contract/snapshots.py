@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
+from ....verdicts import expect
 from ...sandbox import Sandbox
 from ..case import Case
-from ..findings import expect
 from ..lab import Lab, works
 
 MAKE = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from ....errors import ToolError
+from ....verdicts import expect
 from ...sandbox import Session
 from ..case import hostile
-from ..findings import expect
 from ..lab import Lab, ended, program, soon, works
 
 ASKS = 50

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from ....errors import SandboxError, ToolError
+from ....verdicts import expect
 from ...sandbox import Sandbox
 from ...snapshot import Snapshot
 from ...spec import MIB
 from ..case import hostile
-from ..findings import expect
 from ..lab import SMALL, Lab, ended, program, python, refused, soon, works
 
 SHADOW = "/etc/shadow"

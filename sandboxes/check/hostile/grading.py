@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from ....verdicts import expect
 from ..case import hostile
-from ..findings import expect
 from ..lab import Lab, ended, soon, works
 
 POISON = {

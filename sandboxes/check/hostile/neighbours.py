@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from ....verdicts import expect
 from ...spec import Limit
 from ..case import hostile
-from ..findings import expect
 from ..lab import SMALL, Lab, ended, program, python, told, works
 
 

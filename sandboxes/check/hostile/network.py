@@ -6,10 +6,10 @@ import asyncio
 import json
 import os
 
+from ....verdicts import expect
 from ...spec import Limit
 from ..canaries import canaries
 from ..case import hostile
-from ..findings import expect
 from ..lab import Lab, told
 
 DAEMONS = ("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/run/dbus/system_bus_socket")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import resource
 
 from ....errors import SandboxError, ToolError
+from ....verdicts import expect
 from ...result import Status
 from ...sandbox import Sandbox
 from ..case import hostile
-from ..findings import expect
 from ..lab import SMALL, Lab, ended, program, python, soon, works
 
 HOST_MEMORY = 64 * 1024 * 1024

@@ -14,12 +14,12 @@ from collections import Counter
 from typing import Any
 
 from ....errors import SandboxError, SandboxUnavailableError
+from ....verdicts import Failed, expect
 from ...backend import Reaped
 from ...sandbox import Sandbox
 from ...spec import Limit
 from ..address import address_of
 from ..case import Case, hostile
-from ..findings import Failed, expect
 from ..lab import Lab, held_as, reap_all, soon, works
 
 

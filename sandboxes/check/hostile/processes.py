@@ -7,11 +7,11 @@ import os
 import subprocess
 
 from ....errors import SandboxError
+from ....verdicts import expect
 from ...result import Status
 from ...spec import Limit
 from ..case import hostile
 from ..contract.commands import LISTING
-from ..findings import expect
 from ..lab import Lab, ended, program, python, soon, told, works
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from ....errors import SandboxError, ToolError
+from ....verdicts import Failed, expect
 from ...result import Status
 from ...sandbox import Sandbox
 from ...spec import MIB, Limit
 from ..case import hostile
-from ..findings import Failed, expect
 from ..lab import SMALL, Lab, ended, program, python, refused, soon, told, works
 
 OWN = 4

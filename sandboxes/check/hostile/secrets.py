@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from ....verdicts import expect
 from ...spec import MIB
 from ..case import hostile
-from ..findings import expect
 from ..host import command
 from ..lab import Lab, ended, program, python, told
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from turnwise.envs.certify.certify import LAWS, certify
-from turnwise.envs.certify.report import Certificate, Status
+from turnwise.envs.certify.report import Certificate
+from turnwise.verdicts import Status
 
 TEXT = """\
 import os, random, socket, time

@@ -9,8 +9,9 @@ import pytest
 
 import turnwise as tw
 from turnwise.envs.certify.certify import LAWS, certify
-from turnwise.envs.certify.report import Certificate, Status, Verdict
+from turnwise.envs.certify.report import Certificate, Verdict
 from turnwise.errors import UsageError
+from turnwise.verdicts import Status
 
 from .faults_text import Exempt, OpenFiles, Password
 from .faults_tools import FAULTS, Shelf

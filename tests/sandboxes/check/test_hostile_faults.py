@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from turnwise import verdicts
 from turnwise.errors import ToolError
 from turnwise.sandboxes.backend import Backend
 from turnwise.sandboxes.bubblewrap import backend as bubblewrap
@@ -21,7 +22,6 @@ from turnwise.sandboxes.bubblewrap import seccomp
 from turnwise.sandboxes.bubblewrap.arguments import arguments
 from turnwise.sandboxes.check.check import check
 from turnwise.sandboxes.check.host import SECRET
-from turnwise.sandboxes.check.report import Outcome
 from turnwise.sandboxes.result import ExecResult, Status
 from turnwise.sandboxes.runner.cell import Cell
 from turnwise.sandboxes.sandbox import Command, Sandbox
@@ -210,5 +210,5 @@ async def found(backend: Backend, number: int, words: str) -> None:
         (verdict,) = (await check(backend, cases=[number])).verdicts
     finally:
         await backend.close()
-    assert verdict.outcome is Outcome.FAILED, str(verdict)
+    assert verdict.status is verdicts.Status.FAIL, str(verdict)
     assert re.search(words, verdict.evidence), f"it must say {words!r}: {verdict.evidence}"

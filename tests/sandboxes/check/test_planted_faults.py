@@ -12,7 +12,8 @@ import pytest
 from turnwise.errors import UsageError
 from turnwise.sandboxes.check import lab
 from turnwise.sandboxes.check.check import CASES, check, chosen_cases
-from turnwise.sandboxes.check.report import Outcome, Verdict
+from turnwise.sandboxes.check.report import Verdict
+from turnwise.verdicts import Status
 
 from ...shifts import sampled
 from .faults import FAULTS, ForgetsToDestroy
@@ -51,7 +52,7 @@ async def report_of(kind: type[WrappedBackend], **how: Any) -> Any:
 )
 async def test_a_planted_fault_is_caught_and_named(kind: type[WrappedBackend], number: int, words: str) -> None:
     (verdict,) = (await report_of(kind, cases=[number])).verdicts
-    assert verdict.outcome is Outcome.FAILED, f"case {number} must fail for {kind.__name__}: {verdict}"
+    assert verdict.status is Status.FAIL, f"case {number} must fail for {kind.__name__}: {verdict}"
     assert re.search(words, verdict.evidence), f"the evidence must say what is wrong ({words}): {verdict.evidence}"
 
 
@@ -67,14 +68,14 @@ def test_every_case_of_the_contract_has_a_planted_fault() -> None:
 async def test_the_healthy_twin_passes_every_case() -> None:
     report = await report_of(WrappedBackend, kills=2)
     assert report.passed, str(report)
-    tried = {verdict.number for verdict in report.verdicts if verdict.outcome is Outcome.PASSED}
+    tried = {verdict.number for verdict in report.verdicts if verdict.status is Status.PASS}
     assert len(tried) > 35, "and not because nothing was tried"
 
 
 @pytest.mark.slow
 async def test_what_is_left_over_fails_the_case_that_left_it() -> None:
     (verdict,) = (await report_of(faulty(ForgetsToDestroy), cases=["text is for the shell"])).verdicts
-    assert verdict.outcome is Outcome.FAILED
+    assert verdict.status is Status.FAIL
     assert "left over: " in verdict.evidence, verdict.evidence
 
 
@@ -85,14 +86,14 @@ async def test_hostile_code_is_not_tried_where_it_would_meet_the_host() -> None:
 
     report = await report_of(ClaimsToConfine, cases=[9, 18])  # harmless ones: others kill all that they can reach
     for verdict in report.verdicts:
-        assert verdict.outcome is Outcome.FAILED
+        assert verdict.status is Status.FAIL
         assert "shares namespaces of the host" in verdict.evidence, "every hostile case must stop here"
 
 
 async def test_of_what_confines_nothing_hostile_cases_are_not_promised() -> None:
     report = await report_of(WrappedBackend, cases=[1, 25, 102])
-    outcomes = {verdict.number: verdict.outcome for verdict in report.verdicts}
-    assert outcomes == {1: Outcome.NOT_APPLICABLE, 25: Outcome.NOT_APPLICABLE, 102: Outcome.PASSED}
+    outcomes = {verdict.number: verdict.status for verdict in report.verdicts}
+    assert outcomes == {1: Status.SKIP, 25: Status.SKIP, 102: Status.PASS}
     assert report.passed
 
 

@@ -1,0 +1,1 @@
+../../verdicts.py
