@@ -10,12 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from ...errors import UsageError
 from ..policy import Completion, Sampling
-
-C = TypeVar("C")
 
 
 class Pause(StrEnum):
@@ -179,7 +177,9 @@ def pausable(server: Sampler) -> Pausable:
     Raises:
         UsageError: it cannot.
     """
-    return _capable(server, Pausable, "cannot be paused, so its weights cannot change")
+    if not isinstance(server, Pausable):
+        raise _lacks(server, "cannot be paused, so its weights cannot change")
+    return server
 
 
 def adapter_host(server: Sampler) -> AdapterHost:
@@ -188,7 +188,9 @@ def adapter_host(server: Sampler) -> AdapterHost:
     Raises:
         UsageError: it does not.
     """
-    return _capable(server, AdapterHost, "loads no adapters; set server.transfer = native or reload")
+    if not isinstance(server, AdapterHost):
+        raise _lacks(server, "loads no adapters; set server.transfer = native or reload")
+    return server
 
 
 def weight_receiver(server: Sampler) -> WeightReceiver:
@@ -197,10 +199,10 @@ def weight_receiver(server: Sampler) -> WeightReceiver:
     Raises:
         UsageError: it does not.
     """
-    return _capable(server, WeightReceiver, "takes no weights; set server.transfer = adapter")
+    if not isinstance(server, WeightReceiver):
+        raise _lacks(server, "takes no weights; set server.transfer = adapter")
+    return server
 
 
-def _capable(server: Sampler, capability: type[C], otherwise: str) -> C:
-    if not isinstance(server, capability):
-        raise UsageError(f"server {server.address} ({type(server).__name__}) {otherwise}")
-    return cast(C, server)
+def _lacks(server: Sampler, what: str) -> UsageError:
+    return UsageError(f"server {server.address} ({type(server).__name__}) {what}")

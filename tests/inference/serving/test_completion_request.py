@@ -60,6 +60,8 @@ class Scripted:
 
     async def resume(self) -> None: ...
 
+    async def reset_prefix_cache(self) -> None: ...
+
 
 async def opened(*servers: Any, request: float = 60.0, patience: float = 60.0) -> RemotePolicy:
     policy = RemotePolicy(servers, request_timeout=request, patience=patience, backoff=0.001)

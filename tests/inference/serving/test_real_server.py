@@ -22,7 +22,7 @@ from turnwise.inference.serving.http import probing, reading, routes
 from turnwise.inference.serving.http.client import ServerClient
 from turnwise.inference.serving.http.vocabulary import check_tokenizer
 from turnwise.inference.serving.remote_policy import RemotePolicy
-from turnwise.inference.serving.server import Pause
+from turnwise.inference.serving.server import Pause, adapter_host, pausable, weight_receiver
 from turnwise.rollouts.episode import Episode, Outcome
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
@@ -254,8 +254,8 @@ async def change(policy: RemotePolicy, mode: Pause, folder: Path, version: int) 
     """Bring other weights to every server while it answers, and see that the next answer is of them."""
     await policy.pause(mode)
     for server in policy.live:
-        await server.reload(folder)
-        await server.reset_prefix_cache()
+        await weight_receiver(server).reload(folder)
+        await pausable(server).reset_prefix_cache()
     await policy.begin_version(version)
     await policy.resume()
     after = await policy.generate([7, 8, 0], Sampling(max_tokens=5, seed=0))
@@ -268,14 +268,14 @@ async def test_an_adapter_samples_as_its_merged_weights_would(
     policy = RemotePolicy([ServerClient(vllm_server.url)])
     await policy.open(control=True)
     folder = adapter(plain[0], tmp_path / "a")
-    await policy.live[0].load_adapter("v1", folder)
+    await adapter_host(policy.live[0]).load_adapter("v1", folder)
     await policy.begin_version(1, adapter="v1")
     completion = await policy.generate([5, 6, 7], Sampling(max_tokens=20, seed=1))
     assert set(completion.versions) == {1}
     expected = scores(merged(plain[0], folder))([5, 6, 7], completion.token_ids)
     assert completion.logprobs == pytest.approx(expected, abs=20 * TOLERANCE)
     await policy.begin_version(2)
-    await policy.live[0].unload_adapter("v1")
+    await adapter_host(policy.live[0]).unload_adapter("v1")
 
 
 # -- whole episodes, and a server that is killed in the middle of them --------------------------------------------

@@ -18,7 +18,7 @@ from turnwise.inference.serving import remote_policy
 from turnwise.inference.serving.http.client import ServerClient
 from turnwise.inference.serving.limits import TimeLimits
 from turnwise.inference.serving.remote_policy import RemotePolicy
-from turnwise.inference.serving.server import Pause
+from turnwise.inference.serving.server import Pause, adapter_host, pausable, weight_receiver
 
 from .conftest import CONTEXT
 from .fake_server import FakeServer
@@ -319,8 +319,8 @@ async def change(policy: RemotePolicy, mode: Pause, folder: Path, version: int) 
 async def change_paused(policy: RemotePolicy, folder: Path, version: int) -> None:
     """New weights for servers that are paused, which then go on."""
     for server in policy.live:
-        await server.reload(folder)
-        await server.reset_prefix_cache()
+        await weight_receiver(server).reload(folder)
+        await pausable(server).reset_prefix_cache()
     await policy.begin_version(version)
     await policy.resume()
 
@@ -465,7 +465,7 @@ async def test_an_adapter_takes_over_without_a_pause(fake: FakeServer, models: l
     policy = policy_of(fake)
     await policy.open(control=True)
     folder = adapter(models[0], tmp_path / "a")
-    await policy.live[0].load_adapter("v1", folder)
+    await adapter_host(policy.live[0]).load_adapter("v1", folder)
     before = asyncio.ensure_future(policy.generate(PROMPT, LONG))
     await eventually(lambda: fake.under_way > 5)
     await policy.begin_version(1, adapter="v1")

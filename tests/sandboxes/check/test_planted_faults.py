@@ -104,7 +104,7 @@ async def test_verdicts_are_announced_and_reported() -> None:
     assert tuple(heard) == report.verdicts
     told = report.to_json()
     assert told["passed"] is True
-    assert [each["outcome"] for each in told["verdicts"]] == ["passed", "passed"]
+    assert [each["status"] for each in told["verdicts"]] == ["pass", "pass"]
     assert "2 passed, 0 failed" in str(report)
 
 
