@@ -1,4 +1,4 @@
-"""What certification of environments and the check of sandboxes share: laws are tried, and each gets a verdict."""
+"""Verdicts on laws: the part that certification of environments and the check of sandboxes share."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def choose(wanted: Collection[object], known: Mapping[str, T], what: str, choice
     Args:
         wanted: names, or numbers.
         known: everything that can be named; several names may have one thing.
-        what: one of the things, for messages: ``"law"``.
+        what: noun for messages: ``"law"``.
         choices: description of the choices for messages; all names if omitted.
 
     Raises:

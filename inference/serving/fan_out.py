@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Gathered(NamedTuple, Generic[S, T]):
-    """What came of one call to many servers.
+    """Answers and failures of one call to many servers.
 
     Args:
         answers: servers that answered, each with its answer, in the order of the call.
@@ -40,7 +40,7 @@ async def fan_out(
     """Call all servers at once and wait for all of them, also when one fails.
 
     Args:
-        servers: which servers to call.
+        servers: servers to call.
         call: coroutine function of one server.
         what: the call as a verb for messages: ``"did not …"``.
         seconds: time limit of each call; ``None`` for no limit.

@@ -17,7 +17,7 @@ from ..policy import Completion, Sampling
 
 
 class Pause(StrEnum):
-    """What happens to requests in flight while weights change."""
+    """Treatment of requests in flight while weights change."""
 
     KEEP = "keep"
     """They are frozen and continue with the new weights: one action may span versions."""
@@ -29,7 +29,7 @@ class Pause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a running server can do, as it answers when a run starts.
+    """Abilities of a running server, as it reports them when a run starts.
 
     Args:
         version: version of vLLM, e.g. ``0.32.0+cpu``.

@@ -59,6 +59,7 @@ class Report(Verdicts[Verdict]):
         }
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{number} {status}" for status, number in self.counts().items())
-        head = f"{self.capabilities.backend} ({self.capabilities.why}): {counts}; {self.seconds:.0f} s"
+        counts = self.counts()
+        told = f"{counts[Status.PASS]} passed, {counts[Status.FAIL]} failed, {counts[Status.SKIP]} skipped"
+        head = f"{self.capabilities.backend} ({self.capabilities.why}): {told}; {self.seconds:.0f} s"
         return "\n".join([head, *map(str, self.failed)])

@@ -186,7 +186,7 @@ async def test_a_group_has_one_size() -> None:
     agent.let_all()
     async with overlapped(agent) as run:
         await run.collect(0, 1, 2)
-        with pytest.raises(UsageError, match="a group of 3 episodes was requested, .* groups of 2"):
+        with pytest.raises(UsageError, match=r"a group of 3 episodes was requested, .* groups of 2"):
             await run.collect(0, 1, 3)
 
 
