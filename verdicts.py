@@ -98,7 +98,7 @@ class Verdicts(Generic[V]):
     """One verdict per law.
 
     Args:
-        verdicts: in the order in which the laws were tried.
+        verdicts: Verdicts in the order in which the laws were tried.
     """
 
     verdicts: tuple[V, ...]

@@ -1,4 +1,4 @@
-"""What the check suite hands back: one verdict per case, and the report they make."""
+"""The result of the check suite: one verdict per case, and the report of them all."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..backend import Capabilities
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one case.
+    """The result of one case.
 
     Args:
-        number: of the case; 1 to 48 are hostile, from 101 on they are about the contract.
-        name: of the case, e.g. ``"fork bomb"``.
+        number: Number of the case: 1 to 48 are hostile, from 101 on they test the contract.
+        name: Name of the case, e.g. ``"fork bomb"``.
         about: the case in one sentence.
         status: whether the promise was kept; skipped where the backend does not make it here.
-        evidence: what was seen, in words.
+        evidence: Observations in words.
         seconds: how long it took.
     """
 
@@ -39,7 +39,7 @@ class Report(Verdicts[Verdict]):
 
     Args:
         verdicts: one per case, in the order in which they were tried.
-        capabilities: what the backend reported about itself.
+        capabilities: Capabilities that the backend reports.
     """
 
     capabilities: Capabilities
