@@ -83,7 +83,7 @@ async def test_a_fan_out_waits_for_all_and_tells_answers_from_failures() -> None
 
     async def call(server: Named) -> str:
         if server.address == "gone":
-            raise InfrastructureError("gone is gone")
+            raise InfrastructureError("no connection to gone")
         if server.address == "hangs":
             await asyncio.Event().wait()
         await asyncio.sleep(0)
@@ -94,7 +94,7 @@ async def test_a_fan_out_waits_for_all_and_tells_answers_from_failures() -> None
     found = await fan_out(servers, call, what="load a checkpoint", seconds=0.2)
     assert [(server.address, answer) for server, answer in found.answers] == [("a", "A"), ("b", "B")]
     assert [str(error).split(";")[0] for _, error in found.failures] == [
-        "gone is gone",
+        "no connection to gone",
         "hangs did not load a checkpoint within 0.2 s",
     ]
     assert ended == ["a", "b"]
