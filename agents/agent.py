@@ -1,4 +1,4 @@
-"""Who acts: an agent opens one session per episode, and a session decides turn by turn."""
+"""The agent interface: an agent opens one session per episode, and a session decides turn by turn."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 CHAT_API = "chat_api"
 """The key of a turn's ``info`` under which a model behind a chat API records its tokens, cost and latency.
-It marks a turn without token ids, which no trainer of tokens may take."""
+It marks a turn without token ids, which no trainer of tokens may use."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeContext:
-    """What an agent is told when an episode starts.
+    """The information that an agent gets when an episode starts.
 
     Args:
-        episode_id: unique within a run.
-        env_id: the environment's id.
-        task: what is asked.
-        tools: what may be called.
+        episode_id: id that is unique within a run.
+        env_id: id of the environment.
+        task: specification of the task.
+        tools: tools that the agent may call.
         rng: the agent's own random numbers, a pure function of run seed, task and attempt.
-        oracle: asks the environment for its best next action. Only demonstrations may use it.
-        random: asks the environment for an action of an agent that knows the rules only, drawn with a seed.
-        record: writes down something that was sampled and that the environment will never be told of, such as a plan,
-            with the messages that it answers: an unsent turn, with no reward of its own.
-        affinity: the policy's session id, where it is not the episode's own: an episode that left another one keeps
-            that one's, so that a server finds the prefix that they share in its cache.
+        oracle: function that asks the environment for its best next action. Only demonstrations may use it.
+        random: function that asks the environment for a random legal action, drawn with a seed.
+        record: function that records a sample which the environment never gets, such as a plan, together with the
+            messages that it answers: an unsent turn, with no reward of its own.
+        affinity: the policy's session id, if it is not the episode's own: a forked episode keeps its parent's, so that
+            a server finds their common prefix in its cache.
     """
 
     episode_id: str
@@ -50,24 +50,24 @@ class EpisodeContext:
 
     @property
     def policy_session(self) -> str:
-        """What the policy is told as ``session``."""
+        """The ``session`` of the policy's requests."""
         return self.affinity or self.episode_id
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One action, with the exact tokens behind it where a language model decided.
+    """One action, with its exact tokens if a language model decided.
 
     Args:
-        action: what the environment gets.
-        prompt_ids: exactly what the policy read; empty for scripted agents.
-        action_ids: exactly what it sampled, including the stop id.
-        logprobs: behaviour log-probability per action id.
-        versions: policy version per action id.
+        action: action for the environment.
+        prompt_ids: token ids that the policy read; empty for scripted agents.
+        action_ids: token ids that it sampled, including the stop id.
+        logprobs: log-probability of each action id under the behavior policy.
+        versions: policy version of each action id.
         finish: why sampling ended.
-        seconds: time spent in the policy (the runner counts the rest of the agent's time as ours).
-        thoughts: what it wrote for itself before it acted; the environment never sees it.
-        info: what else to record with the turn, under keys that no environment uses; JSON-able.
+        seconds: time spent in the policy (the runner counts the rest of the agent's time as its own).
+        thoughts: reasoning before the action; the environment never sees it.
+        info: further values to record with the turn, for JSON, under keys that no environment uses.
     """
 
     action: Action
@@ -82,7 +82,7 @@ class Decision:
 
 
 class Session(Protocol):
-    """An agent's side of one episode. It is dropped when the episode ends."""
+    """An agent's side of one episode. The runner drops it when the episode ends."""
 
     async def act(self, observation: Observation) -> Decision:
         """Decide on one turn, given the new messages."""
@@ -91,62 +91,62 @@ class Session(Protocol):
 
 @runtime_checkable
 class Reader(Protocol):
-    """A session whose agent reads token ids, and can tell what it would read next."""
+    """A session whose agent reads token ids, and can return the ones that it would read next."""
 
     def read(self, observation: Observation) -> tuple[int, ...]:
-        """The prompt that ``act`` would sample from; nothing is sampled, and the session is over after it."""
+        """Return the prompt that ``act`` would sample from, without sampling; the session ends with this call."""
         ...
 
 
 @runtime_checkable
 class Forking(Protocol):
-    """A session that can be continued in several ways."""
+    """A session that can continue in several ways."""
 
     def fork(self, context: EpisodeContext) -> Session:
-        """An independent session that has heard and said the same, for an episode that leaves this one here."""
+        """Return an independent session with the same history, for an episode that branches off here."""
         ...
 
 
 @runtime_checkable
 class SelfTimed(Protocol):
-    """A session that bounds its own turns: it waits for a remote server, whose faults are never the policy's."""
+    """A session that limits its own turns: it waits for a remote server, whose faults are never the policy's."""
 
     @property
     def patience(self) -> float | None:
         """Seconds that the server may fail before ``act`` raises ``InfrastructureError``. The run's ``turn_timeout``
-        does not apply: the session itself raises ``PolicyTimeoutError`` for a policy that writes too long. ``None``
-        where it waits for no server, and the run's limit does apply."""
+        does not apply: the session itself raises ``PolicyTimeoutError`` for a policy that writes for too long. ``None``
+        for a session that waits for no server, to which the run's limit does apply."""
         ...
 
 
 @runtime_checkable
 class Repeatable(Protocol):
-    """A session that is as it was before where ``act`` raises ``InfrastructureError``: it can be asked again."""
+    """A session that an ``InfrastructureError`` of ``act`` leaves unchanged, so that ``act`` can be called again."""
 
     def repeatable(self) -> None:
-        """Does nothing; that it is there says so."""
+        """Do nothing; the existence of this method is the information."""
         ...
 
 
 @runtime_checkable
 class Holding(Protocol):
-    """A session that holds more than memory, such as a process, and has to be told when its episode is over."""
+    """A session with resources besides memory, such as a process, which needs to know when its episode ends."""
 
     async def over(self, observation: Observation) -> tuple[int, ...]:
-        """The environment ended the episode, with this observation; what would have been read next, where known."""
+        """Take the last observation of an ended episode; return the ids that would be read next, where known."""
         ...
 
     async def close(self) -> None:
-        """Let go of everything, however the episode ended: it may have failed or been cancelled."""
+        """Release everything, however the episode ended: it may have failed or been canceled."""
         ...
 
 
 @runtime_checkable
 class Remarking(Protocol):
-    """An agent that tells readers of results how it acted."""
+    """An agent with remarks on how it acted, for readers of results."""
 
     def remarks(self, tools: Sequence[Tool]) -> tuple[str, ...]:
-        """What to know of episodes in which these tools were offered; asked after they were played."""
+        """Return remarks on episodes with these tools; called after they were played."""
         ...
 
 
@@ -154,5 +154,5 @@ class Agent(Protocol):
     """Opens sessions. One agent serves any number of concurrent episodes."""
 
     def start(self, context: EpisodeContext) -> Session:
-        """A fresh session; nothing may leak between sessions."""
+        """Return a new session; sessions must not share state."""
         ...

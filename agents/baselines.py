@@ -1,6 +1,6 @@
-"""Baselines that know nothing: agents that repeat, or shallowly edit, what a demonstrator did on other tasks.
+"""Baselines that know nothing: agents that repeat, or slightly edit, a demonstrator's actions on other tasks.
 
-None of them understands a task. A task that they solve needs no more than they have: a fixed sequence of actions
+None of them understands a task. If one solves a task, that task needs no more than a fixed sequence of actions
 (``ConstantAgent``), a good memory (``MemorizerAgent``), a pattern whose literals are copied (``TemplateAgent``), or the
 last observation (``MemorylessAgent``). ``benchmarks/baselines.py`` plays them on every environment.
 """
@@ -23,13 +23,13 @@ from .agent import Decision, EpisodeContext, Session
 TOKEN = re.compile(r"\d+(?:[.,:-]\d+)*|\w+|[^\w\s]")
 """A number (a price, a date or a time is one), a word, or a punctuation mark."""
 LITERAL = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|\d+(?:[.,:-]\d+)*")
-"""What differs between two observations of one kind: quoted text and numbers."""
+"""Text that differs between two observations of one kind: quoted text and numbers."""
 COMMON = 0.1
-"""Share of the demonstrations whose first observations must have a token that is part of a pattern."""
+"""Share of the demonstrations whose first observations must contain a token for it to be part of a pattern."""
 LONGEST = 600
 """Tokens at the end of an observation that are compared; comparing takes quadratic time."""
 REPEATS = 4
-"""How often a fixed sequence that is tried may repeat an action."""
+"""How often a candidate of a fixed sequence may repeat an action."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Demonstration:
     """One episode of a demonstrator.
 
     Args:
-        observations: what it saw before each action.
-        actions: what it did; as many, and at least one.
+        observations: the observation before each action.
+        actions: the demonstrator's actions, one per observation and at least one.
 
     Raises:
         UsageError: there are no actions, or not as many as observations.
@@ -59,7 +59,7 @@ class ConstantAgent:
     """Plays one fixed sequence of actions, whatever it sees, and repeats the last one after it.
 
     Args:
-        actions: at least one.
+        actions: sequence of at least one action.
 
     Raises:
         UsageError: there are no actions.
@@ -79,7 +79,7 @@ class MemorizerAgent:
     """Replays the demonstration whose first observation shares most tokens with that of the episode.
 
     Args:
-        demonstrations: what it remembers, of training tasks.
+        demonstrations: demonstrations of training tasks.
     """
 
     def __init__(self, demonstrations: Sequence[Demonstration]) -> None:
@@ -93,12 +93,11 @@ class MemorizerAgent:
 class TemplateAgent:
     """Fills a template: replays the demonstration of the most similar pattern, its literals replaced.
 
-    What differs between the demonstration's observation and the present one is aligned in order of place, as a regular
-    expression with a group per literal would, and replaced in the demonstration's action. Values that stand in neither
-    observation stay as they were.
+    Literals of the demonstration's observation and of the present one are aligned by position, as a regular expression
+    with a group per literal would, and replaced in the demonstration's action. Values in neither observation stay.
 
     Args:
-        demonstrations: what it remembers, of training tasks.
+        demonstrations: demonstrations of training tasks.
     """
 
     def __init__(self, demonstrations: Sequence[Demonstration]) -> None:
@@ -110,12 +109,12 @@ class TemplateAgent:
 
 
 class MemorylessAgent:
-    """Looks the last observation up in a table of what the demonstrator did most often after it.
+    """Looks the last observation up in a table of the demonstrator's most frequent action after it.
 
-    The table is asked three times: for the text as it is, for the text with its literals masked, and for any text.
+    The table has three levels: the text as it is, the text with its literals masked, and any text.
 
     Args:
-        demonstrations: from which the table is made; at least one.
+        demonstrations: demonstrations to make the table from; at least one.
 
     Raises:
         UsageError: there are no demonstrations.
@@ -138,12 +137,12 @@ def fixed_sequences(demonstrations: Sequence[Demonstration], count: int, rng: Rn
     """Return fixed sequences of actions that are worth trying, the most promising first, for ``ConstantAgent``.
 
     These are the most frequent actions and last actions alone, the most frequent whole sequences and the most frequent
-    action of each turn; and after these, draws from all actions, each repeated up to ``REPEATS`` times.
+    action of each turn. After these come random draws from all actions, each repeated up to ``REPEATS`` times.
 
     Args:
-        demonstrations: from which actions are taken; those of a random player widen the choice.
-        count: how many sequences to return, at most.
-        rng: draws the last of them.
+        demonstrations: source of the actions; demonstrations of a random player widen the choice.
+        count: the most sequences to return.
+        rng: random generator of the last ones.
 
     Raises:
         UsageError: there are no demonstrations.
@@ -189,7 +188,7 @@ class _Memory:
 
 
 class _Replay:
-    """Actions one after the other, and the last one again and again."""
+    """A session that takes actions one after the other, and repeats the last one."""
 
     def __init__(self, actions: Sequence[Action]) -> None:
         self._actions, self._turn = actions, -1
@@ -200,7 +199,7 @@ class _Replay:
 
 
 class _Remembering:
-    """A replay that is chosen at the first observation."""
+    """A replay whose demonstration the first observation selects."""
 
     def __init__(self, memory: _Memory) -> None:
         self._memory, self._replay = memory, None
@@ -214,7 +213,7 @@ class _Remembering:
 
 
 class _Filling:
-    """A replay whose literals are replaced by those that stand in the same places now."""
+    """A replay whose literals are replaced by the present ones at the same positions."""
 
     def __init__(self, memory: _Memory) -> None:
         self._memory, self._edits, self._turn = memory, dict[str, str](), -1
@@ -237,7 +236,7 @@ class _TableSession:
 
 
 def replacements(shown: str, now: str) -> dict[str, str]:
-    """Return what of one text stands in another's place, by what stood there; the first of several counts.
+    """Map literals of one text to those at the same positions in another; of several, the first counts.
 
     Args:
         shown: the text of a demonstration.
@@ -298,6 +297,6 @@ def _views(text: str) -> tuple[str, str, str]:
 
 
 def _key(action: Action) -> str:
-    """Return a name for an action, equal for equal ones: its arguments are no keys of a dictionary."""
+    """Return a string that identifies an action, since its arguments may be unhashable."""
     calls = [[call.name, dict(call.arguments)] for call in action.tool_calls]
     return json.dumps([action.text, calls], sort_keys=True, default=str)

@@ -1,4 +1,4 @@
-"""``ChatAgent``: a language model as an agent, and demonstrations written exactly as it would have said them."""
+"""``ChatAgent``: a language model as an agent, and demonstrations encoded exactly as it would have sampled them."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from .transcript import Transcript, Utterance
 
 
 class ChatAgent:
-    """Reads observations through a chat template, samples from a policy, parses what it said.
+    """Reads observations through a chat template, samples from a policy, and parses the completion.
 
     Args:
-        policy: what samples.
-        tokenizer: the policy's, with a chat template.
-        sampling: how; the template's stop ids are added, and each request gets its own seed from the episode's
-            generator unless ``sampling.seed`` is set.
+        policy: policy to sample from.
+        tokenizer: tokenizer of the policy, with a chat template.
+        sampling: sampling settings; the template's stop ids are added, and each request gets its own seed from the
+            episode's generator unless ``sampling.seed`` is set.
         context: a strategy, or its name: "full", "last:K", "short:K:N", "summary", "summary:N".
         parser: an action parser, or its name in a configuration; see ``AgentSettings.parser``.
-        system: text added to the system message that opens the episode, which is made if there is none.
-        show_tools: describe the episode's tools, in the chat template or, where it has no place for them, in the system
+        system: text added to the system message at the start of the episode, which is created if necessary.
+        show_tools: whether to describe the episode's tools, in the chat template or, if that cannot, in the system
             message.
-        follow_template: start a new row where the chat template rewrites history; see ``Transcript``.
+        follow_template: whether to start a new row where the chat template rewrites history; see ``Transcript``.
         template_kwargs: further variables of the chat template.
 
     Raises:
         ModelError: the tokenizer has no chat template.
-        UsageError: an unknown context strategy or parser.
+        UsageError: the context strategy or the parser is unknown.
     """
 
     notes: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class ChatAgent:
         self.context = context_strategy(context)
         self.context_name = context if isinstance(context, str) else type(context).__name__
         if parser != AUTO:
-            action_parser(parser)  # refuses an unknown name here, and not in the first episode
+            action_parser(parser)  # refuse an unknown name here, not in the first episode
         self.parser = parser
         self.system, self.show_tools, self.follow_template = system, show_tools, follow_template
         chosen = sampling or Sampling()
@@ -73,10 +73,10 @@ class ChatAgent:
 
     @classmethod
     def of(cls, settings: AgentSettings, policy: Policy, tokenizer: Any) -> Self:
-        """The agent that settings describe.
+        """Create the agent that settings describe.
 
         Raises:
-            ModelError: the tokenizer has no chat template, or no such switch for thoughts as the settings set.
+            ModelError: the tokenizer has no chat template, or not the switch for thoughts that the settings need.
         """
         agent = cls(
             policy,
@@ -96,14 +96,14 @@ class ChatAgent:
         return agent
 
     def parser_for(self, tools: Sequence[Tool]) -> ActionParser:
-        """The parser that reads actions where these tools are offered."""
+        """Return the parser of actions for these tools."""
         offered = [tool.to_json() for tool in tools]
         return parser_for(self.parser, offered, dialect=self.template.dialect, source=self.template.source)
 
     def remarks(self, tools: Sequence[Tool]) -> tuple[str, ...]:
-        """Tell which settings differ from training's, and how actions are read; see ``Remarking``."""
+        """Report settings that differ from training's, and the parser of actions; see ``Remarking``."""
         parser = self.parser_for(tools)
-        if self.parser != AUTO or not isinstance(parser, CallParser):  # without tools there was nothing to choose
+        if self.parser != AUTO or not isinstance(parser, CallParser):  # without tools there was no choice
             return self.notes
         shown = self.template.bind([tool.to_json() for tool in tools]).shows_tools or not self.show_tools
         where = "the chat template"
@@ -114,7 +114,7 @@ class ChatAgent:
         return (*self.notes, f"actions are read by parser {parser.NAME!r} (auto: the tool calls of {where})")
 
     def start(self, context: EpisodeContext) -> ChatSession:
-        """A session for one episode.
+        """Return a session for one episode.
 
         Raises:
             ModelError: the chat template would not show the episode's tools.
@@ -124,15 +124,15 @@ class ChatAgent:
     def encode_demonstration(
         self, turns: Sequence[tuple[Observation, Action]], *, tools: Sequence[Tool] = ()
     ) -> list[Decision]:
-        """A scripted episode as if this agent had said it, for behaviour cloning.
+        """Encode a scripted episode as if this agent had sampled it, for behavior cloning.
 
-        Prompts come from the same template, context strategy and transcript as the agent's own; each action is
-        written by the parser, encoded, and ended with the stop id. Log-probabilities are 0 and versions −1: nobody
-        sampled these tokens.
+        Prompts come from the same template, context strategy and transcript as the agent's own. The parser writes each
+        action, which is then encoded and ended with the stop id. Log-probabilities are 0 and versions −1, since no
+        policy sampled these tokens.
 
         Args:
             turns: observations with the actions taken on them, in order.
-            tools: what the environment offers.
+            tools: tools of the environment.
 
         Raises:
             ModelError: the parser or the tokenizer cannot write an action.
@@ -167,7 +167,7 @@ class ChatAgent:
 
 
 class Conversation:
-    """One episode as an agent hears and says it: rounds, seen through a context strategy, as exact ids."""
+    """An agent's view of one episode: rounds, seen through a context strategy, as exact ids."""
 
     def __init__(
         self, template: ChatTemplate, transcript: Transcript, context: ContextStrategy, system: str | None = None
@@ -177,20 +177,20 @@ class Conversation:
         self._rounds: list[Round] = []
 
     def copy(self) -> Conversation:
-        """An independent conversation in the same state."""
+        """Return an independent conversation in the same state."""
         twin = Conversation(self._template, self.transcript.copy(), self._context, self._system)
         twin._rounds = list(self._rounds)
         return twin
 
     def hear(self, observation: Observation) -> tuple[int, ...]:
-        """Add the new messages; the ids to read before speaking."""
+        """Add the new messages, and return the ids to read before the next action."""
         if not self._rounds and self._system:
             observation = with_system(observation, self._system)
         self._rounds.append(Round(observation))
         return self.transcript.prompt(self._context.view(self._rounds))
 
     def say(self, ids: tuple[int, ...], *, closed: bool, opened: bool) -> str:
-        """Add what was sampled and return its text without the stop token; ``opened``: the prompt opened a thought."""
+        """Add a completion and return its text without the stop token; ``opened``: the prompt opened a thought."""
         text = self._template.decode(ids[:-1] if closed else ids)
         unified = self._template.thoughts.unified(text, opened=opened)
         self._rounds[-1] = replace(self._rounds[-1], said=Utterance(ids, text, closed, unified))
@@ -206,10 +206,10 @@ class ChatSession:
         self._turn = 0
 
     def fork(self, context: EpisodeContext) -> ChatSession:
-        """An independent session that has heard and said the same, for an episode forked at this turn.
+        """Return an independent session with the same history, for an episode forked at this turn.
 
         Args:
-            context: the new episode's; its generator seeds the turns from here on.
+            context: context of the new episode, whose generator seeds the turns from now on.
         """
         forked = ChatSession(self._agent, self._conversation.copy(), context)
         forked._turn = self._turn
@@ -217,12 +217,12 @@ class ChatSession:
 
     @property
     def rows(self) -> int:
-        """How many rows of tokens the episode has so far; 1 if every prompt extended the one before."""
+        """Number of token rows that the episode has so far; 1 if every prompt extended the one before."""
         return self._conversation.transcript.rows
 
     @property
     def patience(self) -> float | None:
-        """Seconds that a served policy bounds itself to; see ``SelfTimed``."""
+        """Seconds to which a served policy limits itself; see ``SelfTimed``."""
         return getattr(self._agent.policy, "silence", None)
 
     async def act(self, observation: Observation) -> Decision:
@@ -239,7 +239,7 @@ class ChatSession:
         try:
             completion = await agent.policy.generate(prompt, sampling, session=self._context.policy_session)
         except InfrastructureError:
-            self._conversation, self._turn = before  # as if it had never been asked
+            self._conversation, self._turn = before  # as if ``act`` had not been called
             raise
         seconds = time.perf_counter() - asked
         opened = agent.template.opens_thought(prompt)
@@ -253,10 +253,10 @@ class ChatSession:
         """See ``Repeatable``."""
 
     def read(self, observation: Observation) -> tuple[int, ...]:
-        """The ids that would be read before the next action; see ``Reader``."""
+        """Return the ids that would be read before the next action; see ``Reader``."""
         return self._conversation.hear(observation)
 
     def _seed(self) -> int:
-        """A function of the episode's key and the turn alone, so that a turn can be sampled again by itself."""
+        """Derive a seed from the episode's key and the turn alone, so that a turn can be sampled again by itself."""
         self._turn += 1
         return int.from_bytes(stable_hash(*self._context.rng.key, "sampling", self._turn)[:7], "big")

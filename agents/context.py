@@ -16,24 +16,24 @@ from .transcript import Entry, Utterance
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One observation, and what the agent said to it (``None`` while it is deciding)."""
+    """One observation, and the agent's response (``None`` while it is deciding)."""
 
     observation: Observation
     said: Utterance | None = None
 
 
 class ContextStrategy(Protocol):
-    """Chooses what the agent reads. It holds no state: one strategy serves any number of episodes.
+    """Chooses the messages that the agent reads. It is stateless: one strategy serves any number of episodes.
 
-    A view that does not extend the previous one begins a new row of tokens; old rows are never rewritten.
+    A view that does not extend the previous one starts a new row of tokens; old rows are never rewritten.
     """
 
     def view(self, rounds: Sequence[Round]) -> list[Entry]:
-        """The conversation to show before the next action; the last round is the one to be decided."""
+        """Return the conversation to show before the next action; the last round is the undecided one."""
         ...
 
     def spoken(self, text: str) -> str:
-        """What of a completion is meant for the environment."""
+        """Return the part of a completion that is meant for the environment."""
         ...
 
 
@@ -41,20 +41,20 @@ class FullHistory:
     """Everything, always: one row for the whole episode."""
 
     def view(self, rounds: Sequence[Round]) -> list[Entry]:
-        """All messages and all that was said."""
+        """Return all messages and all responses."""
         return _entries(rounds)
 
     def spoken(self, text: str) -> str:
-        """All of it."""
+        """Return the whole text."""
         return text
 
 
 class LastTurns:
-    """The last ``k`` observations, and what was said between them.
+    """The last ``k`` observations, and the responses between them.
 
     Args:
         k: 1 shows the present observation alone.
-        keep_system: system messages that open the episode stay in view; otherwise none is ever shown.
+        keep_system: whether system messages at the start of the episode stay in view; otherwise none is ever shown.
 
     Raises:
         UsageError: ``k`` is less than 1.
@@ -66,7 +66,7 @@ class LastTurns:
         self.k, self.keep_system = k, keep_system
 
     def view(self, rounds: Sequence[Round]) -> list[Entry]:
-        """The window, after the opening system messages or without any."""
+        """Return the window, after the first system messages or without any."""
         window = _entries(rounds[-self.k :])
         if not self.keep_system:
             return [entry for entry in window if getattr(entry, "role", None) != "system"] or window
@@ -75,33 +75,32 @@ class LastTurns:
         return [*(m for m in rounds[0].observation.messages if m.role == "system"), *window]
 
     def spoken(self, text: str) -> str:
-        """All of it."""
+        """Return the whole text."""
         return text
 
 
 class ShortPast:
-    """All that was said, and of every observation but the last ``k`` only its beginning.
+    """All responses and the last ``k`` observations, but only the beginning of every older observation.
 
-    For long observations that are worth nothing once they are past, such as pages of the web (WebAgent-R1, 2505.16421,
-    puts a placeholder in their place). There the actions were trained as if they had been sampled under the
-    placeholders; here a view in which something was shortened begins a new row, so that every action is trained under
-    what it was sampled from.
+    This is for long observations that are of little use later, such as web pages. WebAgent-R1 (2505.16421) puts a
+    placeholder in their place, and trains earlier actions as if they had been sampled under the placeholders. Here a
+    view with a shortened message starts a new row, so that every action is trained under its own context.
 
     Args:
-        k: how many observations are shown whole.
-        letters: that are kept of older ones; those of the first observation hold the task.
+        k: number of observations shown in full.
+        characters: number of characters kept of older ones; the first observation's contain the task.
 
     Raises:
         UsageError: one of them is less than 1.
     """
 
-    def __init__(self, k: int, letters: int) -> None:
-        if k < 1 or letters < 1:
-            raise UsageError(f"the context short:{k}:{letters} is empty; use short:1:200 or more")
-        self.k, self.letters = k, letters
+    def __init__(self, k: int, characters: int) -> None:
+        if k < 1 or characters < 1:
+            raise UsageError(f"the context short:{k}:{characters} is empty; use short:1:200 or more")
+        self.k, self.characters = k, characters
 
     def view(self, rounds: Sequence[Round]) -> list[Entry]:
-        """The conversation with its older observations cut."""
+        """Return the conversation with its older observations cut."""
         past = [
             Round(Observation(tuple(self._cut(one) for one in round_.observation.messages)), round_.said)
             for round_ in rounds[: -self.k]
@@ -109,33 +108,33 @@ class ShortPast:
         return _entries([*past, *rounds[-self.k :]])
 
     def _cut(self, one: Message) -> Message:
-        """The beginning of a message, without its pictures; system messages are rules, and stay."""
-        if one.role == "system" or (len(one.text) <= self.letters and len(one.parts) < 2):
+        """Return the beginning of a message without its images; system messages are rules, and stay."""
+        if one.role == "system" or (len(one.text) <= self.characters and len(one.parts) < 2):
             return one
-        text = one.text if len(one.text) <= self.letters else f"{one.text[: self.letters].rstrip()} …"
+        text = one.text if len(one.text) <= self.characters else f"{one.text[: self.characters].rstrip()} …"
         return replace(one, parts=(TextPart(text),))
 
     def spoken(self, text: str) -> str:
-        """All of it."""
+        """Return the whole text."""
         return text
 
 
 class MarkovianSummary:
     """The task, a summary that the agent keeps rewriting, and the last action with its result.
 
-    The workspace is rebuilt every round (IterResearch, 2511.07327; The Markovian Thinker, 2510.06557), so a prompt
-    stays short however long the episode, and each round is a row of its own. The agent writes its summary in
-    ``<summary>…</summary>`` anywhere in what it says; a round without one keeps the summary before it.
+    The workspace is rebuilt every round (IterResearch, 2511.07327; The Markovian Thinker, 2510.06557). So a prompt
+    stays short in episodes of any length, and each round is a row of its own. The agent writes its summary in
+    ``<summary>…</summary>`` anywhere in its response; a round without one keeps the previous summary.
 
-    What it thinks (``<think>…</think>``) is of its round, and is not carried into the next.
+    Its thoughts (``<think>…</think>``) belong to their round, and are not carried into the next.
 
     Args:
-        instruction: appended to the task, to tell the agent of the rule; may be empty.
-        letters: of the summary and of the last action that are carried on, each; without a limit, a prompt grows as the
-            agent's summaries do.
+        instruction: text appended to the task, which explains the rule to the agent; may be empty.
+        characters: number of characters of the summary and of the last action that are carried on, each. Without a
+            limit, a prompt grows with the agent's summaries.
 
     Raises:
-        UsageError: ``letters`` is less than 1.
+        UsageError: ``characters`` is less than 1.
     """
 
     INSTRUCTION = (
@@ -143,14 +142,14 @@ class MarkovianSummary:
         "next time you will see only the task, this summary, and your last action with its result."
     )
 
-    def __init__(self, instruction: str = INSTRUCTION, *, letters: int | None = None) -> None:
-        if letters is not None and letters < 1:
-            raise UsageError(f"a summary of {letters} characters is too short; use summary:2000 or so")
-        limit = f" Of the summary, {letters} letters are kept." if instruction and letters is not None else ""
-        self.instruction, self.letters = f"{instruction}{limit}", letters
+    def __init__(self, instruction: str = INSTRUCTION, *, characters: int | None = None) -> None:
+        if characters is not None and characters < 1:
+            raise UsageError(f"a summary of {characters} characters is too short; use summary:2000 or so")
+        limit = f" Of the summary, {characters} characters are kept." if instruction and characters is not None else ""
+        self.instruction, self.characters = f"{instruction}{limit}", characters
 
     def view(self, rounds: Sequence[Round]) -> list[Entry]:
-        """Task and summary, last action, its result."""
+        """Return the task and the summary, the last action, and its result."""
         opening = rounds[0].observation.messages
         if len(rounds) == 1:
             return [*_extended(opening, self.instruction)]
@@ -162,19 +161,20 @@ class MarkovianSummary:
         return [*task, Message("assistant", (TextPart(said),)), *rounds[-1].observation.messages]
 
     def _kept(self, text: str) -> str:
-        return text if self.letters is None or len(text) <= self.letters else f"{text[: self.letters].rstrip()} …"
+        most = self.characters
+        return text if most is None or len(text) <= most else f"{text[:most].rstrip()} …"
 
     def spoken(self, text: str) -> str:
-        """What is not summary."""
+        """Return the text without the summary."""
         return without(text, "summary").strip()
 
 
 def context_strategy(name: str | ContextStrategy) -> ContextStrategy:
-    """The strategy called ``name`` in a configuration; a strategy is passed through.
+    """Return the strategy called ``name`` in a configuration; a strategy is passed through.
 
-    "full", "last:K" (the opening system messages, then the last K turns), "last:K:bare" (without system messages:
-    for a small model whose rules never change), "short:K:N" (N letters of every observation but the last K), "summary"
-    or "summary:N" (which carries at most N letters of the summary).
+    Names are "full", "summary" and these. "last:K" has the first system messages, then the last K turns. "last:K:bare"
+    has no system messages, for a small model whose rules never change. "short:K:N" keeps N characters of every
+    observation but the last K. "summary:N" carries at most N characters of the summary.
 
     Raises:
         UsageError: there is no such strategy.
@@ -187,7 +187,7 @@ def context_strategy(name: str | ContextStrategy) -> ContextStrategy:
     if name == "summary":
         return MarkovianSummary()
     if (carried := re.fullmatch(r"summary:([0-9]{1,6})", name)) is not None:
-        return MarkovianSummary(letters=int(carried[1]))
+        return MarkovianSummary(characters=int(carried[1]))
     if (short := re.fullmatch(r"short:([0-9]{1,6}):([0-9]{1,6})", name)) is not None:
         return ShortPast(int(short[1]), int(short[2]))
     if last is not None:
@@ -208,7 +208,7 @@ def _entries(rounds: Sequence[Round]) -> list[Entry]:
 
 
 def _extended(opening: tuple[Message, ...], text: str) -> tuple[Message, ...]:
-    """The opening messages with text added to the last of them: some templates allow no second user message."""
+    """Return the first messages with text added to the last of them: some templates allow no second user message."""
     if not text:
         return opening
     if not opening:
@@ -217,7 +217,7 @@ def _extended(opening: tuple[Message, ...], text: str) -> tuple[Message, ...]:
 
 
 def _without_thoughts(text: str) -> str:
-    """The text without its thoughts; one that was never closed reaches to the end."""
+    """Return the text without its thoughts; one that was never closed reaches to the end."""
     rest, unfinished = without_thoughts(text)
     return (rest.partition(OPEN)[0] if unfinished else rest).strip()
 

@@ -1,4 +1,4 @@
-"""``agent_from``: what a person types after ``--policy`` becomes an agent."""
+"""``agent_from``: make an agent from the value of ``--policy``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def agent_from(
     folder: Path | None = None,
     turn_timeout: float | None = None,
 ) -> Agent:
-    """The agent that a specification names.
+    """Create the agent of a specification.
 
     Args:
         spec: ``oracle``, ``random``, ``null``; ``mixed:0.35`` (the oracle's action with that probability, or several
@@ -55,22 +55,22 @@ def agent_from(
             server, ``http://host:port``, or of several replicas, with commas between. ``#name`` after an address
             says which of the models there is meant. Or a model behind a chat API: ``openai:MODEL``,
             ``anthropic:MODEL``, ``chat:http://host/v1#MODEL``.
-        agent: how a model acts; what is not set in it is what is saved beside the model.
-        temperature: instead of ``agent.temperature``.
-        max_tokens: instead of ``agent.max_tokens``.
-        device: where a model runs; ``auto`` is a GPU if there is one.
-        max_batch: how many episodes share a model's forward pass.
-        threaded: run a model's forward passes in a thread; see ``TransformersPolicy``.
-        seed: of a model's own generator.
-        tokenizer: a folder with the tokenizer of a server's model, and with the settings saved beside it; omitted,
-            the folder that the server loaded its model from, if it is one of this machine.
+        agent: settings of a model; their defaults are those saved beside the model.
+        temperature: sampling temperature, instead of ``agent.temperature``.
+        max_tokens: length of the longest action in tokens, instead of ``agent.max_tokens``.
+        device: device of a model; ``auto`` is a GPU if there is one.
+        max_batch: number of episodes that share a model's forward pass.
+        threaded: whether to run a model's forward passes in a thread; see ``TransformersPolicy``.
+        seed: seed of a model's own generator.
+        tokenizer: folder with the tokenizer of a server's model, and with the settings saved beside it (default: the
+            folder that the server loaded its model from, if it is on this machine).
         api: settings of a chat API.
-        folder: where a chat API's answers and costs are kept; in memory when omitted.
+        folder: folder for a chat API's answers and costs (default: keep them in memory).
         turn_timeout: seconds of a turn, within which a vLLM server has to answer; ``None`` for no limit.
 
     Raises:
-        UsageError: the specification names nothing that exists, or a server that does not answer or cannot be used.
-        ModelError: the folder holds no model that can be used.
+        UsageError: the policy does not exist, or a server does not answer or cannot be used.
+        ModelError: the folder has no usable model.
     """
     short: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
     set_here = {name: value for name, value in short.items() if value is not None}
@@ -93,7 +93,7 @@ def agent_from(
 
 
 def _refuse_unknown(spec: str) -> None:
-    """Refuse what names neither a policy nor a model's folder."""
+    """Refuse a specification that is neither a policy nor a model's folder."""
     if not spec.strip() or (not Path(spec).expanduser().exists() and "/" not in spec):
         near = f"did you mean {meant(spec)}?" if meant(spec) else f"use {KINDS}"
         raise UsageError(f"there is no policy {spec!r}; {near}")
@@ -113,9 +113,9 @@ def _behind_api(spec: str, api: ApiSettings | None, folder: Path | None, given: 
 
 
 def fingerprint(spec: str) -> str | None:
-    """Sixteen hex digits that name the weights and settings in a model's folder; ``None`` for any other policy.
+    """Return sixteen hex digits that identify the weights and settings in a model's folder; else ``None``.
 
-    A path says where a model is and not which: training goes on and writes another one there.
+    A path alone does not identify a model, since training may write another one there.
     """
     folder = Path(spec).expanduser()
     files = sorted(path for kind in ("safetensors", "json", "jinja") for path in folder.glob(f"*.{kind}"))
@@ -143,7 +143,7 @@ def _model(spec: str, given: AgentSettings, device: str, max_batch: int, threade
 def _served(
     spec: str, given: AgentSettings, tokenizer_folder: str | None, seed: int, turn_timeout: float | None
 ) -> Agent:
-    """The agent of one or several servers, which are asked now: what is wrong is said before anything is played."""
+    """Create the agent of one or several servers, after checking them, so that errors come before any episode."""
     with train_extra(f"the tokenizer of a vLLM server ({spec})"):
         from ..inference.models import load_tokenizer, vocabulary_of
     from ..inference.serving.http.client import ServerClient
@@ -176,7 +176,7 @@ def _served(
 
 
 def _to_its_end(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run a coroutine, also where an event loop is running already; Ctrl-C ends it at once."""
+    """Run a coroutine, also inside a running event loop; Ctrl-C ends it at once."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -186,7 +186,7 @@ def _to_its_end(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def _here(root: str, address: str) -> str:
-    """Where a server loaded its model from, if that is on this machine too."""
+    """Return the folder that a server loaded its model from, if it is on this machine too."""
     if root and Path(root).is_dir():
         return root
     raise ModelError(
@@ -212,7 +212,7 @@ def _skills(text: str, spec: str) -> list[float]:
 
 
 def _imported(place: str, spec: str) -> Agent:
-    """A function, an agent, or a class of agents, from the working directory or an installed package."""
+    """Load a function, an agent, or a class of agents, from the working directory or an installed package."""
     module, colon, name = place.partition(":")
     if not colon or not module or not name:
         raise UsageError(f"policy {spec!r} must have the form function:module:name")

@@ -1,4 +1,4 @@
-"""Text of ours in a conversation: what is not the environment's, and may therefore hold control tokens."""
+"""Trusted text in a conversation: it is not the environment's, and may therefore contain control tokens."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..envs.messages import Message, Observation, Part, TextPart
 
 @dataclass(frozen=True, slots=True)
 class OwnText(TextPart):
-    """Text of ours in a message, whose control tokens count: how to write a tool call, say."""
+    """Trusted text in a message, whose control tokens count, such as how to write a tool call."""
 
 
 def with_system(observation: Observation, system: str) -> Observation:
-    """Return an observation whose system message is extended by text of ours, or that begins with one."""
+    """Return an observation whose system message is extended by trusted text, or that begins with one."""
     messages = observation.messages
     if messages and messages[0].role == "system":
         opening = replace(messages[0], parts=(*messages[0].parts, OwnText(f"\n\n{system}")))
@@ -25,11 +25,11 @@ def with_system(observation: Observation, system: str) -> Observation:
 
 
 def written(parts: Iterable[Part], clean: Callable[[str], str]) -> str:
-    """Join texts, all but ours cleaned: a control token that is spread over several parts counts as one.
+    """Join texts, all but trusted ones cleaned; a control token that is split over several parts counts as one.
 
     Args:
-        parts: of a message; images are left out.
-        clean: spells control tokens out.
+        parts: parts of a message; images are left out.
+        clean: function that makes control tokens harmless.
     """
     texts = (part for part in parts if isinstance(part, TextPart))
     runs = groupby(texts, key=lambda part: isinstance(part, OwnText))

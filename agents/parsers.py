@@ -1,4 +1,4 @@
-"""Action parsers: from what a model wrote to an action, and back. Nothing a model writes makes one raise."""
+"""Action parsers: from a model's text to an action, and back. No text of a model makes one raise."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .tool_dialects import CALL_PARSERS
 
 
 class ActionParser(Protocol):
-    """Reads an action out of a completion, and writes one as a model should."""
+    """Reads an action from a completion, and writes one as a model should."""
 
     def parse(self, text: str) -> Action:
-        """The action that ``text`` asks for; ``Action.problem`` says how to write it where it cannot be read."""
+        """Return the action in ``text``; if it cannot be parsed, ``Action.problem`` says how to write it."""
         ...
 
     def format(self, action: Action) -> str:
-        """The text that ``parse`` reads as ``action``; demonstrations are written with it.
+        """Return the text that ``parse`` reads as ``action``; demonstrations are written with it.
 
         Raises:
-            ModelError: this parser has no way of writing such an action.
+            ModelError: this parser cannot write such an action.
         """
         ...
 
@@ -34,12 +34,12 @@ class TextParser:
     """The text outside of thoughts is the action."""
 
     def parse(self, text: str) -> Action:
-        """The text as it is, without thoughts."""
+        """Return the text as it is, without thoughts."""
         rest, open_thought = without_thoughts(text)
         return Action(problem=NEVER_CLOSED) if open_thought else Action(rest)
 
     def format(self, action: Action) -> str:
-        """The action's text."""
+        """Return the action's text."""
         _refuse_calls(action, "text")
         return action.text
 
@@ -47,11 +47,11 @@ class TextParser:
 class TaggedParser:
     """``<action>…</action>``, after an optional ``<think>…</think>``.
 
-    What is outside the tags is the agent's own business and never reaches the environment.
+    Text outside the tags never reaches the environment.
     """
 
     def parse(self, text: str) -> Action:
-        """The text between the only pair of action tags outside thoughts."""
+        """Return the text between the only pair of action tags outside thoughts."""
         rest, open_thought = without_thoughts(text)
         if open_thought:
             return Action(problem=f"{NEVER_CLOSED} Write <action>your action</action>.")
@@ -62,7 +62,7 @@ class TaggedParser:
         return Action(problem=f"Write exactly one action, as <action>your action</action>; found {count}.")
 
     def format(self, action: Action) -> str:
-        """The action's text in tags."""
+        """Return the action's text in tags."""
         _refuse_calls(action, "tagged")
         return f"<action>{action.text}</action>"
 
@@ -70,8 +70,8 @@ class TaggedParser:
 class SearchTagsParser:
     """Search-R1's protocol: ``<search>…</search>`` or ``<answer>…</answer>``, after any thoughts (2503.09516).
 
-    The first of them is the action, and whatever stands behind it was written without knowing what is found. What a
-    model puts between ``<information>`` and ``</information>`` itself is its invention, and nothing in it is an action.
+    The first of them is the action, since everything after it was written without knowing the result. If a model writes
+    ``<information>…</information>`` itself, that is an invention, and nothing in it is an action.
     """
 
     HOW = "Write <search>words to search for</search> or <answer>your answer</answer>."
@@ -79,7 +79,7 @@ class SearchTagsParser:
     TAG = re.compile(r"</?(?:search|answer)>")
 
     def parse(self, text: str) -> Action:
-        """The first search or answer outside thoughts and invented information; every letter is read a few times."""
+        """Return the first search or answer outside thoughts and invented information, in linear time."""
         before, closed, after = text.partition("</think>")
         if closed and "<think>" not in before:
             text = after  # the prompt opened this thought
@@ -100,7 +100,7 @@ class SearchTagsParser:
         )
 
     def _action(self, tag: str, text: str, begin: int) -> Action:
-        """What stands between a tag and its pair."""
+        """Return the action between a tag and its closing tag."""
         end = text.find(f"</{tag}>", begin)
         if end < 0:
             return Action(problem=f"<{tag}> has no pair. {self.HOW}")
@@ -110,7 +110,7 @@ class SearchTagsParser:
         return Action(tool_calls=(ToolCall(name, {argument: text[begin:end].strip()}, "call_1"),))
 
     def format(self, action: Action) -> str:
-        """The one search or answer in tags, after what else was said."""
+        """Return the one search or answer in tags, after the other text."""
         calls = [(call.name, dict(call.arguments)) for call in action.tool_calls]
         match calls:
             case [("search", {"query": str(inside), **rest})] if not rest:
@@ -162,10 +162,10 @@ def parser_for(
     """Return the parser for one environment and one model.
 
     Args:
-        name: as in a configuration; ``auto`` reads tool calls where the environment offers tools, and text elsewhere.
-        tools: JSON descriptions of what the environment offers.
-        dialect: of the model's tool calls.
-        source: its chat template.
+        name: name from a configuration; ``auto`` reads tool calls if the environment has tools, and text otherwise.
+        tools: JSON descriptions of the environment's tools.
+        dialect: dialect of the model's tool calls.
+        source: chat template of the model.
 
     Raises:
         UsageError: there is no such parser.
@@ -178,10 +178,10 @@ def parser_for(
 
 
 def text_of(action: Action, parser: ActionParser) -> str:
-    """Return the text of an action as ``parser`` writes it; of one that could not be read, what is known of its text.
+    """Return the text of an action as ``parser`` writes it, or what is known of the text of an unparsed action.
 
     Raises:
-        ModelError: the parser has no way of writing such an action.
+        ModelError: the parser cannot write such an action.
     """
     return action.text if action.problem is not None else parser.format(action)
 

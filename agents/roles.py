@@ -1,4 +1,4 @@
-"""Conversations for chat templates that lack a role: the user says what nobody else can."""
+"""Conversations for chat templates that lack a role: user messages replace the missing ones."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ..envs.messages import Message, Part, TextPart
 
 
 def said_by_user(messages: Sequence[Message | str], lacking: Collection[str]) -> list[Message | str]:
-    """Put messages of roles that a template lacks into the user's mouth, so that users and agent still alternate.
+    """Turn messages of roles that a template lacks into user messages, so that users and agent still alternate.
 
     Args:
-        messages: the conversation; strings are what the agent said.
+        messages: the conversation; strings are the agent's responses.
         lacking: ``"system"``, ``"tool"`` or both.
     """
     found: list[Message | str] = []

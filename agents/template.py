@@ -1,4 +1,4 @@
-"""Chat templates as token ids: how a conversation begins, and what follows something the agent said."""
+"""Chat templates as token ids: the start of a conversation, and the text between an agent's turns."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from .tool_calls import ToolCallParser, nine_characters
 from .tool_dialects import dialect_of
 
 REMEMBERED = 2048
-"""How many texts and renderings a template keeps."""
+"""Number of texts and renderings that a template caches."""
 REMEMBERED_CHARACTERS = 4000
-"""Longer texts are not kept: they rarely come twice, and memory stays bounded."""
+"""Longer texts are not cached: they rarely come twice, and memory stays bounded."""
 SAID = "\ue000said\ue001"  # private-use characters: no template has a reason to touch them
 PROBE = message("user", "A")
 TAIL = 16
-"""How many of a prompt's last ids tell whether it ends inside a thought."""
+"""How many of a prompt's last ids decide whether it ends inside a thought."""
 ALSO_ENDS = ("<|eom_id|>",)
-"""Control tokens that end a message in a way that no template shows: Llama's, after a call of a built-in tool."""
+"""Control tokens that end a message but appear in no template: Llama's, after a call of a built-in tool."""
 
 
 class Suffix(NamedTuple):
-    """What the template writes after something the agent said, up to where the agent speaks again.
+    """The template's text after the agent's response, up to the agent's next turn.
 
     Args:
-        text: all of it, beginning with the template's own end of the message.
-        open: its ids, for when the agent did not end the message itself (``Finish.LENGTH``).
-        closed: its ids without the end-of-message token, for when the agent sampled a stop token.
-        end: that token.
+        text: the whole text, beginning with the template's own end of the message.
+        open: its ids, if the agent did not end the message itself (``Finish.LENGTH``).
+        closed: its ids without the end-of-message token, if the agent sampled a stop token.
+        end: id of the end-of-message token.
     """
 
     text: str
@@ -52,7 +52,7 @@ class ChatTemplate:
         kwargs: further variables of the template.
 
     Raises:
-        ModelError: there is no chat template, it cannot render a conversation, or nothing ends a message.
+        ModelError: there is no chat template, it cannot render a conversation, or no token ends a message.
     """
 
     def __init__(self, tokenizer: Any, kwargs: Mapping[str, Any] | None = None) -> None:
@@ -71,9 +71,9 @@ class ChatTemplate:
         tokens = " ".join(map(str, added))
         told = dialect_of(self.source, tokens)
         self.dialect, self.tells_dialect = told or ToolCallParser.NAME, told is not None
-        """The name of the parser that reads the model's tool calls, and whether template or vocabulary tell of it."""
+        """The name of the parser for the model's tool calls, and whether template or vocabulary determine it."""
         self.thoughts = Delimiters.of(f"{self.source} {tokens}")
-        """How the model delimits its thoughts."""
+        """The model's delimiters of thoughts."""
         special = {str(token) for token in added if token.special}
         self._special = sorted(special | set(tokenizer.all_special_tokens), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, self._special)) or r"(?!)")
@@ -81,12 +81,12 @@ class ChatTemplate:
         self._encode = lru_cache(REMEMBERED)(self._encode_now)
         self._decode = lru_cache(REMEMBERED)(self._decode_now)
         self.stop_ids = self._ends()
-        """Ids that end what the agent says; the first is the one that the template itself writes."""
+        """Ids that end the agent's response; the first is the one that the template itself writes."""
         if not self.stop_ids:
             raise ModelError(f"{_name(tokenizer)} has no token to end a message; set tokenizer.eos_token")
 
     def _ends(self) -> tuple[int, ...]:
-        """What ends a message: the control token that follows one, which in some templates opens the next."""
+        """Find the control token that ends a message, which in some templates opens the next one."""
         plain = self.bind(())
         answers = [PROBE, *([Message("tool", (TextPart("A"),), name="a")] if self.shows_results else [])]
         found = [end.group() for one in answers if (end := self._control.match(plain.suffix_text((one,)).lstrip()))]
@@ -98,12 +98,12 @@ class ChatTemplate:
 
     @cached_property
     def shows_results(self) -> bool:
-        """Whether the template has a place for results of tools; otherwise the user says them."""
+        """Whether the template has a place for tool results; otherwise they become user messages."""
         return self._shows([PROBE, "B", Message("tool", (TextPart(SAID),), name="a", tool_call_id="a")])
 
     @cached_property
     def shows_system(self) -> bool:
-        """Whether the template has a place for a system message; otherwise the user says it."""
+        """Whether the template has a place for a system message; otherwise it becomes a user message."""
         return self._shows([message("system", SAID), PROBE])
 
     def _shows(self, messages: Sequence[Message | str]) -> bool:
@@ -113,7 +113,7 @@ class ChatTemplate:
             return False
 
     def bind(self, tools: Sequence[Mapping[str, Any]] = ()) -> Rendering:
-        """The template with these tools, as JSON Schema, in every prompt."""
+        """Return the template with these tools, as JSON Schema, in every prompt."""
         key = json.dumps(list(tools), sort_keys=True)
         if key not in self._bindings:
             if len(self._bindings) >= REMEMBERED:
@@ -122,19 +122,19 @@ class ChatTemplate:
         return self._bindings[key]
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """The ids of a text, control tokens recognised, nothing added."""
+        """Return the ids of a text, with control tokens recognized and nothing added."""
         return self._encode(text) if len(text) <= REMEMBERED_CHARACTERS else self._encode_now(text)
 
     def decode(self, ids: tuple[int, ...]) -> str:
-        """The text of ids, for parsers and people. It is never encoded again to be trained on."""
+        """Return the text of ids, for parsers and people. Training never encodes it again."""
         return self._decode(ids) if len(ids) <= REMEMBERED_CHARACTERS else self._decode_now(ids)
 
     def written(self, text: str, *, calls: bool = False) -> tuple[int, ...]:
-        """The ids of a text that the agent is to say, with the stop id: what a demonstration trains on.
+        """Return the ids of an agent's response, with the stop id: the tokens that a demonstration trains.
 
         Args:
-            text: what it says.
-            calls: it calls a tool, after which another stop token may be due.
+            text: text of the response.
+            calls: whether it calls a tool, which some templates end with another stop token.
 
         Raises:
             ModelError: the vocabulary lacks some of it.
@@ -152,11 +152,11 @@ class ChatTemplate:
         return self.thoughts.opened_by(self.decode(prompt[-TAIL:]))
 
     def harmless(self, text: str) -> str:
-        """The text with control tokens spelt out: what an environment says never opens or closes a message."""
+        """Return the text with control tokens defused, so that an environment never opens or closes a message."""
         return self._control.sub(lambda found: f"{found.group()[0]}\u200b{found.group()[1:]}", text)
 
     def split_closer(self, text: str) -> str:
-        """A suffix without the end-of-message token that it begins with, if it does."""
+        """Return a suffix without the end-of-message token at its beginning, if there is one."""
         found = self._control.match(text.lstrip())
         return text.lstrip()[found.end() :] if found else text
 
@@ -168,7 +168,7 @@ class ChatTemplate:
 
 
 class Rendering:
-    """A chat template with fixed tools; made by ``ChatTemplate.bind``."""
+    """A chat template with fixed tools, from ``ChatTemplate.bind``."""
 
     def __init__(self, template: ChatTemplate, tools: list[dict[str, Any]]) -> None:
         self.template, self.tools = template, tools
@@ -177,7 +177,7 @@ class Rendering:
         self._faithful = lru_cache(REMEMBERED)(self._faithful_now)
         self._settled: dict[bool, bool] = {}
         self._frame: tuple[str, str] | None = None
-        # The tools' JSON is long and belongs at the front: leave it out of suffixes where that changes nothing.
+        # The tools' JSON is long and belongs at the front: leave it out of suffixes if that changes nothing.
         self._suffix_tools = tools if tools and self._after((PROBE,), tools) != self._after((PROBE,), []) else []
 
     @property
@@ -186,19 +186,19 @@ class Rendering:
         return not self.tools or self.text([PROBE]) != self.template.bind(()).text([PROBE])
 
     def text(self, messages: Sequence[Message | str]) -> str:
-        """A whole conversation as the template writes it; strings are what the agent said."""
+        """Return a whole conversation as the template writes it; strings are the agent's responses."""
         return self._render(messages, self.tools)
 
     def first(self, messages: tuple[Message, ...]) -> tuple[str, tuple[int, ...]]:
-        """The text and ids of a prompt in which the agent has not spoken yet."""
+        """Return the text and ids of a prompt before the agent's first response."""
         return self._first(messages) if _short(messages) else self._first_now(messages)
 
     def suffix(self, messages: tuple[Message, ...]) -> Suffix:
-        """What stands between something the agent said and its next turn, when it is answered by ``messages``."""
+        """Return the template's text between an agent's response, answered by ``messages``, and its next turn."""
         return self._suffix(messages) if _short(messages) else self._suffix_now(messages)
 
     def suffix_text(self, messages: Sequence[Message]) -> str:
-        """The text of ``suffix``: rendered after a stand-in conversation, so its cost does not grow with history."""
+        """Return the text of ``suffix``, rendered after a short stand-in, so its cost does not grow with history."""
         return self._after(messages, self._suffix_tools)
 
     def _after(self, messages: Sequence[Message], tools: list[dict[str, Any]]) -> str:
@@ -208,7 +208,7 @@ class Rendering:
         return after
 
     def appends(self, *, system: bool) -> bool:
-        """Whether the template, for plain words, only ever adds to the end (tried on a made-up conversation)."""
+        """Whether the template, for plain text, only ever appends (tried on an invented conversation)."""
         if system not in self._settled:
             opening = [message("system", "S"), PROBE] if system else [PROBE]
             second, third = message("user", "C"), message("user", "E")
@@ -217,7 +217,7 @@ class Rendering:
         return self._settled[system]
 
     def faithful(self, said: str) -> bool:
-        """Whether the template still shows these words of the agent, unchanged, after a user has spoken again."""
+        """Whether the template still shows this response of the agent unchanged after another user message."""
         return self._faithful(said) if len(said) <= REMEMBERED_CHARACTERS else self._faithful_now(said)
 
     def _faithful_now(self, said: str) -> bool:
@@ -243,10 +243,10 @@ class Rendering:
         return self.applied(said_by_user(messages, lacking) if lacking else messages, tools)
 
     def applied(self, messages: Sequence[Message | str], tools: list[dict[str, Any]]) -> str:
-        """What the template itself makes of a conversation.
+        """Render a conversation with the template itself.
 
         Raises:
-            ModelError: the template refuses it, or it holds an image.
+            ModelError: the template refuses it, or it contains an image.
         """
         conversation = [
             {"role": "assistant", "content": m} if isinstance(m, str) else self._as_json(m) for m in messages
@@ -256,7 +256,7 @@ class Rendering:
             return str(
                 tokenizer.apply_chat_template(conversation, tools=tools or None, add_generation_prompt=True, **options)
             )
-        except Exception as error:  # templates are programs; they raise whatever they like
+        except Exception as error:  # templates are programs, which can raise anything
             roles = ", ".join(str(entry["role"]) for entry in conversation) or "none"
             text = f"the chat template of {_name(tokenizer)} refuses messages of these roles ({roles}): {error}"
             raise ModelError(text) from error
@@ -279,17 +279,17 @@ class Rendering:
         return entry | ({"tool_call_id": id} if (id := self._id(item.tool_call_id or "")) else {})
 
     def _id(self, id: str) -> str:
-        """A call's id as the template takes it: Mistral's refuses any but nine letters and digits."""
+        """Return a call's id in the template's form: Mistral's needs exactly nine letters and digits."""
         return nine_characters(id) if "[TOOL_CALLS]" in self.template.source else self.template.harmless(id)
 
 
 def same_text(one: str, other: str) -> bool:
-    """Equal but for white space: a template that trims lines does not rewrite history."""
+    """Compare texts except for white space: a template that trims lines does not rewrite history."""
     return one == other or "".join(one.split()) == "".join(other.split())
 
 
 def _short(messages: tuple[Message, ...]) -> bool:
-    # Tool calls hold dictionaries, which cannot be looked up.
+    # Tool calls contain dictionaries, which are not hashable.
     return sum(len(m.text) for m in messages) <= REMEMBERED_CHARACTERS and not any(m.tool_calls for m in messages)
 
 

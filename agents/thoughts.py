@@ -1,4 +1,4 @@
-"""Thoughts: what a reasoning model writes for itself before it acts. They stay in the record and out of the action."""
+"""Thoughts: a reasoning model's text before it acts. They are recorded, but are not part of the action."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Delimiters:
     """The delimiters of one model's thoughts.
 
     Args:
-        pairs: opening and closing, the usual ones among them.
+        pairs: opening and closing delimiters, the usual ones among them.
     """
 
     pairs: tuple[tuple[str, str], ...] = PAIRS[:1]
@@ -46,8 +46,8 @@ class Delimiters:
         """Rewrite a completion with ``<think>`` and ``</think>`` as delimiters, which every parser reads.
 
         Args:
-            text: what the model wrote.
-            opened: the prompt ended inside a thought.
+            text: completion of the model.
+            opened: whether the prompt ended inside a thought.
         """
         for opening, closing in self.pairs[1:]:
             text = text.replace(opening, OPEN).replace(closing, CLOSE)
@@ -57,8 +57,8 @@ class Delimiters:
 def without_thoughts(text: str) -> tuple[str, bool]:
     """Return the text without its ``<think>…</think>``, and whether a thought was left open.
 
-    A ``</think>`` without its opening closes a thought that the prompt opened. A text that held thoughts loses the
-    white space around what remains; any other is returned as it is.
+    A ``</think>`` without its opening tag closes a thought that the prompt opened. A text with thoughts also loses the
+    white space around the rest; any other is returned as it is.
     """
     rest = without(text, "think")
     _, closed, after = rest.rpartition(CLOSE)
@@ -67,7 +67,7 @@ def without_thoughts(text: str) -> tuple[str, bool]:
 
 
 def thoughts_in(text: str) -> str:
-    """Return what stands inside the thoughts, without delimiters; one that was left open reaches to the end."""
+    """Return the text inside the thoughts, without delimiters; one that was left open reaches to the end."""
     pieces = apart(text, "think")
     unopened, _, after = "".join(pieces[::2]).rpartition(CLOSE)
     _, _, unfinished = after.partition(OPEN)

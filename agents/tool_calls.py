@@ -1,4 +1,4 @@
-"""Tool calls in text: what all dialects share, and the dialect of Hermes and Qwen."""
+"""Tool calls in text: the shared part of all dialects, and the dialect of Hermes and Qwen."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ OWN_LINE = re.compile(r"<tool_call>(\\n|\n)")
 
 
 class MalformedCallError(ValueError):
-    """A completion holds a call that cannot be read; the message goes to the model."""
+    """Raised when a call in a completion cannot be parsed; the message goes to the model."""
 
 
 class CallParser(ABC):
-    """What the dialects share: text outside calls and thoughts is the action's text, a bad call is its problem.
+    """Base class of the dialects: text outside calls and thoughts is the action's text, a bad call its problem.
 
-    A message without calls is plain speech.
+    A message without calls is plain text.
 
     Args:
-        tools: JSON descriptions of what may be called, for dialects whose arguments are read by their schema.
-        source: the chat template, for dialects of which there are several versions.
+        tools: JSON descriptions of the tools, for dialects that read arguments by their schema.
+        source: chat template, for dialects with several versions.
     """
 
     NAME: ClassVar[str]
     HOW: ClassVar[str]
-    """How to write a call, for prompts and problems."""
+    """Instructions for writing a call, for prompts and problems."""
 
     def __init__(self, tools: Sequence[Mapping[str, Any]] = (), source: str = "") -> None:
         functions = [tool.get("function", tool) for tool in tools]
@@ -43,7 +43,7 @@ class CallParser(ABC):
 
     @property
     def how(self) -> str:
-        """How to write a call to the present model."""
+        """Instructions for the present model to write a call."""
         return self.HOW
 
     def parse(self, text: str) -> Action:
@@ -59,10 +59,10 @@ class CallParser(ABC):
 
     @abstractmethod
     def split(self, text: str) -> tuple[str, Sequence[ToolCall]]:
-        """Separate speech from calls.
+        """Separate text from calls.
 
         Raises:
-            MalformedCallError: a call cannot be read.
+            MalformedCallError: a call cannot be parsed.
         """
 
     def format(self, action: Action) -> str:
@@ -87,18 +87,18 @@ class ToolCallParser(CallParser):
         return said, [call_from(decoded(piece, number), number) for number, piece in enumerate(found, 1)]
 
     def written(self, calls: Sequence[ToolCall]) -> str:
-        """Write JSON in tags, on lines of its own where the template does."""
+        """Write JSON in tags, on lines of its own if the template does."""
         line = "\n" if OWN_LINE.search(self.source) else ""
         return "\n".join(f"<tool_call>{line}{call_json(call)}{line}</tool_call>" for call in calls)
 
 
 def nine_characters(id: str) -> str:
-    """Return an id of nine letters and digits, as Mistral's templates demand: the same one if it is such an id."""
+    """Return an id of nine letters and digits, as Mistral's templates demand; unchanged if it is one already."""
     return id if re.fullmatch(r"[a-zA-Z0-9]{9}", id) else hashlib.sha256(id.encode()).hexdigest()[:9]
 
 
 def tagged(text: str, opening: str, closing: str) -> tuple[str, list[str]]:
-    """What stands outside and inside of each pair of delimiters."""
+    """Return the text outside, and the texts inside of each pair of delimiters."""
     pieces = between(text, opening, closing)
     said = " ".join(filter(None, (piece.strip() for piece in pieces[::2])))
     if opening in said or closing in said:
@@ -120,7 +120,7 @@ def decoded(source: str, number: int) -> Any:
 
 
 def call_from(data: Any, number: int) -> ToolCall:
-    """A call from an object with a name and arguments."""
+    """Build a call from an object with a name and arguments."""
     if not isinstance(data, dict):
         refuse(number, f"a call is a JSON object; got {clip(dumped(data))!r}")
     inner = data["function"] if isinstance(data.get("function"), dict) else data

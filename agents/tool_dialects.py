@@ -1,4 +1,4 @@
-"""The dialects in which model families write tool calls, and how a chat template betrays which is meant."""
+"""The dialects in which model families write tool calls, and how to recognize one in a chat template."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LlamaParser(CallParser):
         return "; ".join(call_json(call, arguments="parameters") for call in calls)
 
     def format(self, action: Action) -> str:
-        """Write calls behind the tag only where something else is said."""
+        """Write calls; only after other text, put the tag before them."""
         if not (action.text and action.tool_calls):
             return super().format(action)
         return f"{action.text}{self.TAG}{self.written(action.tool_calls)}"
@@ -69,7 +69,7 @@ class MistralParser(CallParser):
 
     @property
     def how(self) -> str:
-        """How to write a call in the version that the template speaks."""
+        """Instructions for the version in the template."""
         return 'Write each call as [TOOL_CALLS]tool[ARGS]{"key": "value"}.' if self._named else self.HOW
 
     @property
@@ -77,7 +77,7 @@ class MistralParser(CallParser):
         return self.ARGUMENTS in self.source
 
     def split(self, text: str) -> tuple[str, Sequence[ToolCall]]:
-        """Read either form, whatever the template's version."""
+        """Read either form, independent of the template's version."""
         said, *pieces = text.split(self.BEGIN)
         if len(pieces) == 1 and (self.ARGUMENTS not in pieces[0] or pieces[0].lstrip().startswith("[")):
             data = decoded(pieces[0], 1)
@@ -94,7 +94,7 @@ class MistralParser(CallParser):
         return named_call(name.strip(), decoded(arguments, number), number, id.strip())
 
     def written(self, calls: Sequence[ToolCall]) -> str:
-        """Write in the version that the template speaks."""
+        """Write in the version of the template."""
         if self._named:
             return "".join(
                 f"{self.BEGIN}{call.name}{self._id(call)}{self.ARGUMENTS}{arguments_json(call)}" for call in calls
@@ -116,7 +116,7 @@ class DeepSeekParser(CallParser):
 
     @property
     def how(self) -> str:
-        """How to write a call in the version that the template speaks."""
+        """Instructions for the version in the template."""
         if not self._fenced:
             return self.HOW
         call = self.written([ToolCall("tool", {"key": "value"})])
@@ -127,7 +127,7 @@ class DeepSeekParser(CallParser):
         return f"{self.FENCE}json" in self.source
 
     def split(self, text: str) -> tuple[str, Sequence[ToolCall]]:
-        """Read either form, whatever the template's version."""
+        """Read either form, independent of the template's version."""
         said, found = tagged(text, self.BEGIN, self.END)
         calls = [call for block in found for call in between(block, self.CALL, self.CLOSE)[1::2]]
         if found and not calls:
@@ -144,7 +144,7 @@ class DeepSeekParser(CallParser):
         return named_call(head.strip(), decoded(rest, number), number)
 
     def written(self, calls: Sequence[ToolCall]) -> str:
-        """Write in the version that the template speaks."""
+        """Write in the version of the template."""
         if self._fenced:
             body = "\n".join(
                 f"{self.CALL}function{self.SEPARATOR}{call.name}\n{self.FENCE}json\n{arguments_json(call)}\n{self.FENCE}"
@@ -220,14 +220,14 @@ MARKS = (
     ("llama", "<|start_header_id|>"),
     ("tools", "<tool_call>"),
 )
-"""What betrays a dialect, the most telling first."""
+"""Marks of a dialect, the most reliable first."""
 
 
 def dialect_of(*sources: str) -> str | None:
-    """Name the dialect of a model; ``None`` where nothing tells.
+    """Return the name of a model's dialect; ``None`` if it has no marks.
 
     Args:
-        sources: its chat template, then its control tokens: a vocabulary may have those of several dialects.
+        sources: chat template, then control tokens, since a vocabulary may have those of several dialects.
     """
     found = (name for source in sources for name, mark in MARKS if mark in source)
     return next(found, None)

@@ -1,4 +1,4 @@
-"""Token-exact transcripts: a conversation as ids that only ever grow at the end, or begin a new row."""
+"""Token-exact transcripts: a conversation as ids that only grow at the end, or start a new row."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .template import Rendering, same_text
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Utterance:
-    """Something the agent said, exactly; compared by identity, since the same words may be said twice.
+    """An agent's response with its exact ids; compared by identity, since the same text may occur twice.
 
     Args:
-        ids: what was sampled, including a stop id.
-        text: for parsers, people and templates.
-        closed: a stop token was sampled; otherwise the template's closer belongs to the next prompt.
-        unified: the text with ``<think>`` and ``</think>`` as delimiters of thoughts, whatever the model's own are and
-            also where the prompt opened the thought; empty if that is not known.
+        ids: sampled ids, including a stop id.
+        text: text of the response, for parsers, people and templates.
+        closed: whether a stop token was sampled; otherwise the template's closing token belongs to the next prompt.
+        unified: the text with ``<think>`` and ``</think>`` as delimiters of thoughts, for models with other delimiters
+            and prompts that open a thought; empty if it is unknown.
     """
 
     ids: tuple[int, ...]
@@ -33,15 +33,15 @@ Entry = Message | Utterance
 
 
 class Transcript:
-    """Turns a conversation into prompts, so that a prompt begins with the previous one and what was sampled on it.
+    """Turns a conversation into prompts that begin with the previous prompt and the tokens sampled after it.
 
-    What was sampled enters as ids and is never encoded again; messages are encoded once, as they come. Where that
-    law cannot hold (the context strategy drops something, or the chat template rewrites what was said, as Qwen3's
-    drops thoughts), the next prompt starts a new row instead. Trainers see the boundary: that prompt is no extension.
+    Sampled tokens are added as ids and never encoded again; messages are encoded once, when they arrive. This is not
+    possible if the context strategy drops messages, or if the chat template rewrites a response (Qwen3's drops
+    thoughts). Then the next prompt starts a new row. Trainers see the boundary: that prompt is not an extension.
 
     Args:
         rendering: the chat template, with the episode's tools.
-        follow_template: start a new row where the template rewrites history; otherwise keep what was said.
+        follow_template: whether to start a new row where the template rewrites history; otherwise keep the response.
     """
 
     def __init__(self, rendering: Rendering, *, follow_template: bool = True) -> None:
@@ -50,20 +50,20 @@ class Transcript:
         self._entries: list[Entry] = []
         self._ids: tuple[int, ...] = ()
         self._text: tuple[str, ...] = ()
-        self._suspect = False  # whether the template may have rewritten something, so that whole texts are compared
+        self._suspect = False  # whether the template may have rewritten a response, which needs a comparison of texts
         self._opened_by_system = False
         self.rows = 0
-        """How many rows have been begun; every one after the first is a fork."""
+        """Number of rows so far; every one after the first is a fork."""
 
     def copy(self) -> Transcript:
-        """An independent transcript in the same state."""
+        """Return an independent transcript in the same state."""
         return copy(self)
 
     def prompt(self, entries: Sequence[Entry]) -> tuple[int, ...]:
-        """The ids that the agent reads before it speaks.
+        """Return the ids that the agent reads before its next response.
 
         Args:
-            entries: the conversation that it is to see; objects seen before are recognised by identity.
+            entries: the conversation to show; objects seen before are recognized by identity.
 
         Raises:
             ModelError: the chat template refuses them.
@@ -105,10 +105,10 @@ class Transcript:
             )
 
     def _rewritten(self) -> bool:
-        """Write the conversation as the template would today; if that is another text, it is another row."""
+        """Render the conversation as the template would now; if the text differs, start another row."""
         try:
             today = self._rendering.text([e if isinstance(e, Message) else e.text for e in self._entries])
-        except ModelError:  # Mistral's refuses two calls in a row as plain words: what was said then stands as it is
+        except ModelError:  # Mistral's refuses two responses with calls as plain text: keep the response as it is
             return False
         if same_text(today, "".join(self._text)):
             return False
@@ -117,7 +117,7 @@ class Transcript:
 
 
 def _exchanges(entries: Sequence[Entry]) -> Iterator[tuple[Utterance, tuple[Message, ...]]]:
-    """What was said, each with the messages that answered it; ``entries`` begins with something said."""
+    """Yield each response with the messages that answered it; ``entries`` begins with a response."""
     said: Utterance | None = None
     answers: list[Message] = []
     for entry in entries:

@@ -13,7 +13,7 @@ from .tool_calls import CallParser, MalformedCallError, decoded, dumped, named_c
 
 
 class XmlParser(CallParser):
-    """What dialects with a tag per argument share: text arguments stand as they are, others as JSON."""
+    """Base class of dialects with a tag per argument: string arguments are written as they are, others as JSON."""
 
     OPEN, CLOSE = "<tool_call>", "</tool_call>"
 
@@ -24,14 +24,14 @@ class XmlParser(CallParser):
 
     @abstractmethod
     def one(self, piece: str, number: int) -> ToolCall:
-        """Read what stands in one pair of tags.
+        """Read the content of one pair of tags.
 
         Raises:
             MalformedCallError: it is not a call.
         """
 
     def value(self, tool: str, argument: str, text: str) -> Any:
-        """Read an argument by the tool's schema: text as it stands if text is wanted, else JSON if it is any."""
+        """Read an argument by the tool's schema: as it is if the type is a string, else as JSON if it is valid."""
         types = set(_types(self.schemas.get(tool, {}).get("properties", {}).get(argument, {})))
         if text == "null" and "null" in types:
             return None
@@ -43,7 +43,7 @@ class XmlParser(CallParser):
             return text
 
     def arguments(self, call: ToolCall) -> Iterable[tuple[str, str]]:
-        """Names and texts of a call's arguments."""
+        """Yield names and texts of a call's arguments."""
         return ((key, one if isinstance(one, str) else dumped(one)) for key, one in call.arguments.items())
 
 
@@ -105,7 +105,7 @@ class QwenCoderParser(XmlParser):
         return f"\n{value}\n"
 
     def unlined(self, text: str) -> str:
-        """Take a value from lines of its own."""
+        """Remove the line breaks around a value."""
         return text.removeprefix("\n").removesuffix("\n")
 
 
@@ -121,12 +121,12 @@ class SeedParser(QwenCoderParser):
         return value
 
     def unlined(self, text: str) -> str:
-        """Take what stands between the tags."""
+        """Return the text between the tags."""
         return text
 
 
 def _types(schema: Any) -> Iterator[str]:
-    """The JSON types that a schema allows, as far as it names types or values."""
+    """Yield the JSON types that a schema allows, as far as it names types or values."""
     if not isinstance(schema, Mapping):
         return
     named = schema.get("type", ())

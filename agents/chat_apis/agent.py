@@ -27,10 +27,10 @@ class ApiAgent:
     The model's reasoning is recorded as the turn's thoughts; tokens, cost and latency under ``info["chat_api"]``.
 
     Args:
-        client: asks the server.
-        max_tokens: the longest answer, reasoning included.
-        temperature: of sampling; ``None`` leaves it to the provider. Many reasoning models refuse any.
-        system: text added to the system message that opens the episode.
+        client: client of the server.
+        max_tokens: length of the longest answer in tokens, reasoning included.
+        temperature: sampling temperature; ``None`` leaves it to the provider. Many reasoning models accept none.
+        system: text added to the system message at the start of the episode.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ApiAgent:
         self.client, self.max_tokens, self.temperature, self.system = client, max_tokens, temperature, system
 
     def start(self, context: EpisodeContext) -> ApiSession:
-        """A session for one episode.
+        """Return a session for one episode.
 
         Raises:
             UsageError: two tools have the same name in an API.
@@ -55,7 +55,7 @@ class ApiAgent:
         return ApiSession(self, context, names)
 
     def remarks(self, tools: Sequence[Tool]) -> tuple[str, ...]:
-        """Tell of failed requests and lost answers; see ``Remarking``."""
+        """Report failed requests and lost answers; see ``Remarking``."""
         notes = []
         if faults := self.client.faults:
             kinds = ", ".join(f"{count} × {kind}" for kind, count in faults.most_common())
@@ -97,7 +97,7 @@ class ApiSession:
         try:
             answer = await self._agent.client.ask(self._request(), self._context.episode_id)
         except InfrastructureError:
-            self._exchanges.pop()  # as if it had never been asked
+            self._exchanges.pop()  # as if ``act`` had not been called
             raise
         reply = self._last = answer.reply
         self._used.update(call.id for call in reply.calls)
@@ -139,7 +139,7 @@ class ApiSession:
     def _action(self, reply: Reply) -> tuple[Action, str]:
         """Split a reply into the action and the reasoning."""
         said, unfinished = without_thoughts(reply.text)
-        thought = said != reply.text or reply.text.lstrip().startswith(OPEN)  # elsewhere, a text may be about the tag
+        thought = said != reply.text or reply.text.lstrip().startswith(OPEN)  # otherwise the text may be about the tag
         reasoning = reply.reasoning or thoughts_in(reply.text)
         if self._in_text:
             return ToolCallParser().parse(reply.text), reasoning
@@ -157,7 +157,7 @@ class ApiSession:
 def _arguments(call: Call) -> dict[str, Any] | str:
     """The arguments, or a description of the mistake."""
     if not call.arguments.strip():
-        return {}  # how some servers write a call without arguments
+        return {}  # some servers write a call without arguments like this
     try:
         arguments = loads(call.arguments, largest=math.inf)
     except ValueError as error:

@@ -23,11 +23,11 @@ class Messages:
     path: str = "/v1/messages"
 
     def headers(self, key: str | None) -> dict[str, str]:
-        """The key, and the version of the API."""
+        """Return the headers with the key and the version of the API."""
         return {"anthropic-version": VERSION} | ({"x-api-key": key} if key else {})
 
     def body(self, request: Request) -> dict[str, Any]:
-        """The request as JSON."""
+        """Return the request as JSON."""
         system = [each.text for each in request.exchanges[0].messages if each.role == "system" and each.text.strip()]
         body: dict[str, Any] = {
             "model": request.model,
@@ -46,10 +46,10 @@ class Messages:
         return body | dict(request.extra)
 
     def read(self, content: Any, used: Collection[str]) -> Reply:
-        """The content blocks.
+        """Read the content blocks.
 
         Raises:
-            BadAnswerError: they are no blocks.
+            BadAnswerError: they are not blocks.
         """
         answer = mapping(content, "the answer")
         if answer.get("type") != "message" or not isinstance(answer.get("content"), list):
@@ -60,7 +60,7 @@ class Messages:
             block = mapping(each, "a content block")
             if block.get("type") == "text":
                 spoken += text(block.get("text"), "a text block")
-                if text(block.get("text"), "a text block").strip():  # blank text is refused on its way back
+                if text(block.get("text"), "a text block").strip():  # the API refuses blank text in the next request
                     said.append({"type": "text", "text": block["text"]})
             elif block.get("type") in ("thinking", "redacted_thinking"):
                 thought += text(block.get("thinking"), "a thinking block")
@@ -81,12 +81,12 @@ class Messages:
         )
 
     def adapted(self, refusal: str) -> Dialect | None:
-        """This format has no variants."""
+        """Return ``None``: this format has no variants."""
         return None
 
 
 def _messages(exchanges: Sequence[Exchange]) -> list[dict[str, Any]]:
-    """Alternating messages that begin with the user's; empty ones are left out, as the API refuses them."""
+    """Return alternating messages that begin with the user's; empty ones are left out, as the API refuses them."""
     messages: list[dict[str, Any]] = []
 
     def add(role: str, blocks: Sequence[Mapping[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""Answers kept on disk, so that a resumed run or a retried episode asks nothing twice."""
+"""Answers on disk, so that a resumed run or a retried episode sends no request twice."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ...tasks.rng import stable_hash
 
 
 class AnswerCache:
-    """One JSON file per answer, named by what was asked.
+    """One JSON file per answer, named after the request.
 
     Args:
-        folder: where the files are; ``None`` keeps answers in memory.
+        folder: folder of the files; ``None`` keeps answers in memory.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -23,10 +23,10 @@ class AnswerCache:
         self._memory: dict[str, dict[str, Any]] = {}
 
     def prepare(self) -> None:
-        """Make the folder now, before anything is paid for; otherwise the first answer makes it.
+        """Create the folder now, before any request costs money; otherwise the first answer creates it.
 
         Raises:
-            UsageError: it cannot be made or written to.
+            UsageError: it cannot be created or written to.
         """
         if self._folder is None:
             return
@@ -38,14 +38,14 @@ class AnswerCache:
 
     @staticmethod
     def key(address: str, episode: str, body: bytes) -> str:
-        """The name of an answer: the same request of the same episode to the same server has the same one.
+        """Return the name of an answer, a function of server, episode and request.
 
-        The episode is part of it, or several attempts at one task would share one sample.
+        Without the episode, several attempts at one task would share one sample.
         """
         return stable_hash("answer", address, episode, body.decode()).hex()
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The answer, if it is there and whole."""
+        """Return the answer, if it is there and complete."""
         if self._folder is None:
             return self._memory.get(key)
         try:

@@ -1,4 +1,4 @@
-"""``ApiClient``: asks a chat API, again where it fails, within its rate limits and a spending cap."""
+"""``ApiClient``: sends requests to a chat API with retries, within its rate limits and a spending cap."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from .settings import ApiSettings
 from .transport import UnreachableError, http_client, post
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
-"""Seconds before a request is sent again: doubled with each try, and drawn at random from the upper half."""
+"""Seconds before a retry: doubled with each try, and drawn at random from the upper half."""
 PREAMBLE = 1_000
 """More tokens than a provider adds to a prompt by itself, such as instructions for tools."""
 SHORTEST = 256
-"""An answer's room in tokens; a conversation that leaves less does not fit into the context."""
+"""Smallest room for an answer in tokens; a conversation that leaves less does not fit into the context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A reply, and what it took.
+    """A reply, and the cost of getting it.
 
     Args:
-        reply: what the model said.
-        cost: in dollars; ``None`` where the price is not known.
-        seconds: from the request that succeeded to its answer.
-        kept: whether it came from the answers of an earlier request.
-        attempts: how many requests it took.
+        reply: the model's reply.
+        cost: cost in dollars; ``None`` if the price is unknown.
+        seconds: duration of the request that succeeded.
+        kept: whether it came from the cache.
+        attempts: number of requests.
     """
 
     reply: Reply
@@ -53,17 +53,17 @@ class Answer:
 
 
 class ApiClient:
-    """Requests to one model behind a chat API, for any number of episodes at once.
+    """A client of one model behind a chat API, for any number of episodes at once.
 
     Args:
-        server: where the model is.
-        dialect: its wire format.
+        server: server of the model.
+        dialect: wire format of the server.
         settings: timeouts and bounds.
-        cache: answers that are there already.
-        spending: what may be spent.
-        price: of the model, if known.
-        connect: makes an HTTP client; omitted: ``http_client``.
-        rng: draws waiting times.
+        cache: earlier answers.
+        spending: the run's spending and its cap.
+        price: price of the model, if known.
+        connect: function that creates an HTTP client (default: ``http_client``).
+        rng: random generator of waiting times.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class ApiClient:
                 await http.aclose()
 
     async def ask(self, request: Request, episode: str) -> Answer:
-        """The model's answer, from the cache if the same was asked in this episode before.
+        """Return the model's answer, from the cache if this episode has sent the same request before.
 
         Raises:
             InfrastructureError: the server kept failing.
@@ -120,7 +120,7 @@ class ApiClient:
         return answer
 
     def _kept(self, key: str, request: Request) -> Answer | None:
-        """The answer in the cache; ``None`` where there is none or its file is damaged."""
+        """Return the answer in the cache; ``None`` if there is none or its file is damaged."""
         kept = self._cache.get(key)
         if kept is None:
             return None
@@ -134,7 +134,7 @@ class ApiClient:
     async def _insist(self, request: Request) -> tuple[Answer, Any]:
         """Send until there is an answer or patience ends."""
         loop = asyncio.get_running_loop()
-        tried = 0.0  # seconds of requests and pauses; those that the pace holds a request back are not the server's
+        tried = 0.0  # seconds of requests and pauses, without those in which rate limits delay a request
         for attempt in itertools.count(1):
             dialect = self._dialect
             try:
@@ -162,7 +162,7 @@ class ApiClient:
         raise AssertionError("unreachable")
 
     async def _once(self, request: Request, dialect: Dialect, attempt: int) -> tuple[Answer, Any]:
-        """One request, within the pace and the cap."""
+        """Send one request, within the rate limits and the cap."""
         if self._http is None or self._pace is None:
             self._http, self._pace = self._connect(self.server.address), Pace(self.settings.patience)
         http, pace = self._http, self._pace
@@ -170,7 +170,7 @@ class ApiClient:
         images, image_bytes = request.image_bytes
         prompt = len(body) - image_bytes
         async with pace.turn(prompt / 4 + images * 1_000):
-            if self._hopeless is not None:  # another request found out that the key, say, is wrong
+            if self._hopeless is not None:  # another request has failed for good, e.g. because the key is wrong
                 raise self._hopeless
             most = Decimal(0)
             if self._price is not None:
@@ -240,12 +240,12 @@ class ApiClient:
 
 
 def encoded(body: dict[str, Any]) -> bytes:
-    """A body as bytes; half a surrogate pair, which UTF-8 cannot hold, becomes a question mark."""
+    """Encode a body; half a surrogate pair, which UTF-8 cannot represent, becomes a question mark."""
     return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _read(dialect: Dialect, raw: Any, request: Request, server: Server) -> Reply:
-    """Read an answer. A shape that nobody foresaw is the server's fault, too, and not a defect of the agent."""
+    """Read an answer. An unforeseen shape is the server's fault, too, and not a defect of the agent."""
     try:
         return dialect.read(raw, request.used)
     except (BadAnswerError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Conversations in the form that chat APIs take: replies of the model, with a result for each tool call."""
+"""Conversations in the form of chat APIs: replies of the model, with a result for each tool call."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Call:
     """One tool call as the model wrote it.
 
     Args:
-        id: pairs it with its result.
-        name: of the tool.
-        arguments: JSON text, or what the model wrote in its place.
+        id: id that pairs it with its result.
+        name: name of the tool.
+        arguments: JSON text, or whatever the model wrote instead.
     """
 
     id: str
@@ -58,12 +58,12 @@ class Reply:
     """One answer of the model.
 
     Args:
-        text: what it said, without its reasoning.
-        calls: the tool calls that it made.
-        reasoning: its reasoning, as far as the provider shows it.
+        text: text of the answer, without its reasoning.
+        calls: tool calls of the answer.
+        reasoning: the model's reasoning, as far as the provider shows it.
         finish: why it ended.
-        usage: tokens; ``None`` where the server did not count.
-        model: the model's name as the server gives it, often with a version.
+        usage: token counts; ``None`` if the server did not count.
+        model: the model's name from the server, often with a version.
         said: the same answer in the provider's format, to send back with the next request.
     """
 
@@ -96,7 +96,7 @@ class Exchange:
     Args:
         said: the model's reply; ``None`` at the opening.
         results: one per tool call of the reply, in its order.
-        messages: everything else that the environment said.
+        messages: all other messages of the environment.
     """
 
     said: Reply | None
@@ -114,7 +114,7 @@ def exchange(said: Reply | None, observation: Observation) -> Exchange:
     """Pair an observation with the reply that it answers.
 
     Each tool call gets its result, or ``NOT_RUN``. A tool message that answers no call becomes a user message, and
-    calls in an assistant message of the environment's become text, since APIs refuse them otherwise.
+    calls in an assistant message of the environment become text, since APIs refuse them otherwise.
     """
     left = list(observation.messages)
     results = []
@@ -130,7 +130,7 @@ def exchange(said: Reply | None, observation: Observation) -> Exchange:
 
 
 def _plain(each: Message) -> Message:
-    """A message without tool calls or results."""
+    """Return a message without tool calls or results."""
     if each.role == "tool":
         name = f"Result of {each.name}: " if each.name else ""
         return Message("user", (TextPart(name), *each.parts) if name else each.parts)
@@ -141,7 +141,7 @@ def _plain(each: Message) -> Message:
 
 
 def tools_in_text(tools: Sequence[Tool]) -> str:
-    """Instructions for a model that calls tools by writing text."""
+    """Return instructions for a model that calls tools by writing text."""
     described = "\n".join(json.dumps(tool.to_json()["function"], ensure_ascii=False) for tool in tools)
     return (
         "You can call these tools, described as JSON:\n"
@@ -151,5 +151,5 @@ def tools_in_text(tools: Sequence[Tool]) -> str:
 
 
 def api_name(name: str) -> str:
-    """A tool's name as every API accepts it: letters, digits, ``_`` and ``-``, 64 characters at most."""
+    """Return a tool's name in a form that every API accepts: letters, digits, ``_`` and ``-``, up to 64 characters."""
     return TOOL_NAME.sub("_", name)[:64] or "_"

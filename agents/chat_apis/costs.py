@@ -31,12 +31,12 @@ class Price(pydantic.BaseModel):
     """Dollars per million tokens.
 
     Args:
-        input: tokens read.
-        output: tokens written, reasoning included.
-        cached: tokens read from the provider's prompt cache; as ``input`` where omitted.
-        cache_write: tokens written to that cache; as ``input`` where omitted.
-        above: these prices hold for prompts of more tokens than this.
-        long: the prices of long prompts, if they differ.
+        input: price of tokens read.
+        output: price of tokens written, reasoning included.
+        cached: price of tokens read from the provider's prompt cache (default: ``input``).
+        cache_write: price of tokens written to that cache (default: ``input``).
+        above: number of prompt tokens above which these prices apply.
+        long: prices of long prompts, if they differ.
     """
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
@@ -49,7 +49,7 @@ class Price(pydantic.BaseModel):
     long: Price | None = None
 
     def of(self, usage: Usage) -> Decimal:
-        """The cost of a request, in dollars."""
+        """Return the cost of a request, in dollars."""
         if self.long is not None and usage.prompt > self.long.above:
             return self.long.of(usage)
         cached = self.input if self.cached is None else self.cached
@@ -59,10 +59,10 @@ class Price(pydantic.BaseModel):
         return total / MILLION
 
     def at_most(self, prompt: int, completion: int) -> Decimal:
-        """The most that a request may cost.
+        """Return the highest possible cost of a request.
 
         Args:
-            prompt: at least as many tokens as it can have.
+            prompt: upper bound of its prompt tokens.
             completion: the longest answer, in tokens.
         """
         if self.long is not None and prompt > self.long.above:
@@ -78,7 +78,7 @@ def _table() -> Mapping[str, Price]:
 
 
 def price_of(model: str, given: tuple[float, float] | None) -> Price | None:
-    """The price of a model: the one given, or the one in the table; ``None`` if it is not known.
+    """Return the price of a model: the given one, or the one in the table; ``None`` if it is unknown.
 
     A name that adds a date, as ``gpt-4o-2024-08-06`` does, has the price of the name without it.
     """
@@ -88,10 +88,10 @@ def price_of(model: str, given: tuple[float, float] | None) -> Price | None:
 
 
 def required_price(model: str, price: Price | None) -> Price:
-    """The price, which a spending cap needs.
+    """Return the price, which a spending cap needs.
 
     Raises:
-        UsageError: it is not known.
+        UsageError: the price is unknown.
     """
     if price is None:
         raise UsageError(
@@ -124,7 +124,7 @@ class Spending:
         """Reserve the highest cost of a request; wait for other requests to settle if too little is left.
 
         Raises:
-            SpendingCapError: nothing is under way, and the rest is too small.
+            SpendingCapError: no other request is running, and the rest is too small.
         """
         while self.cap is not None and self.spent + self.lost + self.reserved + most > self.cap:
             if not self.reserved:
@@ -159,7 +159,7 @@ class Spending:
 
 
 def _lines(file: Path | None) -> list[dict[str, Any]]:
-    """The charges of a file. A last line that a crash cut off is dropped, from the file as well."""
+    """Return the charges of a file. A last line that a crash cut off is dropped, from the file as well."""
     if file is None or not file.exists():
         return []
     try:

@@ -23,11 +23,11 @@ class Request:
     Args:
         model: the model's name.
         exchanges: the whole conversation.
-        tools: what the model may call.
-        max_tokens: the longest answer.
-        temperature: of sampling; ``None`` leaves it to the provider.
+        tools: tools that the model may call.
+        max_tokens: length of the longest answer, in tokens.
+        temperature: sampling temperature; ``None`` leaves it to the provider.
         extra: further fields of the body.
-        used: ids of the tool calls so far, which must not come again.
+        used: ids of earlier tool calls, which must not be used again.
     """
 
     model: str
@@ -39,7 +39,7 @@ class Request:
     used: Collection[str] = ()
 
     def shorter(self) -> Self:
-        """The same question with half the room for an answer."""
+        """Return the same request with half the room for an answer."""
         return replace(self, max_tokens=self.max_tokens // 2)
 
     @property
@@ -58,15 +58,15 @@ class Dialect(Protocol):
         ...
 
     def headers(self, key: str | None) -> dict[str, str]:
-        """The headers that carry the key."""
+        """Return the headers with the key."""
         ...
 
     def body(self, request: Request) -> dict[str, Any]:
-        """The request as JSON."""
+        """Return the request as JSON."""
         ...
 
     def read(self, content: Any, used: Collection[str]) -> Reply:
-        """The reply in a server's JSON.
+        """Return the reply in a server's JSON.
 
         Raises:
             BadAnswerError: it is not what the API promises.
@@ -74,12 +74,12 @@ class Dialect(Protocol):
         ...
 
     def adapted(self, refusal: str) -> Dialect | None:
-        """The variant of this dialect that a server asks for when it refuses a request; ``None`` if there is none."""
+        """Return the variant of this dialect that a server asks for in a refusal; ``None`` if there is none."""
         ...
 
 
 def mapping(value: Any, what: str) -> Mapping[str, Any]:
-    """``value``, which must be a JSON object.
+    """Return ``value``, which must be a JSON object.
 
     Raises:
         BadAnswerError: it is something else.
@@ -90,7 +90,7 @@ def mapping(value: Any, what: str) -> Mapping[str, Any]:
 
 
 def sequence(value: Any, what: str) -> Sequence[Any]:
-    """``value``, which must be a JSON array; ``None`` counts as an empty one.
+    """Return ``value``, which must be a JSON array; ``None`` counts as an empty one.
 
     Raises:
         BadAnswerError: it is something else.
@@ -103,7 +103,7 @@ def sequence(value: Any, what: str) -> Sequence[Any]:
 
 
 def text(value: Any, what: str) -> str:
-    """``value``, which must be text; ``None`` counts as empty.
+    """Return ``value``, which must be text; ``None`` counts as empty.
 
     Raises:
         BadAnswerError: it is something else.
@@ -116,12 +116,12 @@ def text(value: Any, what: str) -> str:
 
 
 def count(value: Any) -> int:
-    """A number of tokens; 0 for anything else."""
+    """Return a number of tokens; 0 for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
 def unique_id(given: Any, used: Collection[str], calls: Sequence[Call]) -> str:
-    """A tool call's own id, or a new one where the server gave none or gives one twice."""
+    """Return a tool call's own id, or a new one if the server gave none or gave one twice."""
     taken = {*used, *(call.id for call in calls)}
     if isinstance(given, str) and given and given not in taken:
         return given
@@ -132,7 +132,7 @@ def unique_id(given: Any, used: Collection[str], calls: Sequence[Call]) -> str:
 
 
 def json_object(arguments: str) -> str:
-    """Arguments to send back: servers parse them, so anything but an object becomes an empty one."""
+    """Return arguments to send back: servers parse them, so anything but an object becomes an empty one."""
     try:
         return arguments if isinstance(loads(arguments, largest=math.inf), dict) else "{}"
     except ValueError:

@@ -35,11 +35,11 @@ class FaultError(Exception):
     """The server failed or refused for now; the request is sent again.
 
     Args:
-        message: what happened.
-        kind: a word to count by, such as ``429`` or ``timeout``.
+        message: description of the fault.
+        kind: word to count it by, such as ``429`` or ``timeout``.
         after: seconds that the server asks to wait.
-        busy: fewer requests at once may help.
-        lost: an answer may have been written and billed, but did not arrive whole.
+        busy: whether fewer requests at once may help.
+        lost: whether an answer may have been written and billed, but did not arrive completely.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Server:
     Args:
         address: the base URL.
         model: the model's name.
-        key: sent with each request; never shown.
+        key: API key sent with each request; never shown.
         variable: the environment variable that the key comes from.
     """
 
@@ -86,16 +86,16 @@ class Server:
     variable: str
 
     def shown(self, said: str) -> str:
-        """A server's words, without the key, should it repeat it."""
+        """Return a server's message without the key, in case it repeats it."""
         return said.replace(self.key, "…") if self.key else said
 
 
 def content(response: Response, server: Server, *, answered: bool) -> Any:
-    """The JSON of a good answer.
+    """Return the JSON of a good answer.
 
     Args:
-        response: what came.
-        server: who sent it.
+        response: the HTTP response.
+        server: server that sent it.
         answered: whether the server has answered a request of this run before. Until then, a refusal says that the
             address, the model or a setting is wrong, and ends the run.
 
@@ -137,13 +137,13 @@ def content(response: Response, server: Server, *, answered: bool) -> Any:
 
 
 def refused(error: RequestRefusedError, server: Server, *, answered: bool, shortest: bool) -> Exception:
-    """The error that a refused request stands for.
+    """Return the error that a refused request stands for.
 
     Args:
         error: the refusal.
-        server: who refused.
+        server: server that refused.
         answered: whether the server has answered a request of this run before.
-        shortest: whether there was hardly any room asked for an answer.
+        shortest: whether the request asked for hardly any room for an answer.
     """
     if error.too_long and shortest:
         return PromptTooLongError(f"the conversation does not fit into {server.model}'s context {error}")
@@ -154,7 +154,7 @@ def refused(error: RequestRefusedError, server: Server, *, answered: bool, short
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that ``Retry-After`` asks to wait; a date counts from the response's own ``Date``."""
+    """Return the seconds that ``Retry-After`` asks to wait; a date counts from the response's own ``Date``."""
     millis, given = headers.get("retry-after-ms", ""), headers.get("retry-after", "").strip()
     for value, unit in ((millis, 1000.0), (given, 1.0)):
         try:
@@ -168,7 +168,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _said(response: Response) -> str:
-    """The message and the code in the body of an error, in one line."""
+    """Return the message and the code in the body of an error, in one line."""
     try:
         found = loads(response.content)
     except (ValueError, UnicodeDecodeError):

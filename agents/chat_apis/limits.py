@@ -15,7 +15,7 @@ from .faults import FaultError
 FIRST = 8
 """Requests at once before anything is known about the server."""
 CUT_PAUSE = 1.0
-"""Seconds within which several refusals count as one: they were sent together."""
+"""Seconds within which several refusals count as one, since they were sent together."""
 KINDS = ("requests", "tokens", "input-tokens", "output-tokens")
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -26,10 +26,10 @@ class Budget:
     """A limit on requests or tokens that refills steadily.
 
     Args:
-        limit: the most there can be.
-        left: how much there was at ``time``, less what was taken since.
-        rate: how much comes back per second.
-        time: of the event loop.
+        limit: the largest amount.
+        left: amount at ``time``, less what was taken since.
+        rate: amount that refills per second.
+        time: time of the event loop.
     """
 
     limit: float
@@ -38,7 +38,7 @@ class Budget:
     time: float
 
     def wait(self, need: float, now: float) -> float:
-        """Seconds until there is enough; what exceeds the limit waits until it is full."""
+        """Return the seconds until there is enough; a need above the limit waits until it is full."""
         lacking = min(need, self.limit) - self.left
         return max(0.0, self.time + lacking / self.rate - now) if lacking > 0 else 0.0
 
@@ -51,7 +51,7 @@ class Pace:
     pace belongs to one event loop.
 
     Args:
-        longest: seconds that a request may be held back by a rate limit.
+        longest: seconds that a rate limit may delay a request.
     """
 
     def __init__(self, longest: float) -> None:
@@ -68,7 +68,7 @@ class Pace:
         """Wait for a place, and hold it.
 
         Args:
-            tokens: about how many the request takes, read and written.
+            tokens: approximate tokens of the request, read and written.
 
         Raises:
             FaultError: the server's rate limit asks for a longer wait than allowed.
@@ -91,7 +91,7 @@ class Pace:
             self._left.set()
 
     def delay(self, tokens: float) -> float:
-        """Seconds that a request has to wait for now."""
+        """Return the seconds that a request has to wait now."""
         now = asyncio.get_running_loop().time()
         waits = [self._resume_at - now]
         waits += [b.wait(1 if kind == "requests" else tokens, now) for kind, b in self._budgets.items()]
@@ -113,10 +113,10 @@ class Pace:
                     self._budgets.pop(kind, None)
 
     def refused(self, after: float | None) -> None:
-        """Ask less often: the server said that it is busy.
+        """Send fewer requests at once: the server is busy.
 
         Args:
-            after: seconds that it asks everyone to wait.
+            after: seconds that it asks all requests to wait.
         """
         now = asyncio.get_running_loop().time()
         self._refused = True
@@ -127,7 +127,7 @@ class Pace:
 
 
 def read_limit(headers: Mapping[str, str], kind: str) -> tuple[float, float, float] | None:
-    """Limit, rest, and seconds until full, from headers in OpenAI's or Anthropic's form; ``None`` if there are none."""
+    """Return limit, rest, and seconds until full, from OpenAI's or Anthropic's headers; ``None`` without them."""
     for prefix, suffix in (("x-ratelimit-", f"-{kind}"), (f"anthropic-ratelimit-{kind}-", "")):
         limit, left, reset = (headers.get(f"{prefix}{name}{suffix}") for name in ("limit", "remaining", "reset"))
         if limit is None or left is None or reset is None:
@@ -142,7 +142,7 @@ def read_limit(headers: Mapping[str, str], kind: str) -> tuple[float, float, flo
 
 
 def seconds(reset: str, date: str | None) -> float:
-    """Seconds of ``6m0s``, ``20ms``, ``1.5``, or until a point in time, which counts from the response's ``Date``.
+    """Return the seconds of ``6m0s``, ``20ms``, ``1.5``, or until a time, which counts from the response's ``Date``.
 
     Raises:
         ValueError: it is none of them.

@@ -44,14 +44,14 @@ def api_agent(
     max_tokens: int | None = None,
     system: str | None = None,
 ) -> ApiAgent:
-    """The agent that a specification names. Nothing is sent yet.
+    """Create the agent of a specification, without sending any request.
 
     Args:
         spec: ``openai:MODEL``, ``anthropic:MODEL``, or ``chat:http://host/v1#MODEL``.
-        settings: of the API.
+        settings: settings of the API.
         folder: the run's folder, for answers and costs; ``None`` keeps them in memory.
-        temperature: of sampling; omitted: the provider's default.
-        max_tokens: the longest answer; omitted: 8192.
+        temperature: sampling temperature (default: the provider's).
+        max_tokens: length of the longest answer in tokens (default: 8192).
         system: text added to the system message.
 
     Raises:
@@ -72,7 +72,7 @@ def api_agent(
 
 
 def server_of(spec: str, settings: ApiSettings) -> tuple[Server, Dialect]:
-    """The server and the wire format of a specification.
+    """Return the server and the wire format of a specification.
 
     Raises:
         UsageError: the key is missing, or the specification is incomplete.
@@ -114,5 +114,5 @@ def _server(spec: str, address: str, model: str, variable: str, *, needed: bool 
 
 
 def kind_of(spec: str) -> str:
-    """The part of a specification before its colon."""
+    """Return the part of a specification before its colon."""
     return spec.strip().partition(":")[0]

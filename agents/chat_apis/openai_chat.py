@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions, which most other servers speak too: OpenRouter, llama.cpp, Ollama, SGLang, vLLM."""
+"""OpenAI's Chat Completions, which most other servers support too: OpenRouter, llama.cpp, Ollama, SGLang, vLLM."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class ChatCompletions:
     """The format of ``POST /chat/completions``.
 
     Args:
-        limit: the field that bounds an answer: ``max_tokens``, or ``max_completion_tokens`` on OpenAI's own servers.
-        returns_reasoning: send the model's earlier reasoning back to it, in the field that it came in. Most reasoning
-            models use it between tool calls, some servers insist on it, and a few refuse it.
+        limit: field that limits an answer: ``max_tokens``, or ``max_completion_tokens`` on OpenAI's own servers.
+        returns_reasoning: whether to send the model's earlier reasoning back in the field that it came in. Most
+            reasoning models use it between tool calls, some servers require it, and a few refuse it.
     """
 
     limit: str = "max_tokens"
@@ -32,11 +32,11 @@ class ChatCompletions:
     path: str = "/chat/completions"
 
     def headers(self, key: str | None) -> dict[str, str]:
-        """A bearer token."""
+        """Return a bearer token."""
         return {"Authorization": f"Bearer {key}"} if key else {}
 
     def body(self, request: Request) -> dict[str, Any]:
-        """The request as JSON."""
+        """Return the request as JSON."""
         body: dict[str, Any] = {
             "model": request.model,
             "messages": [each for exchange in request.exchanges for each in self._messages(exchange)],
@@ -49,10 +49,10 @@ class ChatCompletions:
         return body | dict(request.extra)
 
     def read(self, content: Any, used: Collection[str]) -> Reply:
-        """The first choice.
+        """Read the first choice.
 
         Raises:
-            BadAnswerError: there is none, or it is no message.
+            BadAnswerError: there is none, or it is not a message.
         """
         answer = mapping(content, "the answer")
         choices = sequence(answer.get("choices"), "choices")
@@ -77,7 +77,7 @@ class ChatCompletions:
         )
 
     def adapted(self, refusal: str) -> Dialect | None:
-        """Another name for the limit, or without the reasoning, where the server says so."""
+        """Return a variant with the other name of the limit, or without the reasoning, if the server asks for it."""
         if self.limit == "max_tokens" and "max_completion_tokens" in refusal:
             return replace(self, limit="max_completion_tokens")
         if self.returns_reasoning and any(name in refusal for name in (*REASONING, "reasoning_details")):
@@ -95,7 +95,7 @@ class ChatCompletions:
 
 
 def _results(results: Sequence[Result]) -> Iterator[dict[str, Any]]:
-    """Tool messages hold text only, so images follow in a user message."""
+    """Yield tool messages, which can have text only, and images in a user message after them."""
     for result in results:
         yield {"role": "tool", "tool_call_id": result.call.id, "content": result.text}
     for result in results:
@@ -136,7 +136,7 @@ def _calls(given: Sequence[Any], used: Collection[str]) -> tuple[Call, ...]:
 
 
 def _content(content: Any) -> tuple[str, str]:
-    """Text and reasoning of a message's content, a string or a list of parts."""
+    """Return text and reasoning of a message's content, a string or a list of parts."""
     if not isinstance(content, list):
         return text(content, "the content"), ""
     parts = [mapping(part, "a part of the content") for part in content]

@@ -135,6 +135,6 @@ def test_only_a_time_limit_leaves_a_state_with_a_value() -> None:
 
 def test_a_state_that_has_a_value_must_be_known() -> None:
     cut = episode([turn((1,), (2,), 0.0)], name="e", outcome=Outcome.TRUNCATED)
-    with pytest.raises(ContractError, match="episode e was cut off by a limit and holds no final_prompt_ids"):
+    with pytest.raises(ContractError, match="episode e was cut off by a limit and has no final_prompt_ids"):
         final_prompt(cut)
     assert final_prompt(replace(cut, final_prompt_ids=(1, 2, 3))) == (1, 2, 3)
