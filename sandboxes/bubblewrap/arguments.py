@@ -1,4 +1,4 @@
-"""The arguments of bubblewrap, read from a descriptor: on its command line everybody inside could read them."""
+"""The arguments of bubblewrap, passed by a descriptor, since every process inside could read its command line."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ MODES = ("0755", "1777", "1777")
 
 
 def arguments(spec: SandboxSpec, root: Root, mounted: Path | None) -> bytes:
-    """Everything that bubblewrap is told but for the program.
+    """Return all arguments of bubblewrap except the program.
 
     Args:
-        spec: of the sandbox.
-        root: its file system.
-        mounted: the folder below which ``mounting`` has mounted what can be written; ``None``: bubblewrap makes it,
-            of limited bytes and any number of files.
+        spec: specification of the sandbox.
+        root: file system of the sandbox.
+        mounted: folder below which ``mounting`` has mounted the writable folders; ``None`` lets bubblewrap make them,
+            with a limit on bytes but not on files.
     """
     words = [
         *("--unshare-user", "--unshare-all", "--disable-userns"),
@@ -45,7 +45,7 @@ def _writable(spec: SandboxSpec, mounted: Path | None) -> list[str]:
 
 
 def mounting(limits: Limits, mounted: Path | None) -> str:
-    """A shell's commands that mount what can be written; bubblewrap cannot limit the number of files."""
+    """Return shell commands that mount the writable folders; bubblewrap cannot limit the number of files."""
     if mounted is None:
         return ""
     sizes = f"nosuid,nodev,size={limits.disk},nr_inodes={limits.inodes}"

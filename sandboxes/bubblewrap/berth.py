@@ -1,8 +1,8 @@
-"""Berths: control groups with a parked shell in each, made before a sandbox is asked for.
+"""Berths: control groups that each have a waiting shell, made before a sandbox needs one.
 
-To move a process into a control group takes the kernel ten milliseconds or more, most of which it waits (for all
-processors to have noticed). So that is done beforehand: a shell enters the group, becomes the user that the sandbox
-shall have, and waits until it is told to turn into bubblewrap. No berth is ever used twice.
+Moving a process into a control group takes the kernel ten milliseconds or more, mostly spent waiting for all
+processors. So it is done beforehand: a shell enters the group, becomes the user of the sandbox, and waits for the
+command to turn into bubblewrap. No berth is ever used twice.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Berth:
     """A place for one sandbox.
 
     Args:
-        name: of what will be there, with its owner's.
-        group: that holds its limits, where there is such a thing.
-        uid: its user number, ``None``: our own.
-        child: the parked shell.
-        rules: a file in memory for the filter of system calls.
-        told: a file in memory for the arguments of bubblewrap.
+        name: name of the future sandbox, which includes its owner.
+        group: control group with its limits, if there are control groups.
+        uid: its user id; ``None`` for this process's own.
+        child: the waiting shell.
+        rules: file in memory for the filter of system calls.
+        told: file in memory for the arguments of bubblewrap.
     """
 
     name: str
@@ -41,29 +41,29 @@ class Berth:
     told: int
 
     def depart(self, rules: bytes, told: bytes, mounting: str, runner: list[str]) -> None:
-        """Have the shell turn into bubblewrap.
+        """Turn the shell into bubblewrap.
 
         Args:
             rules: the filter of system calls.
             told: the arguments of bubblewrap.
-            mounting: what the shell does before.
-            runner: what it shall start.
+            mounting: shell commands to run before.
+            runner: command to run inside.
         """
         for descriptor, content in ((self.rules, rules), (self.told, told)):
-            os.pwrite(descriptor, content, 0)  # where the shell's copy of the descriptor will begin to read
+            os.pwrite(descriptor, content, 0)  # at the offset where the shell's copy of the descriptor starts to read
         bubblewrap = [which("bwrap"), "--seccomp", str(self.rules), "--args", str(self.told)]
         line = f"{mounting}exec {shlex.join([*bubblewrap, *runner])}"
         self.child.writer.write(line.encode("utf-8", "surrogateescape") + b"\n")
         self.let_go()
 
     def let_go(self) -> None:
-        """Close what is held for the shell."""
+        """Close the descriptors that belong to the shell."""
         for descriptor in (self.rules, self.told):
             os.close(descriptor)
 
 
 async def make_berth(name: str, cgroups: Cgroups, uids: Uids, mounts: bool) -> Berth:
-    """A new one; what it takes is given back if it cannot be made.
+    """Make a new berth; if that fails, release everything that it has taken.
 
     Raises:
         SandboxError: it cannot be made.
@@ -83,12 +83,12 @@ async def make_berth(name: str, cgroups: Cgroups, uids: Uids, mounts: bool) -> B
 
 
 def shell(group: Group | None, uid: int | None, mounts: bool) -> list[str]:
-    """The command that parks: it reads one line, which mounts what is needed and becomes bubblewrap.
+    """Return the command of a waiting shell: it reads one line, mounts what is needed and becomes bubblewrap.
 
     Args:
-        group: whose entrances to go through.
-        uid: to become; ``None``: stay.
-        mounts: whether it is to mount something, for which it needs namespaces of its own.
+        group: control group to enter.
+        uid: user id to take; ``None`` keeps the present one.
+        mounts: whether it has to mount folders, for which it needs namespaces of its own.
     """
     entering = "".join(f"echo 0 > {shlex.quote(str(path))} || exit 97; " for path in (group.entrances if group else ()))
     parking = ["/bin/sh", "-c", 'ulimit -c 0; read -r line && eval "$line"']
@@ -99,12 +99,12 @@ def shell(group: Group | None, uid: int | None, mounts: bool) -> list[str]:
 
 
 def which(program: str) -> str:
-    """Where a program is: what is started has no ``PATH``."""
+    """Return the path of a program, since the started processes have no ``PATH``."""
     return shutil.which(program) or program
 
 
 async def give_back(group: Group | None, uids: Uids, uid: int | None) -> None:
-    """End whatever is in a group, remove it, and free the user number."""
+    """End all processes in a group, remove it, and free the user id."""
     if group is not None:
         await kill_until_none(group.members)
         await to_thread(group.remove)
@@ -113,7 +113,7 @@ async def give_back(group: Group | None, uids: Uids, uid: int | None) -> None:
 
 
 async def remove_berth(berth: Berth, uids: Uids) -> None:
-    """Of a berth that nobody took."""
+    """Remove a berth that was not used."""
     berth.let_go()
     berth.child.process.kill()
     await berth.child.gone()

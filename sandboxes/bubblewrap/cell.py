@@ -1,4 +1,4 @@
-"""``BubblewrapCell``: the runner in namespaces of its own, with its limits held by a control group."""
+"""``BubblewrapCell``: the runner in namespaces of its own, with limits by a control group."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class BubblewrapCell(Cell):
     """A berth whose shell has become bubblewrap.
 
     Args:
-        berth: where it is.
-        uids: who gave it its user number.
+        berth: its berth.
+        uids: registry that its user id comes from.
     """
 
     def __init__(self, berth: Berth, uids: Uids) -> None:
@@ -33,7 +33,7 @@ class BubblewrapCell(Cell):
         if self._ended:
             return
         self._last, self._ended = self._read(), True
-        self.writer.close()  # should the runner only just be starting, it ends by itself
+        self.writer.close()  # ends a runner that is still starting
         if self._group is None:
             await kill_until_none(lambda: descendants(self._child.pid))
         else:
@@ -45,7 +45,7 @@ class BubblewrapCell(Cell):
         self._child.let_go()
 
     async def stats(self) -> Stats:
-        """What the control group counts."""
+        """Return the counters of the control group."""
         return self._last if self._ended else self._read()
 
     def _read(self) -> Stats:
@@ -53,7 +53,7 @@ class BubblewrapCell(Cell):
         return usage.stats(time.monotonic() - self._began)
 
     async def died(self) -> str:
-        """Why the runner has ended, seen from outside."""
+        """Return why the runner has ended, as seen from outside."""
         if self._ended:
             return "it was destroyed"
         code, said = await self._child.gone(), self._child.said()

@@ -1,7 +1,7 @@
-"""Control groups: how the kernel counts what a sandbox uses, and ends what uses too much.
+"""Control groups: the kernel counts the resources of a sandbox, and ends processes that use too much.
 
-Both interfaces are spoken: version 1, with a hierarchy for each controller, and version 2, with one, of which a part
-must have been delegated to us. Where neither can be written, sandboxes go without, and say so.
+Both interfaces work: version 1, with a hierarchy per controller, and version 2, with a single hierarchy, part of which
+must be delegated to this user. If neither is writable, sandboxes run without control groups and report it.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from .group import Group
 
 CONTROLLERS = ("memory", "pids", "cpu")
 NEEDED = ("memory", "pids")
-"""What version 2 must have delegated; without ``cpu`` it is said that processors are not limited."""
+"""Controllers of version 2 that must be delegated; without ``cpu`` too, processors are reported as unlimited."""
 
 
 @dataclass(frozen=True)
 class Cgroups:
-    """Where groups can be made.
+    """The place where groups can be made.
 
     Args:
         version: 1, 2, or 0 for nowhere.
-        parents: by controller, the folder below which a group is made.
-        why: in words.
-        mounts: whole hierarchies, in which groups of other processes may lie.
+        parents: folder below which a group is made, by controller.
+        why: human-readable reason if there is none.
+        mounts: whole hierarchies, which may contain groups of other processes.
     """
 
     version: int
@@ -37,7 +37,7 @@ class Cgroups:
     mounts: tuple[Path, ...] = ()
 
     def make(self, name: str) -> Group | None:
-        """A new group without limits; ``None`` where there are none.
+        """Make a new group without limits; return ``None`` if there are no control groups.
 
         Raises:
             SandboxError: it cannot be made.
@@ -54,10 +54,10 @@ class Cgroups:
         return group
 
     def left(self) -> Iterator[Group]:
-        """Groups whose owners are gone."""
+        """Yield groups whose owners have died."""
         found: dict[str, dict[str, Path]] = {}
         for mount in self.mounts:
-            for parent, names, _ in os.walk(mount):  # passes over what others remove meanwhile
+            for parent, names, _ in os.walk(mount):  # ignores folders that other processes remove meanwhile
                 for name in names:
                     owner = owner_in(name)
                     if owner is not None and not owner.alive:
@@ -68,16 +68,16 @@ class Cgroups:
 
 
 def here() -> Cgroups:
-    """Where this process can make groups."""
+    """Find the place where this process can make groups."""
     return find(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
 
 
 def find(mounts: str, own: str) -> Cgroups:
-    """Where groups can be made here.
+    """Find the place where groups can be made.
 
     Args:
-        mounts: ``/proc/self/mountinfo``.
-        own: ``/proc/self/cgroup``.
+        mounts: content of ``/proc/self/mountinfo``.
+        own: content of ``/proc/self/cgroup``.
     """
     mounted, groups = list(_mounted(mounts)), _own(own)
     first = {
@@ -107,7 +107,7 @@ def find(mounts: str, own: str) -> Cgroups:
 
 
 def _mounted(mounts: str) -> Iterator[tuple[str, Path, str, list[str]]]:
-    """Of each hierarchy: its kind, where it is mounted, what of it, and its options."""
+    """Yield for each hierarchy its kind, mount point, mounted part and options."""
     for line in mounts.splitlines():
         place, _, what = line.partition(" - ")
         words = what.split()
@@ -117,19 +117,19 @@ def _mounted(mounts: str) -> Iterator[tuple[str, Path, str, list[str]]]:
 
 
 def _own(own: str) -> dict[str, str]:
-    """The group that this process is in, by controller; that of version 2 has the empty name."""
+    """Return the group of this process by controller; version 2 has the empty name."""
     lines = (line.split(":", 2) for line in own.splitlines())
     return {controller: path for _, controllers, path in lines for controller in controllers.split(",")}
 
 
 def _below(point: Path, root: str, own: str) -> Path:
-    """Where our own group is, if the hierarchy is mounted from ``root`` on; its top, if it is out of sight."""
+    """Return this process's group in a hierarchy mounted from ``root`` on; the top, if the group is not visible."""
     inside = own.removeprefix(root.rstrip("/")) if own.startswith(root) else ""
     return point / inside.lstrip("/")
 
 
 def _delegated(point: Path, own: Path) -> tuple[Path | None, str]:
-    """The nearest group of version 2, from ours upwards, below which controllers can be used; or why there is none."""
+    """Return the nearest ancestor group of version 2 below which controllers can be used; or why there is none."""
     if not os.access(own, os.W_OK):
         return None, f"cgroup v2: {own} cannot be written (run under systemd-run --user --scope -p Delegate=yes)"
     group = own
@@ -143,7 +143,7 @@ def _delegated(point: Path, own: Path) -> tuple[Path | None, str]:
 
 
 def _enabled(group: Path) -> bool:
-    """Whether groups below this one have the controllers that are needed, which are turned on if that is possible."""
+    """Whether groups below this one have the necessary controllers, turning them on if possible."""
     switch = group / "cgroup.subtree_control"
     try:
         for controller in (group / "cgroup.controllers").read_text().split():
@@ -155,7 +155,7 @@ def _enabled(group: Path) -> bool:
 
 
 def _step_aside(group: Path) -> bool:
-    """Move this process into a group of its own, for one with processes in it cannot delegate; if no other is there."""
+    """Move this process into a new subgroup if it is alone, since a group with processes cannot delegate."""
     leaf = group / "turnwise"
     try:
         if (group / "cgroup.procs").read_text().split() != [str(os.getpid())]:

@@ -1,4 +1,4 @@
-"""One control group of a sandbox: what is in it, what that uses, and its end."""
+"""One control group of a sandbox: its limits, members, counters and end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..usage import Usage
 PERIOD = 100_000
 """Microseconds over which processor time is counted."""
 OWN_PROCESSES = 2
-"""Processes of ours in every sandbox: bubblewrap, and the runner."""
+"""Processes of the sandbox itself: bubblewrap, and the runner."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Group:
 
     Args:
         version: 1 or 2.
-        folders: by controller.
+        folders: folder of each controller.
     """
 
     version: int
@@ -41,21 +41,21 @@ class Group:
         return tuple(folder / "cgroup.procs" for folder in self.places)
 
     def limit(self, limits: Limits) -> None:
-        """Hold these limits from now on.
+        """Apply these limits from now on.
 
         Raises:
             SandboxError: the kernel refuses.
         """
         for file, value in self._settings(limits):
             place = self.folders.get(file.partition(".")[0])
-            if place is not None and (place / file).exists():  # memory may be counted and swap not
+            if place is not None and (place / file).exists():  # a kernel may count memory but not swap
                 try:
                     (place / file).write_text(value)
                 except OSError as error:
                     raise SandboxError(f"cannot set the limit {file} = {value}: {error}") from None
 
     def _settings(self, limits: Limits) -> list[tuple[str, str]]:
-        """What to write into which file, in this order."""
+        """Return the files and their new contents, in this order."""
         pids, quota = str(limits.pids + OWN_PROCESSES), max(1000, int(limits.cpus * PERIOD))
         if self.version == 2:
             memory = [("memory.max", str(limits.memory)), ("memory.swap.max", "0")]
@@ -65,7 +65,7 @@ class Group:
         return [*memory, ("pids.max", pids), *cpu]
 
     def members(self) -> set[int]:
-        """Processes that are in it."""
+        """Return the processes in it."""
         found = set[int]()
         for entrance in self.entrances:
             with suppress(OSError):
@@ -73,7 +73,7 @@ class Group:
         return found
 
     def usage(self) -> Usage:
-        """Where what it uses is counted."""
+        """Return the files that count its usage."""
         return Usage({"": self.places[0]} if self.version == 2 else self.folders)
 
     def remove(self) -> None:

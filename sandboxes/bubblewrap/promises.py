@@ -1,4 +1,4 @@
-"""What bubblewrap holds on this machine, what it does not, and what is missing where it does not work at all."""
+"""The guarantees of bubblewrap on this machine, and what is missing if it does not work at all."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ SWITCHES = {
     ),
     "/proc/sys/user/max_user_namespaces": ("0", "there may be no user namespaces: set user.max_user_namespaces=10000"),
 }
-"""Settings of the kernel that keep bubblewrap from working, the value that does, and what to do."""
+"""Kernel settings that keep bubblewrap from working, the value that does, and the cure."""
 
 
 def promises(cgroups: Cgroups, uncounted: str = "") -> Mapping[Limit, Guarantee]:
-    """How well each limit holds.
+    """Return how well each limit holds.
 
     Args:
-        cgroups: the control groups of this machine.
-        uncounted: why file systems cannot limit the number of files, as a trial said it; empty if they can.
+        cgroups: control groups of this machine.
+        uncounted: reason from a trial why file systems cannot limit the number of files; empty if they can.
     """
 
     def counted(controller: str) -> Guarantee:
@@ -59,7 +59,7 @@ def promises(cgroups: Cgroups, uncounted: str = "") -> Mapping[Limit, Guarantee]
 
 
 def notes(cgroups: Cgroups) -> tuple[str, ...]:
-    """What else a careful person wants to know."""
+    """Return further notes for careful users."""
     own = (
         "one user number for each sandbox" if os.getuid() == 0 else "sandboxes run as your user: its limits are shared"
     )
@@ -73,12 +73,12 @@ def notes(cgroups: Cgroups) -> tuple[str, ...]:
 
 
 def unavailable(name: str, missing: Sequence[str], trial: str) -> Capabilities:
-    """Why it does not work here, and what to do about it.
+    """Describe why it does not work here, and the cure.
 
     Args:
-        name: of the backend.
-        missing: programs that are not there.
-        trial: what a trial came to, if there was one.
+        name: name of the backend.
+        missing: programs that are not installed.
+        trial: result of a trial, if there was one.
     """
     packages = {"bwrap": "bubblewrap", "setpriv": "util-linux"}
     if missing:

@@ -1,4 +1,4 @@
-"""What a sandbox sees as its file system: this machine's own programs, or an image's, read-only."""
+"""The file system of a sandbox: this machine's own programs, or an image's, read-only."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from ..runner.launch import PROGRAM
 from ..spec import SandboxSpec
 
 RUNNER = "/run/turnwise"
-"""Where the runner lies inside."""
+"""Path of the runner inside."""
 ETC = Path("/etc")
 MADE_ANEW = ("dev", "proc", "sys", "tmp", "run")
-"""Folders of an image that a sandbox has of its own."""
+"""Folders of an image that a sandbox replaces by its own."""
 OF_THE_SYSTEM = ("ld.so.cache", "localtime")
-"""Settings of this machine that its programs need, in ``/etc``."""
+"""Settings in ``/etc`` that this machine's programs need."""
 OF_ROOT = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-"""What is seen of this machine's root: programs and their libraries. Mostly links into ``/usr``."""
+"""Visible part of this machine's root: programs and their libraries, mostly links into ``/usr``."""
 SHARED = ("awk", "git-core", "perl", "perl5", "terminfo", "zoneinfo")
 OF_USR = (*OF_ROOT, "include", "libexec", *(f"share/{name}" for name in SHARED))
-"""What is seen of ``/usr``: what the system's packages install there for programs to run. Nothing of ``/usr/local`` or
-``/usr/src``, but for a Python that lies there (``OF_LOCAL``)."""
+"""Visible part of ``/usr``: packages of the system that programs need. Nothing of ``/usr/local`` or ``/usr/src``,
+except for a Python there (``OF_LOCAL``)."""
 OF_LOCAL = ("bin/python3*", "lib/python3*", "lib/libpython3*")
-"""What is seen of ``/usr/local`` if this machine's Python for the runner lies there; without its packages."""
+"""Visible part of ``/usr/local`` if this machine's Python for the runner is there; without its packages."""
 PYTHONS = ("usr/bin/python3", "usr/local/bin/python3", "bin/python3")
 USER = 1000
-"""The number that the sandbox's user has inside."""
+"""User id inside a sandbox."""
 EMPTY = "empty"
-"""A folder with nothing in it, which covers what shall not be seen."""
+"""An empty folder, which covers folders that must stay hidden."""
 WRITABLE = ("work", "tmp", "shm")
-"""Folders over which each sandbox mounts what it can write, in a mount namespace of its own."""
+"""Folders over which each sandbox mounts its writable ones, in a mount namespace of its own."""
 ACCOUNTS = {
     "passwd": f"root:x:0:0:root:/:/bin/sh\nsandbox:x:{USER}:{USER}:sandbox:/:/bin/sh\n",
     "group": f"root:x:0:\nsandbox:x:{USER}:\n",
@@ -44,11 +44,11 @@ ACCOUNTS = {
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The file system of a sandbox without what is its own.
+    """The shared part of a sandbox's file system.
 
     Args:
-        python: the interpreter for the runner, as it is called inside.
-        arguments: of bubblewrap.
+        python: path of the runner's interpreter inside.
+        arguments: arguments of bubblewrap.
     """
 
     python: str
@@ -56,9 +56,9 @@ class Root:
 
 
 def prepare(folder: Path) -> None:
-    """Put what every sandbox reads into a folder: the runner, compiled for this machine's Python, and some settings.
+    """Fill a folder with files for every sandbox: the runner, compiled for this machine's Python, and some settings.
 
-    They are few folders, for each that is shown inside takes its time to be mounted.
+    They are few folders, since mounting each of them takes time.
     """
     runner, settings = folder / RUNNER.strip("/") / PROGRAM.name, folder / "etc"
     shutil.copytree(PROGRAM, runner, ignore=shutil.ignore_patterns("__pycache__"))
@@ -73,14 +73,14 @@ def prepare(folder: Path) -> None:
     if (ETC / "alternatives").is_dir():
         shutil.copytree(ETC / "alternatives", settings / "alternatives", symlinks=True)
     compiling = [python_here()[0], "-I", "-S", "-m", "compileall", "-q", str(runner)]
-    subprocess.run(compiling, check=False, capture_output=True)  # without, everything works and starts later
+    subprocess.run(compiling, check=False, capture_output=True)  # if it fails, runners only start later
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() else 0o644)
 
 
 def python_here() -> tuple[str, tuple[str, ...]]:
-    """This machine's interpreter for the runner, and what must be seen of it beside ``OF_USR``."""
+    """Return this machine's interpreter for the runner, and the paths that it needs beside ``OF_USR``."""
     found = next((f"/{path}" for path in PYTHONS if os.path.realpath(f"/{path}").startswith("/usr/")), None)
     if found is not None and os.path.realpath(found).startswith("/usr/local/"):
         return found, tuple(str(path) for pattern in OF_LOCAL for path in sorted(Path("/usr/local").glob(pattern)))
@@ -90,18 +90,18 @@ def python_here() -> tuple[str, tuple[str, ...]]:
 
 
 def packages_in(*prefixes: Path) -> list[Path]:
-    """The folders of installed packages below some prefixes: sandboxes have the standard library alone, and not, say,
-    the package whose tests they are to make pass again.
+    """Find the folders of installed packages below some prefixes. Sandboxes see the standard library only, and not,
+    say, the package whose tests they have to repair.
     """
     found = [path for prefix in prefixes for path in sorted(prefix.glob("lib*/python3*/*-packages")) if path.is_dir()]
-    return list({path.resolve(): path for path in reversed(found)}.values())[::-1]  # where lib64 is a link to lib
+    return list({path.resolve(): path for path in reversed(found)}.values())[::-1]  # lib64 may be a link to lib
 
 
 def root_of(spec: SandboxSpec, prepared: Path) -> Root:
-    """The file system that a spec asks for.
+    """Return the file system of a spec.
 
     Raises:
-        SandboxUnavailableError: its image is no folder with a Python in it, or one of its mounts is not there.
+        SandboxUnavailableError: its image is not a folder with a Python in it, or one of its mounts is missing.
     """
     if spec.image is None:
         python, shown = python_here()
@@ -131,7 +131,7 @@ def root_of(spec: SandboxSpec, prepared: Path) -> Root:
 
 
 def _links_and_binds(root: Path, names: tuple[str, ...]) -> list[str]:
-    """Entries of a root as they are there: links as links, and all else to be read."""
+    """Return arguments for entries of a root as they are: links as links, and all others read-only."""
     arguments = list[str]()
     for name in names:
         path = root / name

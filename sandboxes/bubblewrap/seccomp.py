@@ -1,10 +1,10 @@
-"""The system calls that are denied inside, as a program for the kernel (classic BPF), without a library.
+"""The filter of system calls for sandboxes, as a program for the kernel (classic BPF), without a library.
 
-It denies what a program in a sandbox has no honest use for and what has been a way out: other processes' memory, new
-namespaces, mounts, modules, io_uring, eBPF, keys, clocks, and unusual kinds of sockets; and System V's memory, messages
-and semaphores, which outlive the processes that make them and so use up a sandbox's memory for good. The numbers of
-system calls are those of ``asm/unistd_64.h`` (x86-64) and ``asm-generic/unistd.h`` (aarch64) of Linux; the format is
-told in seccomp(2).
+It denies calls that programs in a sandbox do not need and that have been used for escapes: other processes' memory,
+new namespaces, mounts, modules, io_uring, eBPF, keys, clocks, and unusual kinds of sockets. It also denies System V's
+memory, messages and semaphores, which outlive their processes and so use up a sandbox's memory for good. The numbers
+of system calls are those of ``asm/unistd_64.h`` (x86-64) and ``asm-generic/unistd.h`` (aarch64) of Linux; seccomp(2)
+describes the format.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import struct
 from dataclasses import dataclass
 
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-"""How the kernel names an architecture."""
+"""The kernel's numbers of architectures."""
 X32 = 0x40000000
-"""The bit of a number that calls by x86-64's other convention."""
+"""The bit of a call's number that selects x86-64's other calling convention."""
 ALLOW, KILL, FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 NEW_NAMESPACES = 0x7E020080
 """``CLONE_NEWUSER`` and all its like, in the flags of ``clone``."""
 FAMILIES = {"unix": 1, "internet": 2, "internet 6": 10}
-"""Kinds of sockets that may be made."""
+"""Kinds of sockets that are allowed."""
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 """``ioctl`` requests that type into a terminal."""
 PLAIN_PERSONALITY, ASK_PERSONALITY = 0, 0xFFFFFFFF
@@ -73,7 +73,7 @@ JUDGED = {
     "x86_64": {"clone": 56, "clone3": 435, "ioctl": 16, "socket": 41, "personality": 135},
     "aarch64": {"clone": 220, "clone3": 435, "ioctl": 29, "socket": 198, "personality": 92},
 }
-"""Calls that are allowed or not by their arguments."""
+"""Calls whose arguments decide whether they are allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +85,13 @@ class _Step:
 
 
 def program(machine: str | None = None) -> bytes:
-    """The filter, as ``--seccomp`` of bubblewrap reads it.
+    """Return the filter in the format of bubblewrap's ``--seccomp``.
 
     Args:
-        machine: ``x86_64`` or ``aarch64``; by default this one.
+        machine: ``x86_64`` or ``aarch64`` (default: this machine's).
 
     Raises:
-        KeyError: it is another one.
+        KeyError: the architecture is another one.
     """
     machine = machine or platform.machine()
     return _assembled([*_entry(machine), *_by_number(machine), *_by_arguments(machine), *_ends()])
@@ -109,7 +109,7 @@ def _entry(machine: str) -> list[str | _Step]:
 def _by_number(machine: str) -> list[str | _Step]:
     judged = JUDGED[machine]
     denied = [_Step(EQUAL, number, "denied") for number in sorted(DENIED[machine].values())]
-    # Its flags lie in memory, where no filter can look: without it, C libraries use ``clone``.
+    # Its flags are in memory, where no filter can look; C libraries use ``clone`` if it is missing.
     unknown = _Step(EQUAL, judged["clone3"], "unknown")
     return [
         *denied,
@@ -146,7 +146,7 @@ def _ends() -> list[str | _Step]:
 
 
 def _assembled(parts: list[str | _Step]) -> bytes:
-    """Steps, and labels before some of them, as the kernel reads them: a jump says how many steps it leaves out."""
+    """Assemble steps and labels for the kernel: a jump counts the steps that it skips."""
     steps, places = list[_Step](), dict[str, int]()
     for part in parts:
         if isinstance(part, str):

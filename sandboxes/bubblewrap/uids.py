@@ -1,6 +1,6 @@
-"""One user number for every live sandbox: what the kernel counts by user is then counted by sandbox.
+"""One user id for every live sandbox, so that the kernel's counters per user are counters per sandbox.
 
-A number is taken by making a file of its name, which only one process can; what it holds tells whose it is.
+A process takes an id by creating a file of that name, which only one can; the content names its owner.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from ...errors import SandboxError
 from ..runner.processes import Owner, this_process
 
 FIRST, COUNT = 1_900_000_000, 65_536
-"""A range that neither people, services nor containers are given (systemd's UIDS-GIDS)."""
+"""A range that is not assigned to people, services or containers (systemd's UIDS-GIDS)."""
 RUN = Path("/run")
 
 
 class Uids:
-    """Numbers that are taken, by all processes of this machine that make sandboxes as root.
+    """User ids taken by all processes of this machine that make sandboxes as root.
 
     Args:
-        folder: where that is recorded; made if it is not there, and refused if another user's.
+        folder: folder of the records, created if missing, and refused if it belongs to another user.
     """
 
     def __init__(self, folder: Path = RUN / "turnwise-uids") -> None:
         self.folder = folder
 
     def take(self) -> int:
-        """A number that no live sandbox has.
+        """Take an id that no live sandbox has.
 
         Raises:
             SandboxError: there is none, or they cannot be recorded.
@@ -49,12 +49,12 @@ class Uids:
         raise SandboxError(f"all {COUNT} user ids for sandboxes are in use")
 
     def release(self, uid: int) -> None:
-        """It is free again."""
+        """Free an id."""
         with suppress(FileNotFoundError):
             (self.folder / str(uid)).unlink()
 
     def reap(self) -> None:
-        """Free the numbers whose owners are gone; those of another user are none of ours."""
+        """Free the ids whose owners have died; records of another user are left alone."""
         with suppress(FileNotFoundError, PermissionError):
             for record in self.folder.iterdir():
                 with suppress(OSError, ValueError):

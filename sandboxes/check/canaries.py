@@ -1,4 +1,4 @@
-"""Canaries: servers of our own on this machine that no sandbox may reach. No public address is ever tried."""
+"""Canaries: servers on this machine that no sandbox may reach. No public address is ever tried."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ GLOBAL = "00"
 
 @dataclass
 class Canaries:
-    """Servers that note who came.
+    """Servers that note who connected.
 
     Args:
         tcp: addresses and ports that take connections.
         udp: addresses and ports that take datagrams; one of them answers like a name server.
         abstract: the name of an abstract unix socket.
-        path: of a unix socket in the file system.
-        heard: what came in, in words.
+        path: path of a unix socket in the file system.
+        heard: human-readable list of what arrived.
     """
 
     tcp: list[tuple[str, int]] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Canaries:
                 if server.type == socket.SOCK_STREAM:
                     connection, _ = server.accept()
                     connection.close()
-                elif not server.recvfrom(4096)[0]:  # what wakes a closed socket
+                elif not server.recvfrom(4096)[0]:  # wakes a closed socket
                     return
                 self.heard.append(what)
 
@@ -72,7 +72,7 @@ def canaries(folder: Path) -> Iterator[Canaries]:
     try:
         for address in own_addresses():
             family = socket.AF_INET6 if ":" in address else socket.AF_INET
-            with contextlib.suppress(OSError):  # an address that is just being given up
+            with contextlib.suppress(OSError):  # the address may be disappearing
                 stream = found.serve(family, socket.SOCK_STREAM, (address, 0), f"TCP at {address}")
                 found.tcp.append((address, stream.getsockname()[1]))
                 datagrams = found.serve(family, socket.SOCK_DGRAM, (address, 0), f"UDP at {address}")

@@ -1,4 +1,4 @@
-"""The host that must stay as it was: what is planted on it, and what shows that a sandbox got out or left something."""
+"""The host must stay as it was: what a check plants on it, and signs that a sandbox escaped or left something."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ SECRET = "TURNWISE_CHECK_SECRET"
 MARK = "TURNWISE_CHECK_MARK"
 """The environment variable that every process in a sandbox of this check carries, so that it is known from outside."""
 PLACES = ("/sys/fs/cgroup", "/run", "/var/run", "/dev/shm")
-"""Where backends keep what belongs to a sandbox, beside the folder for temporary files."""
+"""Places where backends keep data of a sandbox, beside the folder for temporary files."""
 DEPTH = 5
 GRACE = 3.0
 """Seconds in which the kernel may finish what ``destroy`` has ended, e.g. hand zombies to their parents."""
 
 
 class Host:
-    """What is planted on this machine before the first sandbox is made, and compared after each case.
+    """Everything planted on this machine before the first sandbox is made, and compared after each case.
 
     Attributes:
-        secret: stands in the environment, and in a file that only the host's user can read.
-        mark: known to the sandboxes of this check, and to nothing else on the machine.
+        secret: text in the environment, and in a file that only the host's user can read.
+        mark: text known to the sandboxes of this check, and to nothing else on the machine.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Host:
         self._name = socket.gethostname()
 
     def close(self) -> None:
-        """Take away what was planted."""
+        """Remove everything planted."""
         if self._before is None:
             os.environ.pop(SECRET, None)
         else:
@@ -54,7 +54,7 @@ class Host:
         return self.secret.encode() in text
 
     def harmed(self) -> list[str]:
-        """What is no longer as it was, in words."""
+        """Return human-readable descriptions of everything that has changed."""
         found = []
         if os.environ.get(SECRET) != self.secret or self.file.read_text() != self.secret:
             found.append("the planted secret was changed")
@@ -65,16 +65,16 @@ class Host:
         return found
 
     def remains(self, ids: Iterable[str]) -> list[str]:
-        """What destroyed sandboxes left on this machine, in words; waits a little for the kernel to finish.
+        """Describe what destroyed sandboxes left on this machine; waits a little for the kernel to finish.
 
         Args:
-            ids: of the sandboxes.
+            ids: ids of the sandboxes.
         """
         names = tuple(ids)
         return settled(lambda: [*self.processes(*names), *self._named(names), *self._mounted(names)])
 
     def processes(self, *names: str) -> list[str]:
-        """Processes of this machine that carry the mark of this check or one of the names, in words."""
+        """Describe processes of this machine with the mark of this check or one of the names."""
         return [f"process {pid} ({command(pid)})" for pid in self._pids(*names)]
 
     def users(self) -> set[int]:
@@ -96,7 +96,7 @@ class Host:
 
 
 def settled(look: Callable[[], list[str]], grace: float = GRACE) -> list[str]:
-    """What is still found when the kernel had its time to finish; nothing as soon as nothing is found."""
+    """Return what is still found after the kernel had time to finish; return early if nothing is found."""
     until = time.monotonic() + grace
     while (found := look()) and time.monotonic() < until:
         time.sleep(0.05)
@@ -119,7 +119,7 @@ def mounts() -> set[str]:
 
 
 def walk(root: str, depth: int) -> Iterator[str]:
-    """Paths of folders and files below one, links not followed; what cannot be read is passed over."""
+    """Yield paths of folders and files below one, without following links or reading protected ones."""
     try:
         entries = list(os.scandir(root))
     except OSError:

@@ -24,17 +24,17 @@ from .stream import attach
 RUNTIME = "TURNWISE_DOCKER_RUNTIME"
 """Environment variable: the runtime of the engine that runs containers, e.g. ``runsc``."""
 LOOKS = 0.2
-"""Seconds between two looks for what the dead have left: the engine may still do what they last asked of it."""
+"""Seconds between two searches for leftovers of dead owners: the engine may still be handling their requests."""
 
 
 class DockerBackend(RunnerBackend):
-    """Makes containers, each with the runner in it, which is spoken with over one connection that stays open.
+    """Makes containers, each with the runner in it, and talks to it over one connection that stays open.
 
     Args:
-        engine: its address, e.g. ``unix:///run/docker.sock``; by default ``DOCKER_HOST``, else the engine of
-            ``scripts/start-docker``, else the machine's.
-        runtime: what runs containers; by default ``TURNWISE_DOCKER_RUNTIME``, else what the engine is set to.
-        starts: how many are started at a time; an engine that starts many at once does so more slowly.
+        engine: address of the engine, e.g. ``unix:///run/docker.sock`` (default: ``DOCKER_HOST``, else the engine of
+            ``scripts/start-docker``, else the machine's).
+        runtime: container runtime (default: ``TURNWISE_DOCKER_RUNTIME``, else the engine's).
+        starts: number of containers that start at the same time; more at once start more slowly.
     """
 
     name: ClassVar[str] = "docker"
@@ -68,14 +68,14 @@ class DockerBackend(RunnerBackend):
         except SandboxError as error:
             if "No such image" not in str(error):
                 raise
-            self._images.forget()  # somebody removed it since
+            self._images.forget()  # another process removed it since
             return await self._started(spec, await self._image(spec))
 
     async def _image(self, spec: SandboxSpec) -> Prepared:
         return await self._images.prepared(await self._images.id_of(spec.image))
 
     async def _probe(self) -> Capabilities:
-        """What the engine can do; it is asked again for as long as there is none."""
+        """Return the engine's capabilities; without an engine, try again at the next call."""
         if self._found is None or not self._found.available:
             try:
                 self._found = await self._engine.ask(capabilities, self._engine.where, self.name, self._runtime)
@@ -85,7 +85,7 @@ class DockerBackend(RunnerBackend):
         return self._found
 
     async def _started(self, spec: SandboxSpec, image: Prepared) -> DockerCell:
-        """A started container; if nobody waits for it any more, it is removed as soon as it is there."""
+        """Return a started container; if the caller stops waiting, it is removed as soon as it has started."""
         making = asyncio.ensure_future(self._make(spec, image))
         try:
             return await asyncio.shield(making)
@@ -117,7 +117,7 @@ class DockerBackend(RunnerBackend):
         return DockerCell(self._engine, container, attachment, pid)
 
     async def _reap(self) -> Reaped:
-        """Remove what the dead have left, until nothing more comes."""
+        """Remove leftovers of dead owners, until there are no more."""
         sandboxes, looks = 0, 0
         try:
             while True:
@@ -129,7 +129,7 @@ class DockerBackend(RunnerBackend):
                 looks += 1
                 await asyncio.sleep(LOOKS)
         except SandboxUnavailableError:
-            return Reaped()  # where no engine runs, none has anything
+            return Reaped()  # without an engine there are no containers
 
     async def _close(self) -> None:
         await self.behind.settle()

@@ -1,4 +1,4 @@
-"""One container with the runner in it: its streams, what it uses, why it ended, and its end."""
+"""One container with the runner in it: its streams, its usage, why it ended, and its end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .engine import Engine
 from .stream import Attachment
 
 SHORT = 12
-"""Letters of a container's id that name it."""
+"""Characters of a container's id that name it."""
 NOTICED = 3.0
 """Seconds in which the engine notices that a container ended."""
 KILLED = 128 + signal.SIGKILL
@@ -30,14 +30,14 @@ DEAD = 5.0
 
 
 class DockerCell(Cell):
-    """A ``Cell`` that an engine runs. Its counters are read from the kernel where this is the engine's machine, since
-    asking the engine takes a second.
+    """A ``Cell`` that an engine runs. On the engine's machine its counters are read from the kernel, since asking the
+    engine takes a second.
 
     Args:
-        engine: that runs it.
-        container: the container's id.
+        engine: engine that runs it.
+        container: id of the container.
         attachment: its streams.
-        pid: of the runner on the engine's machine.
+        pid: process id of the runner on the engine's machine.
     """
 
     reader: StreamReader
@@ -54,7 +54,7 @@ class DockerCell(Cell):
         self._ending: asyncio.Task[None] | None = None
 
     async def stats(self) -> Stats:
-        """What it uses; after it died, the last that is known."""
+        """Return its usage; after it died, the last that is known."""
         seconds = time.monotonic() - self._began
         if self._usage is not None:
             found = self._usage.stats(seconds)
@@ -68,7 +68,7 @@ class DockerCell(Cell):
         return self._last
 
     async def died(self) -> str:
-        """Why its streams ended."""
+        """Return why its streams ended."""
         until = time.monotonic() + NOTICED
         try:
             while (state := await self._engine.ask(containers.state, self._container)) is not None:
@@ -82,7 +82,7 @@ class DockerCell(Cell):
         if state.running:
             return "the docker engine cut the connection to it"
         if state.out_of_memory or self._last.oom_kills:
-            self._last = replace(self._last, oom_kills=self._last.oom_kills or 1)  # its counters went with it
+            self._last = replace(self._last, oom_kills=self._last.oom_kills or 1)  # its counters are lost
             return "killed for memory"
         if state.exit_code == KILLED:
             return "its runner was killed"
@@ -90,10 +90,10 @@ class DockerCell(Cell):
         return f"its runner ended with exit code {state.exit_code}" + (f": {said[-500:]}" if said else "")
 
     async def kill(self) -> None:
-        """Kill everything in it and remove it; returns when it is gone. Cancelling the caller does not stop it.
+        """Kill everything in it and remove it, and wait for the end. Canceling the caller does not stop this.
 
         Raises:
-            SandboxError: it is still there.
+            SandboxError: it still exists.
         """
         if self._ending is None:
             self._ending = asyncio.create_task(self._end())
@@ -104,8 +104,8 @@ class DockerCell(Cell):
         try:
             await self._engine.ask(containers.remove, self._container)
         except SandboxError:
-            # Without its engine: the runner's end is the end of all processes with it. What the engine still knows of
-            # the container is removed by ``reap`` when it is back.
+            # Without its engine: when the runner ends, all processes end with it. ``reap`` removes the engine's record
+            # of the container once the engine is back.
             self._engine.left.add(self._container)
             if self._runner is None:
                 raise
@@ -120,13 +120,13 @@ class DockerCell(Cell):
 
 
 async def ended(process: int) -> None:
-    """Return when a process that was killed is gone.
+    """Wait until a process that was killed has ended.
 
     Args:
-        process: a descriptor of it.
+        process: descriptor of the process.
 
     Raises:
-        SandboxError: it is still there after some seconds.
+        SandboxError: it is still running after some seconds.
     """
     watch = select.poll()
     watch.register(process, select.POLLIN)

@@ -1,4 +1,4 @@
-"""The Docker SDK's client, made so that it leaves no socket open when its engine dies under it."""
+"""The Docker SDK's client, changed to leave no socket open when its engine dies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT = 60.0
 
 
 class Connection(UnixHTTPConnection):
-    """One whose socket is closed if nobody listens: the SDK leaves it to the garbage collector, which warns of it."""
+    """A connection that closes its socket if the engine does not listen; the SDK leaves it to the garbage collector."""
 
     def connect(self) -> None:
         made = socket.socket(socket.AF_UNIX)
@@ -31,14 +31,14 @@ class Connection(UnixHTTPConnection):
 
 
 class Pool(UnixHTTPConnectionPool):
-    """Of such connections."""
+    """A pool of such connections."""
 
-    def _new_conn(self) -> Connection:  # type: ignore[override]  # the SDK's own is none of urllib3's base class either
+    def _new_conn(self) -> Connection:  # type: ignore[override]  # the SDK's own has another base class, too
         return Connection(self.base_url, self.socket_path, int(TIMEOUT))
 
 
 class Adapter(UnixHTTPAdapter):
-    """With such a pool for its one address."""
+    """An adapter with such a pool for its one address."""
 
     def get_connection(self, url: str | bytes, proxies: Mapping[str, str] | None = None) -> Pool:
         del proxies  # a socket of this machine has none
@@ -50,13 +50,13 @@ class Adapter(UnixHTTPAdapter):
 
 
 def client(where: str) -> APIClient:
-    """A client that speaks the version of the API of the engine there, which it has asked.
+    """Create a client with the API version that the engine at an address reports.
 
     Args:
-        where: the engine's address, ``unix:///path`` or ``tcp://host:port``.
+        where: address of the engine, ``unix:///path`` or ``tcp://host:port``.
 
     Raises:
-        DockerException, OSError: nobody answers.
+        DockerException, OSError: the engine does not answer.
     """
     with _client(where, MINIMUM_DOCKER_API_VERSION) as asking:
         version = str(asking.version(api_version=False)["ApiVersion"])
@@ -64,7 +64,7 @@ def client(where: str) -> APIClient:
 
 
 def _client(where: str, version: str) -> APIClient:
-    """One that has asked nothing yet."""
+    """Create a client that has sent no request yet."""
     made = APIClient(base_url=where, version=version, timeout=int(TIMEOUT))
     if where.startswith("unix://"):
         made.mount(f"{made.base_url}/", Adapter(where.replace("unix:", "http+unix:", 1), int(TIMEOUT)))

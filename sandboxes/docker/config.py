@@ -1,4 +1,4 @@
-"""What an engine is told to run: the confinement of a container, as the JSON of the Docker Engine API."""
+"""The configuration of a container, with its confinement, as the JSON of the Docker Engine API."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..spec import Mount, SandboxSpec
 
 Config = dict[str, Any]
 PERIOD = 100_000
-"""Microseconds over which processor time is counted out."""
+"""Microseconds over which processor time is allotted."""
 LEAST_QUOTA = 1000
-"""Microseconds; the kernel takes no less."""
+"""Microseconds; the kernel accepts no less."""
 USERS = range(61184, 65520)
-"""User ids that systemd keeps for processes that come and go, so that they belong to no person."""
+"""User ids that systemd keeps for short-lived processes, so that they belong to no user."""
 OWN_PROCESSES = 1
-"""The runner, which the sandbox's processes are not to pay for."""
+"""The runner, which is not counted against the sandbox's limit."""
 FILES = 1024
 """Files that a process may have open."""
 NOTHING: Mapping[str, Any] = {
@@ -30,21 +30,21 @@ NOTHING: Mapping[str, Any] = {
     "SecurityOpt": ["no-new-privileges:true"],  # the engine's own seccomp profile stays on
     "ReadonlyRootfs": True,
     "Init": False,  # the runner is the first process and reaps
-    "AutoRemove": False,  # why it died is asked afterwards
+    "AutoRemove": False,  # a dead container must still report why it died
     "RestartPolicy": {"Name": "no"},
     "LogConfig": {"Type": "none"},  # what it writes would otherwise fill the engine's disk
 }
-"""What no sandbox can reach, gain or leave, whatever its spec."""
+"""Settings that confine every sandbox, independent of its spec."""
 OURS = ("runc", "crun")
 """Runtimes whose containers run on the machine's own kernel."""
 SYSCTLS: Mapping[str, Any] = {"Sysctls": {"kernel.shmmax": "0", "kernel.msgmni": "0"}}
-"""No shared memory and no messages that no process holds: they would use up the machine's memory. A runtime that has a
-kernel of its own may refuse such settings, and does not need them: all that it holds is the memory of its process."""
+"""No shared memory and no messages without a process: they would use up the machine's memory. A runtime with a kernel
+of its own may refuse such settings, and does not need them: its memory is that of its process."""
 
 
 def any_user() -> int:
-    """A user for a sandbox. Two may get the same by chance: they see each other's processes and files all the same not;
-    what the kernel counts by user (signals that wait, watches of files) they would share.
+    """Draw a user id for a sandbox. If two get the same by chance, they still see neither each other's processes nor
+    files; they share only the kernel's counters per user (pending signals, file watches).
     """
     return USERS.start + secrets.randbelow(len(USERS))
 
@@ -59,19 +59,19 @@ def container_config(
     volumes: Sequence[str] = (),
     runtime: str | None = None,
 ) -> Config:
-    """The body of ``POST /containers/create`` for a sandbox.
+    """Return the body of ``POST /containers/create`` for a sandbox.
 
-    Its root is read-only and belongs to the image; what can be written is in memory, limited in bytes and files and
-    counted against the sandbox's memory. Of the engine's disk it can use nothing.
+    Its root is read-only and belongs to the image. Writable folders are in memory, with limits on bytes and files, and
+    count against the sandbox's memory. It cannot use the engine's disk.
 
     Args:
-        spec: what is asked for.
-        image: the id of the image.
-        command: the program that is its first process, with arguments.
-        user: the number of the user and group that everything in it runs as.
-        labels: what it is known by.
-        volumes: folders for which the image asks for volumes; they are in memory like all that can be written.
-        runtime: another than the engine's own, e.g. ``runsc``.
+        spec: specification of the sandbox.
+        image: id of the image.
+        command: program and arguments of its first process.
+        user: id of the user and group of everything in it.
+        labels: labels to find it by.
+        volumes: folders that the image declares as volumes; they are in memory like all writable folders.
+        runtime: container runtime, e.g. ``runsc`` (default: the engine's).
     """
     shared = {place: tmpfs(spec, user, 0o1777) for place in ("/tmp", "/dev/shm", *volumes)}
     confined = {
@@ -103,7 +103,7 @@ def container_config(
 
 
 def limits(spec: SandboxSpec) -> Config:
-    """The part that the kernel counts."""
+    """Return the limits that the kernel enforces."""
     asked = spec.limits
     return {
         "Memory": asked.memory,
@@ -119,13 +119,13 @@ def limits(spec: SandboxSpec) -> Config:
 
 
 def tmpfs(spec: SandboxSpec, user: int, mode: int) -> str:
-    """Options of a directory in memory, which holds so many bytes and files."""
+    """Return options of a directory in memory, with its limits on bytes and files."""
     sizes = f"size={spec.limits.disk},nr_inodes={spec.limits.inodes}"
     return f"rw,exec,nosuid,nodev,{sizes},mode={mode:o},uid={user},gid={user}"
 
 
 def bind(mount: Mount) -> Config:
-    """A folder of the host, read-only; what is mounted below it is not seen, since it would stay writable."""
+    """Return a read-only folder of the host; mounts below it are hidden, since they would stay writable."""
     options = {"Propagation": "rprivate", "NonRecursive": True}
     return {
         "Type": "bind",

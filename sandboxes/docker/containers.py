@@ -1,4 +1,4 @@
-"""Containers of sandboxes on an engine: made, asked about, found again and removed. Everything here blocks."""
+"""Containers of sandboxes on an engine: create, inspect, find and remove them. All calls here block."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 OWNER = "turnwise.owner"
-"""The process that holds the sandbox: ``pid:start``."""
+"""Label: the process that owns the sandbox, as ``pid:start``."""
 MACHINE = "turnwise.machine"
-"""Where that process is: a number means nothing elsewhere."""
+"""Label: the machine of that process, since a process id means nothing elsewhere."""
 UNTIL = "turnwise.until"
-"""Seconds since 1970 after which the sandbox is nobody's, whoever its owner is."""
+"""Label: seconds since 1970 after which the sandbox is abandoned, even if its owner lives."""
 GRACE = 60.0
 """Seconds beyond a sandbox's lifetime in which its owner may still remove it."""
 PATIENCE = 30.0
@@ -31,12 +31,12 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What an engine knows of a container.
+    """An engine's record of a container.
 
     Args:
         running: whether it runs.
-        pid: of its first process, on the engine's machine; 0 if it does not run.
-        exit_code: that it ended with.
+        pid: id of its first process on the engine's machine; 0 if it does not run.
+        exit_code: exit code that it ended with.
         out_of_memory: whether the kernel killed its first process for memory.
     """
 
@@ -47,10 +47,10 @@ class State:
 
 
 def labels(lifetime: float) -> dict[str, str]:
-    """What a container of this process is found by, whatever becomes of the process.
+    """Return labels that identify a container of this process, even after the process has died.
 
     Args:
-        lifetime: seconds for which it may be wanted.
+        lifetime: seconds for which it may be needed.
     """
     owner, until = this_process(), int(time.time() + lifetime + GRACE)
     return {OWNER: f"{owner.pid}:{owner.started}", MACHINE: machine(), UNTIL: str(until)}
@@ -58,26 +58,26 @@ def labels(lifetime: float) -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def machine() -> str:
-    """This machine since it was started, as far as process numbers mean the same: a container has its own."""
+    """Identify this machine since its start, as far as process ids are shared: a container has its own."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot}-{os.stat('/proc/self/ns/pid').st_ino}"
 
 
 def make(api: APIClient, config: Config) -> str:
-    """The id of a new container that is not started."""
+    """Create a container without starting it; return its id."""
     untyped: Any = api
     return str(untyped.create_container_from_config(config)["Id"])
 
 
 def start(api: APIClient, container: str) -> int:
-    """Start it; returns the number of its first process on the engine's machine, 0 if it has ended already."""
+    """Start it; return its first process's id on the engine's machine, or 0 if that has ended already."""
     api.start(container)
     found = state(api, container)
     return found.pid if found else 0
 
 
 def exit_code(api: APIClient, container: str) -> int | None:
-    """Run a container that was made to its end.
+    """Run a new container to its end.
 
     Returns:
         Its exit code; ``None`` if there is no such program.
@@ -94,7 +94,7 @@ def exit_code(api: APIClient, container: str) -> int | None:
 
 
 def state(api: APIClient, container: str) -> State | None:
-    """What the engine knows of it; ``None`` if it is gone."""
+    """Return the engine's record of it; ``None`` if it no longer exists."""
     import docker
 
     try:
@@ -105,12 +105,12 @@ def state(api: APIClient, container: str) -> State | None:
 
 
 def usage(api: APIClient, container: str, seconds: float) -> Stats:
-    """What it uses, as the engine tells.
+    """Return its usage, as the engine reports it.
 
     Args:
-        api: of the engine.
-        container: its id.
-        seconds: since it was created.
+        api: client of the engine.
+        container: id of the container.
+        seconds: seconds since it was created.
     """
     told: dict[str, Any] = api.stats(container, stream=False, one_shot=True)
     memory, processor = told.get("memory_stats", {}), told.get("cpu_stats", {}).get("cpu_usage", {})
@@ -126,10 +126,10 @@ def usage(api: APIClient, container: str, seconds: float) -> Stats:
 
 
 def remove(api: APIClient, container: str) -> bool:
-    """Kill whatever runs in it and remove it with its volumes; returns when it is gone, and whether it was there.
+    """Kill everything in it and remove it with its volumes; return whether it existed.
 
     Raises:
-        SandboxError: it is still there after half a minute.
+        SandboxError: it still exists after half a minute.
     """
     import docker
 
@@ -144,24 +144,24 @@ def remove(api: APIClient, container: str) -> bool:
         except docker.errors.NotFound:
             pass
         except docker.errors.APIError as error:
-            if error.status_code != 409:  # somebody else removes it
+            if error.status_code != 409:  # another process is removing it
                 raise
             time.sleep(0.05)
     return was_there
 
 
 def abandoned(api: APIClient) -> list[str]:
-    """Containers of sandboxes whose owner is gone, or whose time is over."""
+    """Return containers of sandboxes whose owner has died, or whose time has passed."""
     found = api.containers(all=True, filters={"label": OWNER})
     return [str(each["Id"]) for each in found if is_abandoned(each["Labels"], time.time())]
 
 
 def is_abandoned(known: dict[str, str], now: float) -> bool:
-    """Whether the labels of a container say that nobody has it. Of processes of other machines nothing is known, so
-    that only time tells.
+    """Whether the labels of a container show that it is abandoned. Owners on other machines cannot be checked, so only
+    the time decides for them.
 
     Args:
-        known: its labels.
+        known: labels of the container.
         now: seconds since 1970.
     """
     pid, _, start = known.get(OWNER, "").partition(":")

@@ -1,4 +1,4 @@
-"""The connection to a Docker engine: where one is found, how it is asked without blocking, what its errors mean."""
+"""The connection to a Docker engine: finding one, calling it without blocking, and translating its errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 PRIVATE = "turnwise-docker/docker.sock"
-"""Where ``scripts/start-docker`` puts its socket, in the folder for temporary files."""
+"""Path of the socket of ``scripts/start-docker``, in the folder for temporary files."""
 USUAL = "/var/run/docker.sock"
 THREADS = 8
 NO_SDK = "the Docker SDK is missing: pip install 'turnwise[docker]'"
@@ -27,7 +27,7 @@ NONE_RUNS = "no docker engine runs here: start one with scripts/start-docker (as
 
 
 def address() -> str:
-    """Where the engine is: what ``DOCKER_HOST`` says, else the one of ``scripts/start-docker``, else the machine's.
+    """Return the engine's address: ``DOCKER_HOST``, else that of ``scripts/start-docker``, else the machine's.
 
     Raises:
         SandboxUnavailableError: there is none, or it cannot be reached by one plain connection.
@@ -40,7 +40,7 @@ def address() -> str:
             f"DOCKER_HOST={named} is not supported: sandboxes need an engine on this machine, at unix:///path"
         )
     private = Path(tempfile.gettempdir(), PRIVATE)
-    # Anybody may have made a folder there.
+    # Any user may have created a folder there.
     if private.is_socket() and private.parent.stat().st_uid in (0, os.geteuid()):
         return f"unix://{private}"
     if Path(USUAL).is_socket():
@@ -49,10 +49,10 @@ def address() -> str:
 
 
 def connect(where: str | None = None) -> APIClient:
-    """A client of the engine, which answered.
+    """Return a client of the engine, after checking that it answers.
 
     Args:
-        where: its address; by default what ``address`` finds.
+        where: address of the engine (default: the one that ``address`` finds).
 
     Raises:
         SandboxUnavailableError: there is none, or the Docker SDK is missing.
@@ -72,17 +72,17 @@ def connect(where: str | None = None) -> APIClient:
 
 
 class Engine:
-    """Asks one engine, from threads of its own, since the SDK blocks.
+    """Calls one engine, in threads of its own, since the SDK blocks.
 
     Args:
-        where: its address; by default what ``address`` finds, looked for when it is first asked.
+        where: address of the engine (default: the one that ``address`` finds at the first call).
     """
 
     def __init__(self, where: str | None = None) -> None:
         self._where = where
         self._api: APIClient | None = None
         self.left: set[str] = set()
-        """Containers that are to be removed when it is back."""
+        """Containers to remove once the engine is back."""
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="turnwise-docker")
 
@@ -94,18 +94,18 @@ class Engine:
 
     @property
     def version(self) -> str:
-        """Of its API, once it was asked something."""
+        """Version of its API; known after the first call."""
         return str(self._client().api_version)
 
     async def ask(self, call: Callable[Concatenate[APIClient, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """The result of a call that blocks.
+        """Return the result of a call that blocks.
 
         Args:
-            call: takes the client, and the other arguments.
+            call: function that takes the client, and the other arguments.
 
         Raises:
             SandboxUnavailableError: there is no engine.
-            SandboxError: it refused, or is gone.
+            SandboxError: it refused, or is down.
         """
         return await to_thread(lambda: _translated(lambda: call(self._client(), *args, **kwargs)), self._threads)
 
@@ -116,7 +116,7 @@ class Engine:
             return self._api
 
     def close(self) -> None:
-        """Let go of the threads and connections; may be called again."""
+        """Close the threads and connections; may be called again."""
         self._threads.shutdown(wait=False)
         if self._api is not None:
             self._api.close()
@@ -124,7 +124,7 @@ class Engine:
 
 
 def _translated(call: Callable[[], T]) -> T:
-    """What a call returns, its errors told in ours."""
+    """Return the result of a call, with its errors translated into this package's."""
     try:
         import docker
         import requests

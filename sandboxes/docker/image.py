@@ -1,8 +1,8 @@
 """An image of this machine's own Python and tools, made without a registry.
 
-``python -m turnwise.sandboxes.docker.image`` makes it and says its id; the first sandbox does so by itself. Copied into
-it are the interpreter with its standard library, a shell, the tools of any Unix, and the shared libraries that those
-load. Nothing else of the machine is in it: no user, no setting, no package of a third party.
+``python -m turnwise.sandboxes.docker.image`` makes it and prints its id; the first sandbox makes it by itself. It has a
+copy of the interpreter with its standard library, a shell, the tools of any Unix, and the shared libraries that they
+load. It has nothing else of the machine: no user, no settings, no third-party package.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 LABEL = "turnwise.host"
-"""On such an image: the digest of what it was made of."""
+"""Label of such an image: the digest of its content."""
 REPOSITORY = "turnwise-host"
 PATH = "/usr/local/bin:/usr/bin:/bin"
 RECIPE = 1
-"""Goes up when this module makes other images of the same files."""
+"""Version of this module's images; raise it to make other images of the same files."""
 TOOLS = """
     sh bash [ arch awk b2sum base32 base64 basename basenc bunzip2 bzip2 cat chgrp chmod chown cksum cmp comm cp
     csplit cut date dd df diff diff3 dir dirname du echo egrep env expand expr factor false fgrep find fmt fold grep
@@ -43,7 +43,7 @@ TOOLS = """
     stdbuf stty sum sync tac tail tar tee test time timeout touch tr true truncate tsort tty uname unexpand uniq
     unlink uptime vdir watch wc which whoami xargs xz yes zcat
 """
-"""What is taken of these is what the machine has."""
+"""The image has those of these tools that the machine has."""
 LEFT_OUT = frozenset(
     ("site-packages", "dist-packages", "test", "tests", "idlelib", "tkinter", "ensurepip", "lib2to3", "turtledemo")
 )
@@ -60,8 +60,8 @@ class Interpreter:
     """A Python to copy.
 
     Args:
-        executable: the file itself, behind all links.
-        library: the folder of its standard library.
+        executable: path of the file itself, with all links resolved.
+        library: folder of its standard library.
     """
 
     executable: Path
@@ -70,12 +70,12 @@ class Interpreter:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What an image is made of.
+    """The content of an image.
 
     Args:
-        files: on this machine, by their places in the image.
-        links: symbolic links by their places.
-        digest: of the names, sizes and times of all files, and of what decides which libraries they load.
+        files: files on this machine, by their paths in the image.
+        links: symbolic links, by their paths in the image.
+        digest: digest of the names, sizes and times of all files, and of settings that decide on their libraries.
     """
 
     files: dict[str, Path]
@@ -84,10 +84,10 @@ class Recipe:
 
 
 def host_image(api: APIClient) -> str:
-    """The id of the image of this machine; it is made if this engine has none of the machine as it is now.
+    """Return the id of this machine's image, and make it if the engine does not have the present one.
 
     Raises:
-        SandboxError: the engine did not take it.
+        SandboxError: the engine did not accept it.
         SandboxUnavailableError: this machine has no Python that can be copied.
     """
     recipe = read_recipe()
@@ -107,7 +107,7 @@ def host_image(api: APIClient) -> str:
 
 
 def read_recipe() -> Recipe:
-    """What an image of this machine is made of now.
+    """Return the content of a present image of this machine.
 
     Raises:
         SandboxUnavailableError: this machine has no Python that can be copied.
@@ -129,20 +129,20 @@ def read_recipe() -> Recipe:
 
 
 def place(name: str, file: Path, files: dict[str, Path], links: dict[str, str]) -> None:
-    """Put a file where it lies on this machine, and a link to it at ``name``."""
+    """Add a file under its path on this machine, and a link to it at ``name``."""
     files[inside(file)] = file
     if inside(file) != name.lstrip("/"):
         links[name.lstrip("/")] = f"/{inside(file)}"
 
 
 def inside(path: Path) -> str:
-    """The place of a file of this machine in the image, where ``/bin`` and the like are links into ``/usr``."""
+    """Return the path of a file of this machine in the image, where ``/bin`` and the like are links into ``/usr``."""
     head, *rest = path.parts[1:]
     return "/".join(["usr", head, *rest] if head in ("bin", "sbin", "lib", "lib64") else [head, *rest])
 
 
 def library_files(library: Path) -> Iterator[Path]:
-    """The standard library without tests, graphical tools, and what was installed into it."""
+    """Yield the standard library without tests, graphical tools, and installed packages."""
     version = f"cpython-{sys.version_info.major}"
     for folder, folders, names in os.walk(library):
         folders[:] = sorted(name for name in folders if name not in LEFT_OUT and not name.startswith("config-"))
@@ -154,7 +154,7 @@ def library_files(library: Path) -> Iterator[Path]:
 
 @lru_cache(maxsize=1)
 def find_python() -> Interpreter:
-    """The machine's own Python 3.8 or newer, else the one that runs this.
+    """Return the machine's own Python 3.8 or newer, else the one that runs this.
 
     Raises:
         SandboxUnavailableError: neither can be copied.
@@ -176,23 +176,23 @@ def find_python() -> Interpreter:
 
 
 def loaded(files: Iterable[Path]) -> set[Path]:
-    """The shared libraries that programs and libraries load, as the machine's ``ldd`` tells."""
+    """Return the shared libraries that programs and libraries load, as the machine's ``ldd`` reports."""
     programs = [str(file) for file in files if starts_with(file, b"\x7fELF")]
     told = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=False).stdout
     words = {word for line in told.splitlines() if line[:1].isspace() for word in line.split() if word[0] == "/"}
-    # Nobody links this one: glibc loads it when a thread is cancelled.
+    # No file links to this one: glibc loads it when a thread is canceled.
     last = next(iter(Path("/").glob("usr/lib/*/libgcc_s.so.1")), None) or Path("/usr/lib64/libgcc_s.so.1")
     return {Path(word) for word in words} | ({last} if last.exists() else set())
 
 
 def starts_with(file: Path, start: bytes) -> bool:
-    """Whether these are a file's first bytes."""
+    """Whether a file begins with these bytes."""
     with file.open("rb") as opened:
         return opened.read(len(start)) == start
 
 
 def write_archive(recipe: Recipe, out: IO[bytes]) -> None:
-    """The file system of the image, as an uncompressed tar."""
+    """Write the file system of the image as an uncompressed tar."""
     files = recipe.files | {inside(path): path for path in loaded(recipe.files.values())}
     above = {str(parent) for name in files for parent in Path(name).parents} - {"."}
     with tarfile.open(fileobj=out, mode="w") as archive:
@@ -206,14 +206,14 @@ def write_archive(recipe: Recipe, out: IO[bytes]) -> None:
             archive.addfile(entry(name, tarfile.REGTYPE, 0o644, size=len(text)), BytesIO(text))
         for name, path in sorted(files.items()):
             with path.open("rb") as file:
-                stat = os.fstat(file.fileno())  # nothing is setuid in it
+                stat = os.fstat(file.fileno())  # no file in it is setuid
                 member = entry(name, tarfile.REGTYPE, stat.st_mode & 0o755, size=stat.st_size)
-                member.mtime = int(stat.st_mtime)  # compiled modules name the time of their source
+                member.mtime = int(stat.st_mtime)  # compiled modules have the time of their source
                 archive.addfile(member, file)
 
 
 def entry(name: str, kind: bytes, mode: int, *, size: int = 0, link: str = "") -> tarfile.TarInfo:
-    """A member of the archive that belongs to root and has no time."""
+    """Return a member of the archive that belongs to root and has no time."""
     member = tarfile.TarInfo(name)
     member.type, member.mode, member.size, member.linkname = kind, mode, size, link
     return member

@@ -1,6 +1,6 @@
-"""Images with the runner in them: made once of each image, and found again by what they were made of.
+"""Images with the runner in them: made once from each image, and found again by their origin.
 
-So nothing of the host is mounted into a container, and no folder of it is named there.
+So no folder of the host is mounted into a container or named in it.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 FOLDER = "/run/turnwise"
-"""Where the runner lies inside."""
+"""Path of the runner inside."""
 OF, RUNNER = "turnwise.of", "turnwise.runner"
-"""On an image with a runner: the id of the image that it was made of, and the digest of the runner."""
+"""Labels of an image with a runner: the id of the original image, and the digest of the runner."""
 REPOSITORY = "turnwise-prepared"
 DENY = Path(__file__).parent / "inside" / "turnwise_deny.py"
-"""Lies beside the runner."""
+"""A program that is installed beside the runner."""
 FIT = f"""
 import sys
 if sys.version_info < (3, 8): sys.exit(8)
 import ctypes, compileall
 sys.exit(not compileall.compile_dir({FOLDER!r}, quiet=1))
 """
-"""Asks an image's Python whether it can run the runner, and compiles that for it."""
+"""A program that checks whether an image's Python can run the runner, and compiles that for it."""
 PREPARED_WITHIN = 60.0
-"""Seconds after which the container in which an image is prepared may be reaped."""
+"""Seconds after which a container for preparing an image may be reaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Prepared:
     """An image with the runner in it.
 
     Args:
-        id: of it.
-        volumes: folders for which it asks for volumes, which would be on the engine's disk.
+        id: id of the image.
+        volumes: folders that it declares as volumes, which would be on the engine's disk.
     """
 
     id: str
@@ -57,16 +57,16 @@ class Prepared:
 
 
 def prepare(api: APIClient, image: str, runtime: str | None) -> Prepared:
-    """Lay the runner into an image, if no image shows that it was done before.
+    """Add the runner to an image, unless an earlier image has it already.
 
     Args:
-        api: of the engine.
-        image: its id.
-        runtime: that runs containers.
+        api: client of the engine.
+        image: id of the original image.
+        runtime: container runtime.
 
     Raises:
         SandboxUnavailableError: the image's Python cannot run the runner.
-        SandboxError: the engine did not take it.
+        SandboxError: the engine did not accept it.
     """
     archive = runner_archive()
     digest = hashlib.sha256(archive + FIT.encode()).hexdigest()
@@ -77,14 +77,14 @@ def prepare(api: APIClient, image: str, runtime: str | None) -> Prepared:
 
 
 def laid(api: APIClient, image: str, archive: bytes, known: dict[str, str], runtime: str | None) -> str:
-    """Make an image of another one and the runner, in a container that the engine confines as any other.
+    """Make an image from another one and the runner, in a container that is confined like any other.
 
     Args:
-        api: of the engine.
-        image: the id of the other.
-        archive: the runner.
+        api: client of the engine.
+        image: id of the original image.
+        archive: the runner as a tar.
         known: labels of the new image.
-        runtime: that runs containers.
+        runtime: container runtime.
     """
     config = container_config(
         SandboxSpec(),
@@ -116,7 +116,7 @@ def laid(api: APIClient, image: str, archive: bytes, known: dict[str, str], runt
 
 @lru_cache(maxsize=1)
 def runner_archive() -> bytes:
-    """The runner's program as a tar."""
+    """Return the runner's program as a tar."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         for folder in (FOLDER, f"{FOLDER}/{PROGRAM.name}"):
@@ -129,7 +129,7 @@ def runner_archive() -> bytes:
 
 
 def start_command() -> list[str]:
-    """The first process of a container: it has the kernel refuse system calls, and becomes the runner."""
+    """Return the first process of a container: it installs the filter of system calls, and becomes the runner."""
     *python, start = command("python3", FOLDER)
     if platform.machine() not in DENIED:
         return [*python, start]  # the engine's own filter remains
@@ -138,7 +138,7 @@ def start_command() -> list[str]:
 
 
 def inspected(api: APIClient, image: str) -> dict[str, Any]:
-    """What an engine knows of an image."""
+    """Return an engine's record of an image."""
     untyped: Any = api
     found: dict[str, Any] = untyped.inspect_image(image)
     return found

@@ -1,4 +1,4 @@
-"""What a Docker engine can enforce, from what it says of itself and of its machine."""
+"""The limits that a Docker engine can enforce, from its own report and that of its machine."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 OLDEST = (1, 40)
-"""Of the engine's API: the first with private control-group namespaces."""
+"""Oldest version of the engine's API: the first with private control-group namespaces."""
 
 
 def capabilities(api: APIClient, where: str, name: str, runtime: str | None) -> Capabilities:
-    """What this engine can do.
+    """Return the capabilities of an engine.
 
     Args:
-        api: of the engine, which answers.
-        where: the engine's address.
-        name: of the backend.
-        runtime: another than the engine's own.
+        api: client of the engine, which answers.
+        where: address of the engine.
+        name: name of the backend.
+        runtime: container runtime (default: the engine's own).
     """
     info: dict[str, Any] = api.info()
     version: dict[str, Any] = api.version()
@@ -44,16 +44,16 @@ def capabilities(api: APIClient, where: str, name: str, runtime: str | None) -> 
 
 
 def unavailable(name: str, why: str | SandboxUnavailableError) -> Capabilities:
-    """That there is no sandbox to be had, and why."""
+    """Return capabilities without sandboxes, with the reason."""
     return Capabilities(name, False, True, str(why))
 
 
 def guarantees(info: Mapping[str, Any], runtime: str) -> dict[Limit, Guarantee]:
-    """For every limit, how well it holds.
+    """Return for every limit how well it holds.
 
     Args:
-        info: what the engine says of itself.
-        runtime: that containers run under.
+        info: report of the engine.
+        runtime: container runtime.
     """
     held = {
         Limit.MEMORY: counted(info, "MemoryLimit", "control group of the container; no swap"),
@@ -75,19 +75,19 @@ def guarantees(info: Mapping[str, Any], runtime: str) -> dict[Limit, Guarantee]:
 
 
 def counted(info: Mapping[str, Any], flag: str, how: str) -> Guarantee:
-    """A limit of control groups, which the engine has or has not."""
+    """Return a guarantee by control groups, which the engine may or may not have."""
     if info.get(flag):
         return enforced(how)
     return Guarantee(Enforcement.ABSENT, f"the engine says that the kernel cannot ({flag} is false)")
 
 
 def enforced(how: str) -> Guarantee:
-    """A limit that holds."""
+    """Return a guarantee that holds."""
     return Guarantee(Enforcement.ENFORCED, how)
 
 
 def notes(info: Mapping[str, Any], runtime: str) -> tuple[str, ...]:
-    """What else a careful person wants to know."""
+    """Return further notes for careful users."""
     said = ["nothing is written to the engine's disk, which the engine could not limit"]
     if runtime in OURS:
         said.append("containers share the host's kernel; another runtime has its own (TURNWISE_DOCKER_RUNTIME=runsc)")

@@ -1,4 +1,4 @@
-"""Which image a sandbox runs on: names become ids, and ids become images with the runner in them."""
+"""The image of a sandbox: names become ids, and ids become images with the runner in them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Images:
     """The images of one engine that sandboxes run on.
 
     Args:
-        engine: that has them.
-        runtime: that runs containers; the engine's own if it is ``None``.
+        engine: engine of the images.
+        runtime: container runtime; ``None`` for the engine's own.
     """
 
     def __init__(self, engine: Engine, runtime: str | None) -> None:
@@ -29,10 +29,10 @@ class Images:
         self._prepared = dict[str, Prepared]()
 
     async def id_of(self, name: str | None) -> str:
-        """The id of an image.
+        """Return the id of an image.
 
         Args:
-            name: a name, digest or id; ``None`` means the image of this machine, which is made if it is not there.
+            name: a name, digest or id; ``None`` for the image of this machine, which is made if necessary.
 
         Raises:
             SandboxUnavailableError: the engine has no such image.
@@ -45,15 +45,15 @@ class Images:
             return self._host
 
     def forget(self) -> None:
-        """Look for every image anew: one of those that are known is no longer there."""
+        """Look every image up again, since a known one no longer exists."""
         self._host = ""
         self._prepared.clear()
 
     async def prepared(self, image: str) -> Prepared:
-        """The image with the runner in it.
+        """Return the image with the runner in it.
 
         Args:
-            image: the id of the image.
+            image: id of the original image.
 
         Raises:
             SandboxUnavailableError: its Python cannot run the runner.
@@ -66,10 +66,10 @@ class Images:
 
 
 def id_of(api: APIClient, name: str) -> str:
-    """The id of an image by its name, digest or id.
+    """Return the id of an image by its name, digest or id.
 
     Raises:
-        SandboxUnavailableError: the engine has none; nothing is fetched.
+        SandboxUnavailableError: the engine does not have it; nothing is pulled.
     """
     import docker
 

@@ -1,4 +1,4 @@
-"""One held connection to what runs in a container: its input, and its output taken out of the engine's frames."""
+"""One open connection to the runner in a container: its input, and its output without the engine's frames."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ...errors import SandboxError
 from .frames import STDOUT, Demultiplexer
 
 KEPT = 4096
-"""Bytes kept of the end of what comes on standard error."""
+"""Bytes kept from the end of standard error."""
 HEAD = 16 * 1024
 """The most bytes of the engine's answer before the streams begin."""
 PIECES = 1024 * 1024
-"""Bytes of output that wait to be read before the engine is made to wait."""
+"""Bytes of unread output before the engine has to wait."""
 PORT = 2375
-"""Of an engine that listens without encryption, when its address names none."""
+"""Port of an engine that listens without encryption, if its address names none."""
 TIMEOUT = 60.0
 """Seconds that the engine may take to attach."""
 
@@ -28,9 +28,9 @@ class Attachment:
     """The streams of a container.
 
     Args:
-        reader: what it writes on standard output.
-        writer: its standard input.
-        protocol: knows what came on standard error.
+        reader: stream of its standard output.
+        writer: stream of its standard input.
+        protocol: protocol object, which has the end of standard error.
     """
 
     reader: StreamReader
@@ -41,8 +41,8 @@ class Attachment:
 class AttachedProtocol(StreamReaderProtocol):
     """The connection after ``POST /containers/…/attach``: the engine's answer, then frames.
 
-    Only standard output reaches the reader, which stops the connection while nobody reads. The end of standard error is
-    kept in ``said``, for whoever has to explain why the container ended.
+    Only standard output reaches the reader, which stops the connection while it is full. The end of standard error is
+    kept in ``said``, to explain why the container ended.
     """
 
     def __init__(self, reader: StreamReader, loop: asyncio.AbstractEventLoop) -> None:
@@ -84,7 +84,7 @@ class AttachedProtocol(StreamReaderProtocol):
             self.begun.set_exception(SandboxError(f"the docker engine closed the connection: {why or self._head!r}"))
 
     def _answered(self, data: bytes) -> bytes:
-        """What follows the engine's answer, once that is complete."""
+        """Return the data after the engine's answer, once that is complete."""
         self._head += data
         head, found, rest = self._head.partition(b"\r\n\r\n")
         if not found and len(self._head) < HEAD:
@@ -98,15 +98,15 @@ class AttachedProtocol(StreamReaderProtocol):
 
 
 async def attach(address: str, version: str, container: str) -> Attachment:
-    """Connect to the input and output of a container that was made and not yet started, so that nothing is missed.
+    """Connect to the input and output of a new container before its start, so that nothing is missed.
 
     Args:
-        address: of the engine, ``unix:///path`` or ``tcp://host:port``.
-        version: of its API.
-        container: its id.
+        address: address of the engine, ``unix:///path`` or ``tcp://host:port``.
+        version: version of its API.
+        container: id of the container.
 
     Raises:
-        SandboxError: the engine refuses it, or is gone.
+        SandboxError: the engine refuses it, or is down.
     """
     loop = asyncio.get_running_loop()
     reader = StreamReader(limit=PIECES, loop=loop)

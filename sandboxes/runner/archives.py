@@ -14,14 +14,14 @@ Entry = tuple[bytes, bytes, int, bytes]
 """Kind, path, mode and content."""
 KINDS = {b"f": tarfile.REGTYPE, b"d": tarfile.DIRTYPE, b"l": tarfile.SYMTYPE}
 ROOM = 2048
-"""Bytes of an entry beside its content, at most, on the average: a path is as long as its directories are deep."""
+"""Average bytes of an entry beside its content, at most; deep folders have long paths."""
 
 
 def entries_of_answer(answer: bytes) -> list[Entry]:
-    """The entries of a working directory that the runner sent, sorted by path.
+    """Return the entries of a working directory that the runner sent, sorted by path.
 
     Raises:
-        SandboxError: they are not what entries are.
+        SandboxError: the answer has another format.
     """
     fields = fields_of(answer)
     if len(fields) % 4 or len(set(fields[::4])) * 4 != len(fields):
@@ -36,7 +36,7 @@ def entries_of_answer(answer: bytes) -> list[Entry]:
 
 
 def archived(entries: Iterable[Entry]) -> Snapshot:
-    """A canonical archive of entries that are sorted by path."""
+    """Return a canonical archive of entries that are sorted by path."""
     held = io.BytesIO()
     with tarfile.open(fileobj=held, mode="w", format=tarfile.PAX_FORMAT, errors="surrogateescape") as archive:
         for kind, path, mode, content in entries:
@@ -50,10 +50,10 @@ def archived(entries: Iterable[Entry]) -> Snapshot:
 
 
 def safe_name(path: bytes) -> str:
-    """A relative path that leads nowhere else.
+    """Return a relative path that stays below its folder.
 
     Raises:
-        SandboxError: it is none.
+        SandboxError: the path does not.
     """
     if path.startswith(b"/") or b"\0" in path or any(part in (b"", b".", b"..") for part in path.split(b"/")):
         raise SandboxError(f"a snapshot has an entry with the invalid name {path[:80]!r}")
@@ -61,10 +61,10 @@ def safe_name(path: bytes) -> str:
 
 
 def unpacked(snapshot: Snapshot) -> list[Entry]:
-    """The entries of an archive, which anyone may have made.
+    """Return the entries of an archive from any source.
 
     Raises:
-        ToolError: it is none, or holds what is neither file, directory nor symbolic link, or leads out.
+        ToolError: it is not an archive, has other entries than files, directories and symbolic links, or leads out.
     """
     entries = list[Entry]()
     try:
@@ -86,9 +86,9 @@ def unpacked(snapshot: Snapshot) -> list[Entry]:
 
 
 def puts(entries: Iterable[Entry]) -> Iterator[list[bytes]]:
-    """Requests that put these entries, none of them large: a large file is begun and gone on with.
+    """Yield requests that put these entries, all of them small: large files are put in pieces.
 
-    A directory is first made so that it can be filled, and gets its own mode in the end.
+    A directory is first created with a mode that allows filling it, and gets its own mode in the end.
     """
     batch, size, modes = list[bytes](), 0, list[bytes]()
     for kind, path, mode, content in entries:

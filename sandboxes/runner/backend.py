@@ -1,4 +1,4 @@
-"""``RunnerBackend``: what backends whose sandboxes hold the runner have in common; each only makes cells."""
+"""``RunnerBackend``: the shared part of backends whose sandboxes have the runner; each backend only makes cells."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from .warm import WarmCells
 
 
 class RunnerBackend(Backend):
-    """Makes sandboxes out of cells. A derived class gives ``probe``, ``reap`` and ``make_cell``."""
+    """Makes sandboxes from cells. A derived class implements ``probe``, ``reap`` and ``make_cell``."""
 
     def __init__(self) -> None:
         self._made: set[RunnerSandbox] = set()
         self.behind = Behind()
-        """What goes on while nobody waits for it."""
+        """Tasks in the background."""
         self._warm = WarmCells(self.behind)
 
     def keep_ready(self, n: int) -> None:
@@ -35,14 +35,14 @@ class RunnerBackend(Backend):
 
     @abstractmethod
     async def make_cell(self, spec: SandboxSpec) -> Cell:
-        """A started runner, confined as the spec demands; on the sandboxes' loop. If it fails, nothing is left.
+        """Return a started runner, confined by the spec; on the sandboxes' loop. If this fails, nothing is left.
 
         Raises:
             SandboxError: it could not be made this time.
         """
 
     def workdir_of(self, cell: Cell, spec: SandboxSpec) -> str:
-        """What the working directory is called inside."""
+        """Return the path of the working directory inside."""
         del cell
         return spec.workdir
 
@@ -58,8 +58,8 @@ class RunnerBackend(Backend):
         return await LOOP.run(self._furnished(spec, files, start))
 
     async def settled(self, spec: SandboxSpec) -> SandboxSpec:
-        """A spec that holds here, with whatever could mean something else tomorrow named for good; on the sandboxes'
-        loop. A sandbox and its forks have it.
+        """Return a spec that holds here, with lasting names (such as digests) for all that could change; on the
+        sandboxes' loop. A sandbox and its forks have it.
         """
         return spec
 
@@ -77,12 +77,12 @@ class RunnerBackend(Backend):
         return made
 
     async def empty(self, spec: SandboxSpec) -> RunnerSandbox:
-        """A new sandbox with nothing in it, whose spec has been found to hold; on the sandboxes' loop.
+        """Return a new, empty sandbox, whose spec has been checked; on the sandboxes' loop.
 
         Raises:
             SandboxError: it could not be made this time.
         """
-        # What a runner is told when it begins makes no other kind of cell.
+        # Differences that only concern the start of the runner need no other kind of cell.
         kind = spec.model_dump_json(exclude={"env", "relaxed"})
         while (ready := self._warm.take(kind, lambda: self.make_cell(spec))) is not None:
             with suppress(SandboxError):  # it died while it waited
@@ -90,7 +90,7 @@ class RunnerBackend(Backend):
         return await self.begun(await self.make_cell(spec), spec)
 
     async def begun(self, cell: Cell, spec: SandboxSpec) -> RunnerSandbox:
-        """The sandbox that a new cell becomes; on the sandboxes' loop.
+        """Turn a new cell into a sandbox; on the sandboxes' loop.
 
         Raises:
             SandboxError: its runner does not answer.

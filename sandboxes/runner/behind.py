@@ -1,4 +1,4 @@
-"""Work that goes on while nobody waits for it."""
+"""Work in the background."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from ...errors import SandboxError, SandboxUnavailableError
 
 
 class Behind:
-    """Tasks that are held until they have ended. One that fails is passed over: what it leaves is reaped."""
+    """Tasks that are referenced until they end. A failure is ignored, since leftovers are reaped."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def do(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Begin it."""
+        """Start a task."""
         task = asyncio.get_running_loop().create_task(_quietly(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def settle(self) -> None:
-        """Return when all has ended."""
+        """Wait until all tasks have ended."""
         while self._tasks:
             await asyncio.wait(self._tasks)
-            await asyncio.sleep(0)  # they take themselves out
+            await asyncio.sleep(0)  # lets the tasks remove themselves
 
 
 async def _quietly(work: Coroutine[Any, Any, Any]) -> None:

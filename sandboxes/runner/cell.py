@@ -1,4 +1,4 @@
-"""``Cell``: what a backend starts around the runner; all else about a sandbox is the same for every backend."""
+"""``Cell``: the environment in which a backend starts the runner; the rest of a sandbox is the same everywhere."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..result import Stats
 class Cell(Protocol):
     """A confined place in which the runner (``turnwise_sandbox_runner.py``) runs as the first process.
 
-    The backend has confined it before a byte of it runs. ``RunnerSandbox`` speaks with it through ``reader`` and
-    ``writer``, its standard output and input, and asks the cell for whatever only the outside can do or know.
+    The backend confines it before it runs a single byte. ``RunnerSandbox`` talks to it through ``reader`` and
+    ``writer``, its standard output and input, and asks the cell for everything that only the outside can do or know.
     """
 
     id: str
@@ -22,14 +22,14 @@ class Cell(Protocol):
 
     @property
     def env(self) -> Mapping[str, str]:
-        """Variables that every command in it has, whatever else was asked for."""
+        """Variables that every command in it has, in addition to the requested ones."""
         return {}
 
     async def kill(self) -> None:
-        """Kill everything in it and remove what is left of it; returns when nothing is. It may be called again."""
+        """Kill everything in it and remove all leftovers. It may be called again."""
 
     async def stats(self) -> Stats:
-        """What it uses; after it died, the last that is known."""
+        """Return its usage; after it died, the last that is known."""
 
     async def died(self) -> str:
-        """Once the streams have ended: why, as far as it can be known from outside, e.g. ``killed for memory``."""
+        """Return why the streams have ended, as far as the outside knows, e.g. ``killed for memory``."""

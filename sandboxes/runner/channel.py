@@ -1,4 +1,4 @@
-"""Requests to the runner of one sandbox: many at a time, each with a time by which it is answered."""
+"""Requests to the runner of one sandbox: many at a time, each with a deadline."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .cell import Cell
 from .frames import PIECE, Frame, Frames, Kind, message
 
 PATIENCE = 60.0
-"""Seconds that the runner has beyond the time of what it does; then the sandbox is given up."""
+"""Seconds that the runner has beyond the time of its work; then the sandbox is given up."""
 LONGEST_ANSWER = 1 << 20
-"""Bytes of what is answered to code inside, at most."""
+"""Largest answer to code inside, in bytes."""
 
 
 @dataclass(slots=True)
@@ -28,11 +28,11 @@ class _Asked:
 
 @dataclass(slots=True)
 class Asks:
-    """What code inside may ask while a request is not answered.
+    """The requests of code inside that are allowed while a request to the runner is pending.
 
     Args:
-        answer: gives the answer, or raises ``ToolError`` to refuse; whatever else it raises ends the request.
-        left: how often it may still be asked.
+        answer: function that returns the answer, or raises ``ToolError`` to refuse; other errors end the request.
+        left: number of requests still allowed.
     """
 
     answer: Answer
@@ -40,7 +40,7 @@ class Asks:
 
 
 class _AnswerFailed(Exception):
-    """What answers code has raised this: it may be anything, also what looks like a failure of the sandbox."""
+    """Wraps an error of the answer function, which may look like a failure of the sandbox."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -48,9 +48,9 @@ class _AnswerFailed(Exception):
 
 
 class Channel:
-    """Speaks with the runner in a cell; it must be used on the loop to which the cell's streams belong.
+    """Talks to the runner in a cell; it must be used on the loop of the cell's streams.
 
-    Whatever comes that is not an answer to what was asked, or is larger than it may be, ends the sandbox.
+    A message that does not answer a request, or is too large, ends the sandbox.
     """
 
     def __init__(self, cell: Cell) -> None:
@@ -62,27 +62,27 @@ class Channel:
 
     @property
     def alive(self) -> bool:
-        """Whether requests are still answered."""
+        """Whether requests still get answers."""
         return not self.why
 
     async def ask(self, *fields: bytes, most: int = PIECE, seconds: float = 0.0, asks: Asks | None = None) -> bytes:
-        """The answer to a request.
+        """Return the answer to a request.
 
         Args:
-            fields: of the request.
-            most: bytes of the answer.
-            seconds: that it takes by its nature.
-            asks: what code inside may ask before.
+            fields: fields of the request.
+            most: largest answer, in bytes.
+            seconds: expected duration of the work.
+            asks: allowed requests of code inside.
 
         Raises:
             ToolError: the request cannot be fulfilled; the text says why.
-            SandboxError: the sandbox is gone, does not answer, or is not itself.
+            SandboxError: the sandbox has ended, does not answer, or sends invalid messages.
         """
         number = next(self._numbers)
         return await self._ask(number, fields, most, seconds, asks)
 
     async def opened(self, *fields: bytes) -> int:
-        """The number of a request that opens something, once it is answered."""
+        """Return the number of an opening request, once it is answered."""
         number = next(self._numbers)
         await self._ask(number, fields, PIECE, 0.0)
         return number
@@ -99,7 +99,7 @@ class Channel:
                 await self.cell.writer.drain()
                 return await asked.answer
         except ConnectionError:
-            return await asked.answer  # the reader is about to find out why
+            return await asked.answer  # the reader is about to find the reason
         except TimeoutError:
             await self.end(f"the sandbox did not answer for {seconds + PATIENCE:.0f} s")
             raise SandboxError(self.why) from None
@@ -119,7 +119,7 @@ class Channel:
         self.cell.writer.write(message(number, fields))
 
     async def _answer(self, number: int, asked: _Asked, asks: Asks, request: bytes) -> None:
-        """Answer what code inside asks."""
+        """Answer a request of code inside."""
         try:
             how, body = b"1", await asks.answer(request)
             if len(body) > LONGEST_ANSWER:
@@ -134,13 +134,13 @@ class Channel:
             self._write_soon(b"answer", b"%d" % number, how, body)
 
     async def end(self, why: str) -> None:
-        """Kill the sandbox; who waits for an answer is told why, and so is whoever asks later."""
+        """Kill the sandbox; pending and later requests fail with the reason."""
         self._fail(why)
         self._reading.cancel()
         await self._kill()
 
     async def _kill(self) -> None:
-        """Kill the cell, once for all who ask; who is cancelled meanwhile does not keep it from being killed."""
+        """Kill the cell, once for all callers; canceling one of them does not stop it."""
         if self._killing is None:
             self._killing = asyncio.ensure_future(self.cell.kill())
         await asyncio.shield(self._killing)
@@ -150,7 +150,7 @@ class Channel:
         for asked in self._asked.values():
             if not asked.answer.done():
                 asked.answer.set_exception(SandboxError(self.why))
-                asked.answer.exception()  # who has been cancelled does not fetch it
+                asked.answer.exception()  # a canceled caller does not retrieve it
         self._asked.clear()
 
     async def _read(self) -> None:
@@ -166,7 +166,7 @@ class Channel:
         await self._kill()
 
     async def _more(self) -> bytes:
-        """What comes next; nothing once the runner is gone."""
+        """Return the next bytes; none once the runner has ended."""
         try:
             return await self.cell.reader.read(PIECE)
         except OSError:
@@ -185,7 +185,7 @@ class Channel:
         if frame.kind is Kind.MORE:
             return
         del self._asked[frame.number]
-        if asked.answer.done():  # cancelled: nobody waits for it
+        if asked.answer.done():  # the caller was canceled
             return
         if frame.kind is Kind.FAILED:
             asked.answer.set_exception(ToolError(frame.body.decode("utf-8", "replace")))

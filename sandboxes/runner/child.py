@@ -1,4 +1,4 @@
-"""A child process of this one that speaks over one socket, its standard input and output."""
+"""A child process whose standard input and output are one socket."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ from dataclasses import dataclass
 from ...errors import SandboxError
 
 SAID = 2000
-"""Bytes of what it says on its standard error that are told to people."""
+"""Bytes of its standard error that error messages quote."""
 
 
 @dataclass(slots=True)
 class Child:
     """A started process and the stream with it.
 
-    Args:
-        process: what was started.
-        reader: what it writes.
-        writer: to what it reads.
-        errors: a file in memory that holds what it wrote on its standard error.
+    process: the child process.
+    reader: stream of its output.
+    writer: stream of its input.
+    errors: file in memory with its standard error.
     """
 
     process: subprocess.Popen[bytes]
@@ -34,11 +33,11 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process number."""
+        """Its process id."""
         return self.process.pid
 
     async def gone(self) -> int:
-        """Wait until it has ended; its exit code, or the negative number of the signal that ended it."""
+        """Wait until it has ended; return its exit code, or the negative number of the signal that ended it."""
         if self.process.poll() is None:
             loop, ended = asyncio.get_running_loop(), asyncio.Event()
             descriptor = os.pidfd_open(self.process.pid)
@@ -51,14 +50,14 @@ class Child:
         return self.process.wait()
 
     def said(self) -> str:
-        """The end of what it wrote on its standard error; empty once it was let go."""
+        """Return the end of its standard error; empty after ``let_go``."""
         if self.errors < 0:
             return ""
         size = os.fstat(self.errors).st_size
         return os.pread(self.errors, SAID, max(0, size - SAID)).decode("utf-8", "replace").strip()
 
     def let_go(self) -> None:
-        """Close what is held of it; it must have ended."""
+        """Close its streams and files; it must have ended."""
         self.writer.close()
         if self.errors >= 0:
             os.close(self.errors)
@@ -73,7 +72,7 @@ async def start_child(
     Args:
         argv: the program and its arguments.
         env: its whole environment.
-        cwd: where.
+        cwd: working directory.
         pass_fds: descriptors that it gets beside its standard ones.
 
     Raises:
@@ -82,7 +81,7 @@ async def start_child(
     process, ours, errors = _started(argv, env, cwd, pass_fds)
     try:
         reader, writer = await asyncio.open_unix_connection(sock=ours)
-    except BaseException:  # it can be cancelled
+    except BaseException:  # this may be a cancellation
         process.kill()
         process.wait()
         ours.close()

@@ -14,16 +14,16 @@ KINDS = {b"f": "file", b"d": "directory", b"l": "link", b"o": "other"}
 
 
 def entries_of(contents: Mapping[str, bytes], *, executable: bool) -> Iterator[Entry]:
-    """What to put so that these files are there."""
+    """Yield the entries that create these files."""
     for path, content in contents.items():
         yield b"f", words([path])[0], 0o755 if executable else 0o644, content
 
 
 def listed(answer: bytes) -> tuple[FileInfo, ...]:
-    """A directory as the runner lists it, sorted by path.
+    """Return a directory from the runner's listing, sorted by path.
 
     Raises:
-        SandboxError: the answer is no listing.
+        SandboxError: the answer is not a listing.
     """
     fields = fields_of(answer)
     if len(fields) % 4 or any(kind not in KINDS for kind in fields[1::4]):

@@ -1,6 +1,6 @@
-"""Messages with the runner, as bytes: what comes from inside is checked here, and believed nowhere.
+"""Messages with the runner, as bytes. Everything from inside is checked here and trusted nowhere.
 
-The format is told in ``turnwise_runner/wire.py``, the other end.
+``turnwise_runner/wire.py``, the other end, describes the format.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ PIECE = 1 << 18
 
 
 class Kind(IntEnum):
-    """What a frame is of its message."""
+    """The role of a frame in its message."""
 
     LAST = 0
     MORE = 1
     FAILED = 2
-    """The message is this text, for people, whatever was sent of it before."""
+    """The message is this error text for users, after any number of earlier frames."""
     ASKED = 3
-    """No part of the message: what code inside asks before it comes."""
+    """A request of code inside, before the message and not part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ class Frames:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that these bytes complete.
+        """Yield the frames that these bytes complete.
 
         Raises:
-            SandboxError: this is no frame: something other than the runner has written it.
+            SandboxError: the bytes are not a frame, so something other than the runner has written them.
         """
         self._buffer += data
         while len(self._buffer) >= HEADER:
@@ -62,12 +62,12 @@ class Frames:
 
     @property
     def torn(self) -> bool:
-        """Whether a frame has begun that is not complete."""
+        """Whether there is an incomplete frame."""
         return bool(self._buffer)
 
 
 def message(number: int, fields: Iterable[bytes]) -> bytes:
-    """A request as it travels."""
+    """Encode a request."""
     body = b"".join(len(field).to_bytes(4, "big") + field for field in fields)
     pieces = [body[at : at + PIECE] for at in range(0, len(body), PIECE)] or [b""]
     kinds = [Kind.MORE] * (len(pieces) - 1) + [Kind.LAST]
@@ -78,10 +78,10 @@ def message(number: int, fields: Iterable[bytes]) -> bytes:
 
 
 def fields_of(body: bytes, count: int | None = None) -> list[bytes]:
-    """The fields of an answer.
+    """Return the fields of an answer.
 
     Raises:
-        SandboxError: there are none such in it, or not ``count``.
+        SandboxError: it has none, or not ``count``.
     """
     fields, at = list[bytes](), 0
     while at < len(body):
@@ -96,10 +96,10 @@ def fields_of(body: bytes, count: int | None = None) -> list[bytes]:
 
 
 def number_in(field: bytes) -> int:
-    """A field that is a natural number.
+    """Return the natural number in a field.
 
     Raises:
-        SandboxError: it is none.
+        SandboxError: the field is not a natural number.
     """
     if not (field.isdigit() and len(field) < 20):
         raise SandboxError(f"an answer of the runner has {field[:40]!r} in place of a number")
@@ -107,10 +107,10 @@ def number_in(field: bytes) -> int:
 
 
 def seconds_in(field: bytes) -> float:
-    """A field that is a time, such as ``0.012500``.
+    """Return the time in a field such as ``0.012500``.
 
     Raises:
-        SandboxError: it is none.
+        SandboxError: the field is not a time.
     """
     whole, _, part = field.partition(b".")
     return number_in(whole) + number_in(part) / float(10 ** len(part))

@@ -1,4 +1,4 @@
-"""``RunnerSandbox``: a sandbox whose inside is the runner; the same for every backend."""
+"""``RunnerSandbox``: a sandbox with the runner inside; the same for every backend."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from .results import OVERHEAD, died_of_memory, keep_of, killed_for_memory, milli
 from .session import RunnerSession
 
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
-"""What every command finds in its environment, beside ``HOME`` and what the spec says."""
+"""Environment of every command, beside ``HOME`` and the variables of the spec."""
 Another = Callable[[SandboxSpec], Awaitable["RunnerSandbox"]]
 
 
 class RunnerSandbox(Sandbox):
-    """Speaks with the runner in a cell.
+    """Talks to the runner in a cell.
 
     Args:
         cell: a started runner, confined by its backend.
-        spec: what was asked for.
-        another: makes one with nothing in it.
-        workdir: where files lie, as it is called inside.
+        spec: specification of the sandbox.
+        another: function that makes an empty sandbox.
+        workdir: path of the working directory inside.
     """
 
     def __init__(self, cell: Cell, spec: SandboxSpec, another: Another, workdir: str) -> None:
@@ -46,7 +46,7 @@ class RunnerSandbox(Sandbox):
         return self._channel.alive
 
     async def begin(self) -> None:
-        """Tell the runner what it is for; on the sandboxes' loop.
+        """Send the runner its settings; on the sandboxes' loop.
 
         Raises:
             SandboxError: it does not answer.
@@ -101,7 +101,7 @@ class RunnerSandbox(Sandbox):
         return await LOOP.run(self._fork(n))
 
     async def _fork(self, n: int) -> list[Sandbox]:
-        """Make them while the files are read, and then put these into each."""
+        """Make the forks while the files are read, and then put these into each."""
         tasks = [asyncio.ensure_future(self._another(self.spec)) for _ in range(n)]
         try:
             entries = await self._entries()
@@ -148,7 +148,7 @@ class RunnerSandbox(Sandbox):
     async def _run(
         self, verb: bytes, request: Sequence[bytes], timeout: float, keep: int, asks: Asks | None = None
     ) -> tuple[ExecResult, bool]:
-        """Run something, and find out from outside whether the kernel killed for memory meanwhile."""
+        """Run a request, and check from outside whether the kernel killed for memory meanwhile."""
         before, began = await self._cell.stats(), time.monotonic()
         alone, self._busy = self._busy == 0, self._busy + 1
         try:

@@ -1,4 +1,4 @@
-"""What a backend must put into a sandbox, and how it is started there."""
+"""The files that a backend must put into a sandbox, and the command to start them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ PROGRAM = Path(__file__).with_name("turnwise_runner")
 
 
 def command(python: str, folder: str) -> list[str]:
-    """Starts the runner.
+    """Return the command that starts the runner.
 
     Args:
-        python: the interpreter, as it is called inside.
-        folder: where ``PROGRAM`` lies inside.
+        python: path of the interpreter inside.
+        folder: folder of ``PROGRAM`` inside.
     """
     start = f"import sys; sys.path.append({folder!r}); from turnwise_runner.main import main; main()"
     return [python, "-I", "-S", "-c", start]

@@ -1,4 +1,4 @@
-"""Processes of this machine, seen from outside a sandbox: who descends from whom, and who still lives."""
+"""Processes of this machine, seen from outside a sandbox: their descendants, and which are alive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process as the owner of sandboxes: its number, and when it started, for numbers are used again."""
+    """A process that owns sandboxes: its id, and when it started, since ids are reused."""
 
     pid: int
     started: int
@@ -33,12 +33,12 @@ class Owner:
 
 
 def this_process() -> Owner:
-    """The owner of what is made now."""
+    """Return the owner of everything that is made now."""
     return Owner(os.getpid(), started_at(os.getpid()) or 0)
 
 
 def owner_in(name: str) -> Owner | None:
-    """The owner that a name such as ``turnwise-123-456-7`` tells; ``None`` if it tells none."""
+    """Return the owner in a name such as ``turnwise-123-456-7``; ``None`` if there is none."""
     words = name.split("-")
     if len(words) < 4 or words[0] != "turnwise" or not (words[1].isdigit() and words[2].isdigit()):
         return None
@@ -46,13 +46,13 @@ def owner_in(name: str) -> Owner | None:
 
 
 def started_at(pid: int) -> int | None:
-    """When a process started, in the kernel's ticks; ``None`` if it has ended."""
+    """Return when a process started, in the kernel's ticks; ``None`` if it has ended."""
     facts = _facts(PROC / str(pid))
     return int(facts[19]) if facts and facts[0] not in ("Z", "X") else None
 
 
 def parents() -> dict[int, int]:
-    """Of every process that lives, the one above it."""
+    """Return the parent of every live process."""
     return {
         int(folder.name): int(facts[1])
         for folder in PROC.iterdir()
@@ -61,7 +61,7 @@ def parents() -> dict[int, int]:
 
 
 def descendants(root: int) -> set[int]:
-    """Everything that descends from a process and lives, without itself."""
+    """Return all live descendants of a process, without itself."""
     known = parents()
     members, grown = {root}, True
     while grown:
@@ -72,7 +72,7 @@ def descendants(root: int) -> set[int]:
 
 
 def marks(variable: str) -> dict[int, str]:
-    """The value of an environment variable in each process that was started with it, as far as we may look."""
+    """Return the initial value of an environment variable in each process, as far as this one may read it."""
     found, begins = dict[int, str](), variable.encode() + b"="
     for folder in PROC.iterdir():
         if folder.name.isdigit():
@@ -86,16 +86,16 @@ def marks(variable: str) -> dict[int, str]:
 
 
 async def kill_until_none(found: Callable[[], set[int]], patience: float = 10.0, *, looks: int = 1) -> int:
-    """Kill processes again and again until no more are found, and say how many there were.
+    """Kill processes until no more are found, and return how many there were.
 
     Args:
-        found: who shall be killed; it is asked each time, for who is killed may have started others.
+        found: function that returns the processes to kill; called each time, since they may have started others.
         patience: seconds.
-        looks: how often in a row nothing must be found. A process has no environment for an instant while it becomes
-            another program, and who is born while we look is not seen.
+        looks: how often in a row ``found`` must return nothing. A process has no environment for an instant while it
+            becomes another program, and one that is born during a look is missed.
 
     Raises:
-        SandboxError: some are still there.
+        SandboxError: some are still running.
     """
     killed, until, empty = set[int](), time.monotonic() + patience, 0
     while (rest := found()) or (empty := empty + 1) < looks:
@@ -111,7 +111,7 @@ async def kill_until_none(found: Callable[[], set[int]], patience: float = 10.0,
 
 
 def _facts(folder: Path) -> list[str]:
-    """What ``/proc/PID/stat`` says after the name; empty if it is gone."""
+    """Return the fields of ``/proc/PID/stat`` after the name; empty if the process has ended."""
     try:
         text = (folder / "stat").read_text(errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""What came of a command, from what the runner says and what the outside knows."""
+"""Results of commands, from the runner's answer and the outside's counters."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .frames import fields_of, number_in, seconds_in
 
 FIELDS = 13
 OVERHEAD = 4096
-"""Bytes of an answer beside what was kept of the output."""
+"""Bytes of an answer beside the kept output."""
 HOW = {b"exited": Status.EXITED, b"signaled": Status.SIGNALED, b"timeout": Status.TIMEOUT}
 SIGKILL = 9
 
 
 def result_of(answer: bytes) -> tuple[ExecResult, bool]:
-    """A result, and whether the session in which it ran goes on.
+    """Return a result, and whether its session continues.
 
     Raises:
-        SandboxError: the answer is no result.
+        SandboxError: the answer is not a result.
     """
     how, code, signal, seconds, cpu, peak, *streams, alive = fields_of(answer, FIELDS)
     if how not in HOW:
@@ -43,25 +43,25 @@ def killed_for_memory(before: Stats, after: Stats) -> bool:
 
 
 def out_of_memory(result: ExecResult) -> ExecResult:
-    """The same, but the kernel has killed it, or what it started, for memory."""
+    """Return the same result, marked as killed for memory by the kernel, itself or its children."""
     return replace(result, status=Status.OOM)
 
 
 def died_of_memory(seconds: float) -> ExecResult:
-    """Of a command with which its whole sandbox was killed for memory."""
+    """Return the result of a command whose whole sandbox was killed for memory."""
     return ExecResult(Status.OOM, 128 + SIGKILL, SIGKILL, Output(), Output(), seconds, 0.0, 0)
 
 
 def keep_of(asked: int | None, limit: int) -> int:
-    """How many bytes of each stream to keep."""
+    """Return the number of bytes of each stream to keep."""
     return limit if asked is None else max(0, min(asked, limit))
 
 
 def milliseconds(seconds: float) -> bytes:
-    """A timeout as the runner reads it; at least one."""
+    """Encode a timeout for the runner; at least one millisecond."""
     return b"%d" % max(1, min(round(seconds * 1000), 10**12))
 
 
 def words(texts: Sequence[str]) -> list[bytes]:
-    """Texts as file names and arguments are encoded."""
+    """Encode texts like file names and arguments."""
     return [text.encode("utf-8", "surrogateescape") for text in texts]

@@ -14,26 +14,26 @@ from .channel import Asks, Channel
 from .results import milliseconds
 
 INTERRUPTION = 5.0
-"""Seconds that the runner takes at most to interrupt, and then to end, what does not end in time."""
+"""The most seconds that the runner needs to interrupt, and then to end, a command after its timeout."""
 
 
 class Run(Protocol):
-    """How the sandbox runs something and measures it."""
+    """The sandbox's function that runs a request and measures it."""
 
     async def __call__(
         self, verb: bytes, request: Sequence[bytes], timeout: float, keep: int, asks: Asks | None = None
     ) -> tuple[ExecResult, bool]:
-        """What came of it, and whether the session goes on."""
+        """Return the result, and whether the session continues."""
 
 
 class RunnerSession(Session):
-    """Speaks with a session of the runner.
+    """Talks to a session of the runner.
 
     Args:
-        kind: what it is.
-        number: by which the runner knows it.
-        channel: to the runner.
-        run: how the sandbox runs something there.
+        kind: kind of the session.
+        number: number of the session in the runner.
+        channel: channel to the runner.
+        run: function that runs a request there.
         keep: bytes of each stream that a result keeps.
     """
 

@@ -1,4 +1,4 @@
-"""Removing a directory of the host that held files of somebody else."""
+"""Removal of a directory of the host with untrusted files."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from .processes import owner_in
 
 
 def left_behind(parent: Path, kind: str) -> list[Path]:
-    """Our folders named ``turnwise-OWNER-KIND-...`` whose owners are gone.
+    """Return this user's folders named ``turnwise-OWNER-KIND-...`` whose owners have died.
 
     Args:
-        parent: where they lie.
-        kind: what they are for.
+        parent: folder to search.
+        kind: purpose of the folders.
     """
     found = list[Path]()
     for folder in parent.glob(f"turnwise-*-*-{kind}-*"):
         owner = owner_in(folder.name)
-        with suppress(FileNotFoundError):  # another process of ours removes it, too
+        with suppress(FileNotFoundError):  # another process of this package may remove it, too
             if owner is not None and not owner.alive and _is_ours(folder.lstat()):
                 found.append(folder)
     return found
@@ -32,10 +32,10 @@ def _is_ours(facts: os.stat_result) -> bool:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove it, however deep it is and whatever its modes are: ``shutil.rmtree`` gives up on both.
+    """Remove it, at any depth and with any modes: ``shutil.rmtree`` gives up on both.
 
     Raises:
-        OSError: something of it is still there.
+        OSError: part of it still exists.
     """
     for _ in range(2):
         done = subprocess.run(["rm", "-rf", "--one-file-system", "--", str(folder)], capture_output=True, check=False)

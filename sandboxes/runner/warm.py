@@ -1,4 +1,4 @@
-"""Cells made ahead of time, since a container takes a tenth of a second to start; each is used once and only once."""
+"""Cells made ahead of time, since a container takes a tenth of a second to start; each is used only once."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from .cell import Cell
 
 Make = Callable[[], Awaitable[Cell]]
 AGE = 600.0
-"""Seconds after which one that nobody took is replaced."""
+"""Seconds after which an unused cell is replaced."""
 
 
 class WarmCells:
-    """Cells of one kind, that of the last sandbox that was asked for.
+    """Cells of one kind, that of the most recent sandbox.
 
     Args:
-        behind: makes and removes them.
+        behind: background tasks that make and remove them.
     """
 
     def __init__(self, behind: Behind) -> None:
         self.size, self._behind = 0, behind
-        """``size``: how many are kept ready; with 0 each is made when it is asked for."""
+        """``size``: number of cells to keep ready; with 0 each is made on demand."""
         self._kind = ""
         self._ready = deque[tuple[float, Cell]]()
         self._making = 0
 
     def take(self, kind: str, make: Make) -> Cell | None:
-        """A cell that nobody has used, if one is ready; others are made behind it. It may have died while it waited.
+        """Return an unused cell, if one is ready, and make others in the background. It may have died meanwhile.
 
         Args:
-            kind: names what the cell is like; all cells of a kind are alike.
-            make: makes one of this kind.
+            kind: name of the cell's properties; all cells of a kind are alike.
+            make: function that makes one of this kind.
         """
         if kind != self._kind:
             self._kind = kind
@@ -53,7 +53,7 @@ class WarmCells:
         return found
 
     async def close(self) -> None:
-        """Remove those that nobody took."""
+        """Remove unused cells."""
         self.size = 0
         self._discard(len(self._ready))
         await self._behind.settle()
@@ -69,6 +69,6 @@ class WarmCells:
             await cell.kill()
 
     def _discard(self, n: int) -> None:
-        """End the first n."""
+        """End the first ``n`` cells."""
         for _ in range(n):
             self._behind.do(self._ready.popleft()[1].kill())

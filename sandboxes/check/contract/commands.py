@@ -1,4 +1,4 @@
-"""What ``Sandbox.exec`` promises: arguments, shell, environment, directory, input, endings, time, concurrency."""
+"""The contract of ``Sandbox.exec``: arguments, shell, environment, directory, input, endings, time, concurrency."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def timeouts_are_said_and_keep_what_was_written(lab: Lab) -> str:
 
 
 async def what_is_left_running_is_killed(lab: Lab) -> str:
-    """What a command leaves in the background is killed when it ends, also when it hides in a session of its own."""
+    """Processes that a command leaves in the background are killed when it ends, even in a session of their own."""
     async with lab.sandbox() as sandbox:
         began = time.monotonic()
         result = await sandbox.exec("sleep 62 & (setsid sleep 63 &) ; echo done")

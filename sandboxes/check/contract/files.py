@@ -1,4 +1,4 @@
-"""What the file methods promise."""
+"""The contract of the file methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..lab import Lab, ended, refused
 
 
 async def files_come_back_as_they_went(lab: Lab) -> str:
-    """What is written is what is read, whatever its bytes, length and directory."""
+    """Files are read as they were written, with any bytes, length and directory."""
     files = {
         "empty": b"",
         "a/b/c/deep.bin": bytes(range(256)) * 400,

@@ -1,4 +1,4 @@
-"""What making, keeping and destroying sandboxes promises."""
+"""The contract of creating, keeping and destroying sandboxes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def every_sandbox_is_new(lab: Lab) -> str:
 
 
 async def destroying_ends_everything(lab: Lab) -> str:
-    """Destroying ends what runs, can be done twice, and then nothing can be done; who waits is told of the sandbox."""
+    """Destroying ends everything inside, can be repeated, and fails later calls and pending ones with an error."""
     sandbox = await lab.create()
     shell = await sandbox.session()
     running = asyncio.create_task(sandbox.exec("sleep 68", timeout=60.0))
@@ -45,7 +45,7 @@ async def destroying_ends_everything(lab: Lab) -> str:
 
 
 async def is_sandbox_error(work: object, what: str) -> None:
-    """See that something fails as a sandbox does, in time.
+    """Check that something fails with ``SandboxError``, in time.
 
     Raises:
         Failed: it does not.
@@ -62,7 +62,7 @@ async def is_sandbox_error(work: object, what: str) -> None:
 
 
 async def sandboxes_are_used_from_any_loop(lab: Lab) -> str:
-    """A sandbox made on one event loop is used and destroyed on others, also when its first loop is gone."""
+    """A sandbox made on one event loop is used and destroyed on others, also after its first loop has closed."""
     sandbox = await asyncio.to_thread(lambda: asyncio.run(lab.create()))
     await works(sandbox)
 
@@ -77,7 +77,7 @@ async def sandboxes_are_used_from_any_loop(lab: Lab) -> str:
 
 
 async def lifetimes_end(lab: Lab) -> str:
-    """A sandbox is destroyed when its lifetime is over, whoever still holds it."""
+    """A sandbox is destroyed at the end of its lifetime, even if it is in use."""
     sandbox = await lab.create(lab.spec(lifetime=1.0))
     await works(sandbox)
     await is_sandbox_error(sandbox.exec("sleep 4", timeout=15.0), "a command that outlives the sandbox")

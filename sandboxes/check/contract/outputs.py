@@ -1,4 +1,4 @@
-"""What ``Output`` promises: everything, or its beginning and end and how much is missing."""
+"""The contract of ``Output``: everything, or its beginning, its end and the number of missing bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``Session`` promises."""
+"""The contract of ``Session``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .commands import LISTING
 
 
 async def said(session: Session, source: str) -> str:
-    """What a session prints, on both streams."""
+    """Return everything that a session prints, on both streams."""
     result = await session.run(source)
     return result.stdout.text + result.stderr.text
 
@@ -55,7 +55,7 @@ async def interpreters_keep_their_state(lab: Lab) -> str:
 
 
 async def sessions_read_no_input(lab: Lab) -> str:
-    """What runs in a session finds an empty standard input, and swallows none of the commands to come."""
+    """Commands in a session find an empty standard input, and do not consume later commands."""
     async with lab.sandbox() as sandbox:
         for kind, reads, then in (("sh", "cat; read line; wc -c", "echo on"), ("python", INPUT, "print('on')")):
             session = await sandbox.session(kind)  # type: ignore[arg-type]
@@ -143,7 +143,7 @@ async def sessions_are_apart(lab: Lab) -> str:
 
 
 async def code_asks_the_host(lab: Lab) -> str:
-    """Python code asks while it runs, from any thread, and hears answers and refusals; a failure ends the run."""
+    """Python code asks while it runs, from any thread, and gets answers and refusals; a failure ends the run."""
     async with lab.sandbox() as sandbox:
         session = await sandbox.session("python")
         heard: list[bytes] = []
@@ -187,7 +187,7 @@ print(ask(bytes([97, 10, 0])), why, len(ask(b"x" * 200_000)), "ok" if got == [Tr
 
 
 async def nobody_is_asked_out_of_turn(lab: Lab) -> str:
-    """Without an answer asking is refused; one that is awaited when the time is over is cancelled, and never heard."""
+    """Without an answer asking is refused; an answer still pending at the timeout is canceled and never arrives."""
     async with lab.sandbox() as sandbox:
         session = await sandbox.session("python")
         result = await session.run("import turnwise_host\nturnwise_host.ask(b'')")

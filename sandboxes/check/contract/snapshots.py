@@ -1,4 +1,4 @@
-"""What snapshots and forks promise."""
+"""The contract of snapshots and forks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOK = "find . | LC_ALL=C sort; cat link; test -x d/file && echo runs; readlink 
 
 
 async def look(sandbox: Sandbox) -> str:
-    """What ``MAKE`` made, as it is found."""
+    """Return what ``MAKE`` made, as found in the sandbox."""
     return (await sandbox.exec(LOOK)).stdout.text
 
 

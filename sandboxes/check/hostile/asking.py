@@ -1,4 +1,4 @@
-"""Code that asks the host for what it may not, as it may not, and when it may not."""
+"""Code that sends the host forbidden requests, malformed ones, and requests at the wrong time."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ WAYS = (
 
 
 class Host:
-    """Answers, and notes what it was asked and when."""
+    """Answers, and notes all requests with their times."""
 
     def __init__(self) -> None:
         self.on, self.heard, self.largest, self.late = False, 0, 0, 0
 
     async def answer(self, request: bytes) -> bytes:
-        """The request, turned round."""
+        """Return the request reversed."""
         self.heard, self.largest = self.heard + 1, max(self.largest, len(request))
         self.late += not self.on
         return request[::-1]
 
     async def run(self, session: Session, source: str, what: str, timeout: float = 3.0) -> str:
-        """What a run prints, while it is on and asks no more than it may.
+        """Return the output of a run, while the host answers its allowed requests.
 
         Raises:
-            Failed: it does not end, or has asked what it may not.
+            Failed: it does not end, or has made a forbidden request.
         """
         self.on, self.heard = True, 0
         try:
             result, _ = await soon(session.run(source, timeout=timeout, answer=self.answer, asks=ASKS), what, 30.0)
-        except ToolError:  # it has ended the session
+        except ToolError:  # the session has ended
             expect(not session.alive, f"after {what} a session refuses, and says that it is alive")
             return ""
         finally:
@@ -60,7 +60,7 @@ class Host:
 
 
 async def forged_requests(lab: Lab) -> str:
-    """Whatever code does to its way of asking, it harms its own session at most, and asks nothing when it may not."""
+    """Code that attacks its channel to the host harms its own session at most, and asks only when it may."""
     host, told = Host(), list[str]()
     async with lab.sandbox() as sandbox:
         for number, way in enumerate(WAYS):

@@ -89,7 +89,7 @@ async def odd_kinds_of_files(lab: Lab) -> str:
 
 
 async def hostile_archives(lab: Lab) -> str:
-    """A snapshot made to write elsewhere, to link, to burst or to make no sense harms nothing and is said to be bad."""
+    """A snapshot made to write elsewhere, to link, to burst or to make no sense is harmless and reported as bad."""
     harmless = 0
     for name, archive in _archives(str(lab.host.file)):
         try:
@@ -112,7 +112,7 @@ async def hostile_archives(lab: Lab) -> str:
 
 
 async def awkward_trees(lab: Lab) -> str:
-    """Directories 3,000 deep, names that are no text and modes that forbid everything can be listed and destroyed."""
+    """Directories 3,000 deep, names that are not text and modes that forbid everything can be listed and destroyed."""
     async with lab.sandbox() as sandbox:
         made = await python(sandbox, program("awkward"), timeout=30.0)
         expect(made.ok, f"they could not be made: {ended(made)}")

@@ -1,4 +1,4 @@
-"""Code that is to be graded, and would rather write its grade itself."""
+"""Code that will be graded, and tries to write its grade itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GRADER = "import solution, sys; sys.exit(0 if solution.answer() == 42 else 9)"
 
 
 async def poisoned_surroundings(lab: Lab) -> str:
-    """What a solution leaves for Python, the shell and the path changes neither the runner nor a fresh sandbox."""
+    """Files that a solution leaves for Python, the shell and the path change neither the runner nor a new sandbox."""
     fake = dict.fromkeys((f"bin/{name}" for name in PROGRAMS), b"#!/bin/sh\nexit 0\n")
     async with lab.sandbox(files={**POISON, "solution.py": b"def answer(): return 41\n"}) as dirty:
         await dirty.write_files({**fake, **dict.fromkeys(PROGRAMS, b"#!/bin/sh\nexit 0\n")}, executable=True)

@@ -1,4 +1,4 @@
-"""Doors of the kernel that untrusted code has no business at: system calls, privileges, devices, kernel settings."""
+"""Kernel interfaces that untrusted code does not need: system calls, privileges, devices, kernel settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def dangerous_system_calls(lab: Lab) -> str:
 
 
 async def privileges(lab: Lab) -> str:
-    """There are no capabilities, no way to get any, and outside it is no process of root's or of the host's user."""
+    """There are no capabilities, no way to get any, and no processes of root's or of the host's user outside."""
     async with lab.sandbox() as sandbox:
         found = await told(sandbox, "privileges")
         expect(

@@ -56,4 +56,4 @@ NEIGHBOUR_CASES = (
     hostile(37, neighbours),
     hostile(44, forks_are_apart),
 )
-"""Cases about neighbours."""
+"""Cases about neighbors."""

@@ -41,7 +41,7 @@ async def endless_output(lab: Lab) -> str:
 
 
 async def odd_bytes(lab: Lab) -> str:
-    """Bytes that are no text come back as they are, and as text they harm nothing."""
+    """Bytes that are not text come back as they are, and as text they are harmless."""
     async with lab.sandbox() as sandbox:
         odd = b"\xff\xfe\x00\x1b[2J\x1b]0;title\x07\r\n" + bytes(range(256)) * 20
         result = await sandbox.exec("cat; cat odd >&2", stdin=odd)
@@ -59,7 +59,7 @@ async def odd_bytes(lab: Lab) -> str:
 
 
 async def slow_readers(lab: Lab) -> str:
-    """A megabyte on each stream, and a megabyte of input, wait for nobody in a circle."""
+    """A megabyte on each stream, and a megabyte of input, do not wait for each other forever."""
     async with lab.sandbox() as sandbox:
         source = "import sys\nfor s in (sys.stdout, sys.stderr): s.write('x' * 1_000_000)\nprint(len(sys.stdin.read()))"
         result, seconds = await soon(python(sandbox, source, stdin=b"i" * 1_000_000), "a megabyte on each stream", 30.0)

@@ -1,4 +1,4 @@
-"""The process that owns sandboxes: killed, cancelled, its threads gone; and the one that asks for too much."""
+"""The process that owns sandboxes: killed, canceled, without its threads; and one that asks for too much."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def thread_that_made_it_ends(lab: Lab) -> str:
 
 
 async def cancelled_clients(lab: Lab) -> str:
-    """Whoever is cancelled while a sandbox is made, forked or destroyed leaves nothing behind."""
+    """A caller that is canceled while a sandbox is made, forked or destroyed leaves nothing behind."""
     came = 0
     mark = f"mark-{secrets.token_hex(12)}"
     for _ in range(12):
@@ -113,7 +113,7 @@ async def cancelled_clients(lab: Lab) -> str:
 
 
 async def _cancelled(task: asyncio.Task[Any]) -> bool:
-    """Cancel a task; whether it had not ended before."""
+    """Cancel a task; return whether it was still running."""
     task.cancel()
     try:
         await asyncio.wait_for(task, 30.0)

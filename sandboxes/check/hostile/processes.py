@@ -34,7 +34,7 @@ async def deaf_and_stopped_processes(lab: Lab) -> str:
 
 
 async def daemon_outlives_its_command(lab: Lab) -> str:
-    """A daemon made by forking twice in a new session is gone when its command ended, by itself or by its timeout."""
+    """A daemon made by forking twice in a new session ends with its command, normally or at its timeout."""
     async with lab.sandbox() as sandbox:
         for timeout, status in ((20.0, Status.EXITED), (1.0, Status.TIMEOUT)):
             waits = "20" if status is Status.TIMEOUT else "0"
@@ -113,7 +113,7 @@ async def other_processes_are_invisible(lab: Lab) -> str:
 
 
 def _watched() -> subprocess.Popen[bytes]:
-    """A process of the host that must not be reached."""
+    """Start a process of the host that must not be reached."""
     return subprocess.Popen(["sleep", "600"])
 
 

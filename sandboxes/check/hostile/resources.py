@@ -132,7 +132,7 @@ async def exhausted_processes(lab: Lab) -> str:
 
 
 async def memory_of_the_runner(lab: Lab) -> str:
-    """When files fill the memory and the runner itself may be killed, that is said to be so, and nothing hangs."""
+    """When files fill the memory and the runner itself may be killed, that is reported, and nothing hangs."""
     seen = []
     for attack in (
         "echo 1000 > /proc/1/oom_score_adj; for p in /proc/[0-9]*; do echo 1000 > $p/oom_score_adj; done",

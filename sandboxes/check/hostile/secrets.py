@@ -1,4 +1,4 @@
-"""What of the host can be found out from inside."""
+"""Information about the host that could be found inside."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def inherited_descriptors(lab: Lab) -> str:
             seen["shell"] = json.loads(await sandbox.read_file("found"))
         for where, found in seen.items():
             more = {number: target for number, target in found.items() if int(number) > 2}
-            if where == "shell":  # what it was told to run may lie in memory that it reads
+            if where == "shell":  # its command may be in memory that it reads
                 more = {number: target for number, target in more.items() if not target.startswith("/memfd:")}
             expect(not more, f"a {where} has more files open: {more}")
             expect(str(lab.host.folder) not in str(found), f"a {where} has a file of the host open: {found}")

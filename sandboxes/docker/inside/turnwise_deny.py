@@ -1,7 +1,7 @@
-"""What the first process of a container does before it becomes the runner: it has the kernel refuse system calls.
+"""The first process of a container: it makes the kernel refuse system calls, then becomes the runner.
 
-The filter is laid over the engine's own, whose default varies by version and lets pass what no sandbox needs. This
-module lies beside the runner, and needs no more than it: a Python of 3.8 or later, without its site.
+The filter is added to the engine's own, whose default varies by version and allows calls that no sandbox needs. Like
+the runner beside it, this module needs only a Python of 3.8 or later, without its site.
 """
 
 import ctypes
@@ -9,7 +9,7 @@ import sys
 
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 INSTRUCTION = 8
-"""Bytes."""
+"""Size in bytes."""
 
 
 class Program(ctypes.Structure):
@@ -19,10 +19,10 @@ class Program(ctypes.Structure):
 
 
 def deny(instructions: bytes) -> None:
-    """From here on, to this process and all that it starts; seccomp(2).
+    """Apply a filter to this process and all that it starts; see seccomp(2).
 
     Args:
-        instructions: of the Berkeley packet filter.
+        instructions: instructions of the Berkeley packet filter.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     program = Program(len(instructions) // INSTRUCTION, instructions)

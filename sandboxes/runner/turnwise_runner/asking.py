@@ -1,9 +1,9 @@
-"""What a Python session asks of the host while it runs something: one request at a time, and none at another time.
+"""Requests of a Python session to the host while it runs code: one at a time, and none at other times.
 
-A request lies in a file in memory, descriptor 3, and an answer in another, descriptor 4; lines on two pipes, 5 and 6,
-say that they are there, each with a line break before and after it. So what is written halfway harms no line but its
-own, and the runner waits for nobody. Whoever asks says a word that is new in every run: what an earlier run has left,
-and has not found it out, is not heard.
+A request is in a file in memory, descriptor 3, and its answer in another, descriptor 4. Lines on two pipes, 5 and 6,
+announce them, each with a line break before and after it. So an incomplete line damages no other, and the runner never
+has to wait. Each request contains a secret word that is new in every run. A process left over from an earlier run does
+not know the word, so its requests are ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOT_NOW = b"nothing is running for which the host answers"
 
 
 class Asking:
-    """Both ways between a session and the host."""
+    """Both directions between a session and the host."""
 
     def __init__(self, loop: Loop) -> None:
         self.number, self.asked, self.left, self.word = NOBODY, NOBODY, 0, b""
@@ -37,25 +37,25 @@ class Asking:
         self.stream = Stream(loop, questions[0], self)
 
     def started(self) -> None:
-        """The session has its ends: let go of them."""
+        """Close this side's copies of the descriptors, after the session has started."""
         for end in self.theirs:
             posix.close(end)
 
     def begin(self, number: int, most: int) -> bytes:
-        """A run begins in which so many requests are answered; returns the word that they must say."""
+        """Start a run with so many allowed requests; return the word that they must contain."""
         self.stream.drain()
         self.number, self.left, self.asked = number if most else NOBODY, most, NOBODY
         self.word, self.line = posix.urandom(8).hex().encode(), b""
         return self.word
 
     def end(self) -> None:
-        """The run is over, or its time is; whoever still waits is told so."""
+        """End the run, at its end or timeout; pending requests are refused."""
         if self.asked != NOBODY:
             self.reply(b"0", NOT_NOW)
         self.number = NOBODY
 
     def add(self, data: bytes) -> None:
-        """Take lines, each a word, the number of a request, and its size."""
+        """Read lines, each with a word, the number of a request, and its size."""
         *lines, self.line = (self.line + data)[-4096:].split(b"\n")
         for line in lines:
             word, *numbers = line.split(b" ")
@@ -79,17 +79,17 @@ class Asking:
             send(self.number, ASKED, posix.pread(self.request, size, 0))
 
     def answer(self, number: int, how: bytes, body: bytes) -> None:
-        """The host's answer to what was asked in a run; the run may be over."""
+        """Take the host's answer to a request of a run, which may have ended."""
         if number == self.number and self.asked != NOBODY:
             self.reply(how, body)
 
     def reply(self, how: bytes, body: bytes) -> None:
-        """Answer what was asked."""
+        """Answer a request."""
         which, self.asked = self.asked, NOBODY
         self.tell(which, how, body)
 
     def tell(self, which: int, how: bytes, body: bytes) -> None:
-        """Put an answer there, and say so; who has closed or filled the pipe does not hear it."""
+        """Write an answer and announce it; a session that has closed or filled the pipe does not get it."""
         try:
             posix.ftruncate(self.answered, 0)
             written = 0
@@ -100,7 +100,7 @@ class Asking:
             pass
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close everything."""
         self.stream.close()
         for descriptor in (self.request, self.answered, self.lines):
             posix.close(descriptor)

@@ -1,4 +1,4 @@
-"""Commands inside: started, fed, listened to, ended in time, and reported with no more output than was asked for."""
+"""Commands inside: start them, write their input, read their output, end them in time, and report the result."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Sink(Protocol):
-        """What takes what a program writes."""
+        """A consumer of a program's output."""
 
         def add(self, data: bytes) -> None:
-            """Take it."""
+            """Take some output."""
 
 
 DRAINED = 1 << 20
-"""Bytes that are still taken from a stream after its command has ended, while others hold it."""
+"""Bytes still read from a stream after its command has ended, if other processes have it open."""
 GRACE = 1.0
-"""Seconds between the ways of ending what does not end."""
+"""Seconds between two stronger ways of ending a process."""
 
 
 class Kept:
-    """The beginning and the end of a stream; what lies between is counted and dropped, so that no flood crosses."""
+    """The beginning and the end of a stream; the middle is counted and dropped, so that no flood passes."""
 
     def __init__(self, most: int) -> None:
         self.front, self.back = most - most // 2, most // 2
         self.head, self.tail, self.size = bytearray(), bytearray(), 0
 
     def add(self, data: bytes) -> None:
-        """Take what was written."""
+        """Take some output."""
         room = self.front - len(self.head)
         self.size += len(data)
         self.head += data[:room]
@@ -43,13 +43,13 @@ class Kept:
             del self.tail[: len(self.tail) - self.back]
 
     def fields(self) -> list[bytes]:
-        """The beginning, the end, and how much is missing between them."""
+        """Return the beginning, the end, and the number of bytes missing between them."""
         tail = bytes(self.tail[max(0, len(self.tail) - self.back) :])
         return [bytes(self.head), tail, b"%d" % (self.size - len(self.head) - len(tail))]
 
 
 class Stream:
-    """The reading end of a pipe, and who takes what comes."""
+    """The reading end of a pipe, and the consumer of its data."""
 
     def __init__(self, loop: Loop, descriptor: int, sink: Sink) -> None:
         self.loop, self.descriptor, self.sink = loop, descriptor, sink
@@ -57,7 +57,7 @@ class Stream:
         loop.watch(descriptor, self.read, reading=True)
 
     def read(self) -> int:
-        """Take what is there, and say how much it was."""
+        """Read the available data, and return their size."""
         try:
             data = posix.read(self.descriptor, PIECE)
         except BlockingIOError:
@@ -68,7 +68,7 @@ class Stream:
         return len(data)
 
     def drain(self) -> None:
-        """Take what was written before now."""
+        """Read everything written before now."""
         taken = 0
         while self.descriptor >= 0 and taken < DRAINED:
             size = self.read()
@@ -77,7 +77,7 @@ class Stream:
             taken += size
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the pipe."""
         if self.descriptor >= 0:
             self.loop.unwatch(self.descriptor)
             posix.close(self.descriptor)
@@ -94,7 +94,7 @@ class Feed:
         self.write()
 
     def write(self) -> None:
-        """Give what it takes."""
+        """Write as much as the pipe takes."""
         try:
             while self.rest:
                 self.rest = self.rest[posix.write(self.descriptor, self.rest) :]
@@ -105,7 +105,7 @@ class Feed:
         self.close()
 
     def close(self) -> None:
-        """End it."""
+        """Close the pipe."""
         if self.descriptor >= 0:
             self.loop.unwatch(self.descriptor)
             posix.close(self.descriptor)
@@ -140,13 +140,13 @@ class Command(Job):
         self.feed = Feed(loop, ends[0][1], stdin)
 
     def expire(self) -> None:
-        """Its time is over: kill it, and all that it started as far as that can be seen."""
+        """Handle its timeout: kill it, and all visible descendants."""
         self.why = b"timeout"
-        self.deadline = time.monotonic() + GRACE  # again, should it still be there
+        self.deadline = time.monotonic() + GRACE  # try again if it still runs
         self.loop.strike(self.pid)
 
     def ended(self, status: int, usage: Any) -> None:
-        """It has ended: kill what it left, and answer."""
+        """Handle its end: kill its leftovers, and answer."""
         seconds = time.monotonic() - self.started
         self.forget(self.number)
         self.loop.sweep(self.pid)
@@ -161,14 +161,14 @@ class Command(Job):
 
 
 def outcome(status: int) -> list[bytes]:
-    """How a process ended, as ``wait`` tells it: a word, its exit code, and the signal that ended it or 0."""
+    """Encode how a process ended from the status of ``wait``: a word, its exit code, and its signal or 0."""
     if posix.WIFSIGNALED(status):
         return [b"signaled", b"%d" % (128 + posix.WTERMSIG(status)), b"%d" % posix.WTERMSIG(status)]
     return [b"exited", b"%d" % posix.WEXITSTATUS(status), b"0"]
 
 
 def as_environment(pairs: list[bytes]) -> dict[bytes, bytes]:
-    """Variables from words such as ``NAME=value``."""
+    """Return variables from words such as ``NAME=value``."""
     variables = {}
     for pair in pairs:
         name, _, value = pair.partition(b"=")

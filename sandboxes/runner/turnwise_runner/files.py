@@ -1,4 +1,4 @@
-"""Files inside: written, read and removed; a name is never followed out of its place."""
+"""Files inside: write, read and remove them; no name leads out of its folder."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .wire import LAST, MORE, PIECE, Refused, answer, send
 
 
 def handle(workdir: bytes, number: int, verb: bytes, fields: list[bytes]) -> None:
-    """Fulfil a request.
+    """Handle a request.
 
     Raises:
-        Refused: it cannot be fulfilled.
+        Refused: it cannot be done.
     """
     try:
         if verb == b"put":
@@ -41,9 +41,9 @@ def handle(workdir: bytes, number: int, verb: bytes, fields: list[bytes]) -> Non
 def put(
     workdir: bytes, folder: list[bytes] | None, kind: bytes, path: bytes, mode: int, data: bytes
 ) -> list[bytes] | None:
-    """Write a file or go on writing one, make a directory or a link, or set a mode.
+    """Write a file or continue writing one, create a directory or a link, or set a mode.
 
-    ``folder`` is where the last entry was put, which is still the current directory; where this one was is returned.
+    ``folder`` is the directory of the last entry, still the current one; return that of this entry.
     """
     parts = parts_of(workdir, path)
     try:
@@ -71,7 +71,7 @@ def put(
 
 
 def write(descriptor: int, mode: int, data: bytes) -> None:
-    """Write all of it to a regular file."""
+    """Write all data to a regular file."""
     try:
         found = posix.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
@@ -86,7 +86,7 @@ def write(descriptor: int, mode: int, data: bytes) -> None:
 
 
 def read(workdir: bytes, number: int, path: bytes, most: int) -> None:
-    """Send a regular file; of an absolute path, only the last name must be no link."""
+    """Send a regular file; of an absolute path, only the last name must not be a link."""
     try:
         if path.startswith(b"/") and not (path + b"/").startswith(workdir + b"/"):
             descriptor = posix.open(path, PLAIN | posix.O_RDONLY)
@@ -141,7 +141,7 @@ def remove(workdir: bytes, path: bytes) -> None:
 
 
 def _remove_entry(name: bytes) -> None:
-    """Remove one entry of the current directory, however deep it is."""
+    """Remove one entry of the current directory, at any depth."""
     if not _must_be_emptied(name):
         return
     force_enter(name)
@@ -158,7 +158,7 @@ def _remove_entry(name: bytes) -> None:
 
 
 def _must_be_emptied(name: bytes) -> bool:
-    """Whether an entry is a directory; whatever else it is, it is removed."""
+    """Whether an entry is a directory; any other entry is removed directly."""
     if stat.S_ISDIR(posix.lstat(name).st_mode):
         return True
     posix.unlink(name)

@@ -1,6 +1,6 @@
-"""A Python session, inside: runs what lies in descriptor 7 when it is told to, and says on descriptor 9 how it went.
+"""A Python session, inside: runs the code in descriptor 7 on command, and reports the result on descriptor 9.
 
-It is a program of its own, not part of the runner. What it runs sees a fresh ``__main__``, in which the value of a last
+It is a program of its own, not part of the runner. Its code sees a new ``__main__``, in which the value of a last
 expression is displayed as at the prompt, and can ``import turnwise_host`` to ask the host (see ``asking.py``).
 """
 
@@ -17,9 +17,9 @@ from types import CodeType, ModuleType
 REQUEST, ANSWER, QUESTIONS, ANSWERS = 3, 4, 5, 6
 SOURCE, CONTROL, STATUS = 7, 8, 9
 MOST = 1 << 18
-"""Bytes of a request; the runner holds to it whoever does not."""
+"""Largest request in bytes; the runner enforces it too."""
 HOST = "<host"
-"""Files of code that the host has put here are named so; tracebacks leave them out."""
+"""Name of code from the host; tracebacks leave it out."""
 
 
 def main() -> None:
@@ -40,17 +40,17 @@ def main() -> None:
         while True:
             try:
                 order = orders.readline()
-            except KeyboardInterrupt:  # it came after what it was meant for
+            except KeyboardInterrupt:  # it came after the end of its target
                 continue
             if not order:
                 return
             number, host.word = order.split()
             code = run(os.pread(SOURCE, os.fstat(SOURCE).st_size, 0), f"<input {int(number)}>", module.__dict__)
-            os.write(STATUS, b"\n%d %d\n" % (int(number), code))  # whatever stands before it there
+            os.write(STATUS, b"\n%d %d\n" % (int(number), code))  # the line break ends any incomplete line
 
 
 class Refused(Exception):
-    """The host does not answer a request; the text says why."""
+    """Raised when the host does not answer a request; the text says why."""
 
 
 class Host:
@@ -61,16 +61,16 @@ class Host:
         self.process, self.turn = os.getpid(), allocate_lock()
 
     def module(self) -> ModuleType:
-        """What code imports."""
+        """The module that code imports."""
         module = ModuleType("turnwise_host", "Ask the host of this session.")
         module.__dict__.update(ask=self.ask, Refused=Refused)
         return module
 
     def ask(self, request: bytes) -> bytes:
-        """The host's answer.
+        """Return the host's answer.
 
         Raises:
-            Refused: there is none.
+            Refused: the host does not answer.
         """
         if os.getpid() != self.process:
             raise Refused("only the process of the session can ask, not one that it forked")
@@ -83,7 +83,7 @@ class Host:
                 raise Refused(f"the way to the host is damaged: {error}") from None
 
     def answer(self, request: bytes) -> bytes:
-        """Ask, and wait."""
+        """Send a request, and wait for the answer."""
         self.number += 1
         word, number = self.word, b"%d" % self.number
         os.ftruncate(REQUEST, 0)
@@ -104,7 +104,7 @@ class Host:
 
 
 def run(source: bytes, name: str, names: dict[str, object]) -> int:
-    """Run one source, and give its exit code; ``SystemExit`` goes through."""
+    """Run one source, and return its exit code; ``SystemExit`` is not caught."""
     code = 0
     try:
         text = source.decode()
@@ -122,7 +122,7 @@ def run(source: bytes, name: str, names: dict[str, object]) -> int:
 
 
 def compiled(text: str, name: str) -> list[CodeType]:
-    """Its statements, and its last expression as at the prompt."""
+    """Compile the statements, and the last expression as at the prompt."""
     tree = ast.parse(text, name)
     last = [tree.body.pop()] if tree.body and isinstance(tree.body[-1], ast.Expr) else []
     parts: list[ast.Module | ast.Interactive] = [tree, ast.Interactive(last)] if last else [tree]
@@ -130,7 +130,7 @@ def compiled(text: str, name: str) -> list[CodeType]:
 
 
 def tell(error: BaseException) -> None:
-    """Print a traceback that begins where the source does."""
+    """Print a traceback that begins at the source."""
     trace = error.__traceback__
     while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<input "):
         trace = trace.tb_next
@@ -143,7 +143,7 @@ def tell(error: BaseException) -> None:
 
 
 def hide(told: traceback.TracebackException) -> None:
-    """Leave out what is the host's own, also of the errors from which this one came."""
+    """Leave out the host's own frames, also in the causes of an error."""
     each: traceback.TracebackException | None = told
     while each is not None:
         each.stack[:] = [frame for frame in each.stack if not frame.filename.startswith((HOST, __file__))]
@@ -151,7 +151,7 @@ def hide(told: traceback.TracebackException) -> None:
 
 
 def flush() -> None:
-    """Nothing may be left for later; what was closed is the source's own doing."""
+    """Flush the streams; one that the source has closed is ignored."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

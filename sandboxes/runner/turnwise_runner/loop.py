@@ -1,4 +1,4 @@
-"""The loop of the runner: who waits for which descriptor, what runs until when, and who is told that it has ended."""
+"""The event loop of the runner: descriptors to wait for, deadlines of processes, and handlers of their end."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ FOREVER = float("inf")
 
 
 class Job:
-    """A process that was asked for: it ends, or its time does."""
+    """A requested process, which ends by itself or at its deadline."""
 
     pid: int
     deadline: float = FOREVER
 
     def expire(self) -> None:
-        """The deadline is over."""
+        """Handle the deadline."""
         raise NotImplementedError
 
     def ended(self, status: int, usage: Any) -> None:
-        """It has ended, with this status and resource usage of ``wait``."""
+        """Handle the end, with the status and resource usage of ``wait``."""
         raise NotImplementedError
 
 
 class Loop:
-    """What is waited for."""
+    """The descriptors and processes to wait for."""
 
     def __init__(self) -> None:
         self.poll = select.poll()
@@ -61,17 +61,17 @@ class Loop:
         self.poll.register(descriptor, select.POLLIN if reading else select.POLLOUT)
 
     def unwatch(self, descriptor: int) -> None:
-        """No longer."""
+        """Stop watching a descriptor."""
         del self.ready[descriptor]
         self.poll.unregister(descriptor)
 
     def turn(self) -> None:
-        """Wait until something happens, and see to it."""
+        """Wait until something happens, and handle it."""
         now = time.monotonic()
         soonest = min((job.deadline for job in self.jobs.values()), default=FOREVER)
         wait = None if soonest == FOREVER else max(0, int((soonest - now) * 1000) + 1)
         for descriptor, _ in self.poll.poll(wait):
-            if descriptor in self.ready:  # not if what came before it in this turn has closed it
+            if descriptor in self.ready:  # an earlier handler of this turn may have closed it
                 self.ready[descriptor]()
         now = time.monotonic()
         for job in list(self.jobs.values()):
@@ -79,7 +79,7 @@ class Loop:
                 job.expire()
 
     def strike(self, pid: int) -> None:
-        """Kill the process of a job, and all that it started as far as that can be seen; do not wait for it."""
+        """Kill the process of a job and all visible descendants, without waiting."""
         if len(self.jobs) > 1:
             signal_all(family(pid, sessions=True) | {pid}, SIGKILL)
         elif posix.getpid() == 1:
@@ -88,7 +88,7 @@ class Loop:
             signal_all(family(posix.getpid(), sessions=False), SIGKILL)
 
     def sweep(self, pid: int) -> None:
-        """Once the process of a job has ended: kill what it left; everything, if there is no other job."""
+        """Kill the leftovers of a job whose process has ended; everything, if there is no other job."""
         self.jobs.pop(pid, None)
         if self.jobs:
             kill_family(pid)

@@ -1,7 +1,7 @@
-"""The first process of every sandbox: it runs commands and moves files for whoever holds its standard input and output.
+"""The first process of every sandbox: it runs commands and moves files for the host at its standard input and output.
 
-This folder stands alone, needs a Python of 3.8 or later without its site, and imports next to nothing, so that it
-starts in a few milliseconds. The host must not trust what it says: what runs beside it is hostile.
+This folder stands alone, needs a Python of 3.8 or later without its site, and imports almost nothing, so that it
+starts in a few milliseconds. The host must not trust its messages, since hostile code runs beside it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .wire import PIECE, Incoming, Refused, answer, refuse
 PR_SET_CHILD_SUBREAPER = 36
 SIGINT, SIGPIPE, SIGALRM, SIGTERM = 2, 13, 14, 15
 LIFETIME_GRACE = 5.0
-"""Seconds that the host is given to end the sandbox itself."""
+"""Seconds that the host has to end the sandbox itself."""
 
 
 class Runner:
-    """What this sandbox is, and what was asked of it."""
+    """The settings of this sandbox, and its pending requests."""
 
     def __init__(self) -> None:
         self.loop, self.incoming = Loop(), Incoming()
@@ -33,7 +33,7 @@ class Runner:
         self.loop.watch(0, self.read, reading=True)
 
     def read(self) -> None:
-        """Hear the host; when it is gone, so is all that runs here."""
+        """Read from the host; when the host has ended, end everything."""
         data = posix.read(0, PIECE)
         if not data:
             kill_everything()
@@ -43,11 +43,11 @@ class Runner:
                 self.handle(number, fields)
             except Refused as refused:
                 refuse(number, str(refused))
-            except OSError as error:  # no descriptors or no memory left for one more
+            except OSError as error:  # no descriptors or no memory left for another process
                 refuse(number, f"the sandbox cannot do that now: {posix.strerror(error.errno or 0)}")
 
     def handle(self, number: int, fields: list[bytes]) -> None:
-        """Do what is asked, or begin it."""
+        """Handle a request, or start to."""
         verb, *rest = fields
         if verb == b"exec":
             rest[2] = rest[2] if rest[2].startswith(b"/") else self.workdir + b"/" + rest[2]
@@ -65,24 +65,24 @@ class Runner:
         elif verb == b"begin":
             self.begin(number, rest)
         else:
-            from . import files  # it is not needed before the first command
+            from . import files  # the first command does not need it
 
             files.handle(self.workdir, number, verb, rest)
 
     def cancel(self, number: int) -> None:
-        """Nobody waits for this any more; who no longer runs has answered already."""
+        """Stop a request that the host has abandoned; one that has ended has answered already."""
         running = [session for session in self.sessions.values() if session.number == number]
         for job in [self.commands[number]] if number in self.commands else running:
             job.expire()
 
     def answer(self, number: int, how: bytes, body: bytes) -> None:
-        """The host answers what was asked in this run; who no longer runs does not hear it."""
+        """Pass the host's answer to the code that asked; code that has ended does not get it."""
         for session in self.sessions.values():
             if session.number == number and session.asking:
                 session.asking.answer(number, how, body)
 
     def begin(self, number: int, fields: list[bytes]) -> None:
-        """Learn where files lie, how long this lasts, and what is in the environment of every command."""
+        """Take the settings: the working directory, the lifetime, and the environment of every command."""
         self.workdir, lifetime, *env = fields
         self.env = as_environment(env)
         lasts = int(lifetime) / 1000 + LIFETIME_GRACE
@@ -93,7 +93,7 @@ class Runner:
         answer(number, [b"1", b"%d" % posix.getpid()])
 
     def alarm(self, *_: object) -> None:
-        """End if it is time; anyone in here can send this signal."""
+        """End if it is time; any process inside can send this signal."""
         left = self.ends_at - time.monotonic()
         if left <= 0:
             kill_everything()
@@ -119,7 +119,7 @@ class Runner:
 
 
 def main() -> None:
-    """Serve until the host is gone or the time is over."""
+    """Serve until the host has ended or the lifetime has passed."""
     reserve()
     runner = Runner()
     prctl(PR_SET_DUMPABLE, 0)

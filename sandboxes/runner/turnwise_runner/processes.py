@@ -1,4 +1,4 @@
-"""Starting and ending processes inside: every one in a session of its own, and none left that should be gone."""
+"""Starting and ending processes inside: each in a session of its own, with no leftovers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 
 from .wire import Refused
 
-TYPE_CHECKING = False  # to import it from ``typing`` would take longer than all else that is done at the start
+TYPE_CHECKING = False  # importing it from ``typing`` would take longer than the rest of the start
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,11 +16,11 @@ SIGINT, SIGKILL, SIGPIPE, SIGXFSZ = 2, 9, 13, 25
 ENOENT, EAGAIN, ENOMEM, EACCES, ENOTDIR = 2, 11, 12, 13, 20
 PR_SET_DUMPABLE = 4
 LOW = 10
-"""Descriptors below this one are for what programs are given; the runner's own are above (``reserve``)."""
+"""Descriptors below this one are reserved for programs; the runner's own are above (``reserve``)."""
 
 
 def prctl(option: int, value: int) -> bool:
-    """Whether the kernel did it; a Python without ``_ctypes`` cannot ask it."""
+    """Call prctl(2), and return whether the kernel did it; a Python without ``_ctypes`` cannot."""
     try:
         import _ctypes
     except ImportError:
@@ -31,34 +31,34 @@ def prctl(option: int, value: int) -> bool:
 
 
 def on_signal(number: int, handler: Callable[..., object]) -> None:
-    """Call ``handler`` when a signal comes; programs that are started do as the kernel does by itself."""
+    """Call ``handler`` when a signal comes; started programs have the kernel's default instead."""
     _signal.signal(number, handler)
 
 
 def wake_up_on_signals(descriptor: int) -> None:
-    """Write to a descriptor, too, whenever a signal comes that has a handler."""
+    """Also write to a descriptor whenever a signal with a handler comes."""
     _signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
 
 
 def alarm_after(seconds: float) -> None:
-    """Have ``SIGALRM`` sent to this process."""
+    """Request ``SIGALRM`` for this process."""
     _signal.setitimer(_signal.ITIMER_REAL, seconds)
 
 
 def ignored(*_: object) -> None:
-    """What is done about a signal about which nothing is done."""
+    """Handle a signal by doing nothing."""
 
 
 def reserve() -> None:
-    """Occupy every low descriptor, so that no pipe of ours gets one that a program is to be given."""
+    """Occupy every low descriptor, so that none of the runner's pipes gets one that is reserved for a program."""
     while posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC) < LOW - 1:
         pass
 
 
 class Spawner:
-    """Starts programs, each in a session of its own, and each to be taken by the kernel before the runner.
+    """Starts programs, each in a session of its own; when memory is short, the kernel kills them before the runner.
 
-    To be made before the runner is hidden from other processes, and so from itself.
+    It must be created before the runner hides from other processes, and so from itself.
     """
 
     def __init__(self) -> None:
@@ -69,13 +69,13 @@ class Spawner:
             self.score = -1
 
     def spawn(self, argv: list[bytes], cwd: bytes, env: dict[bytes, bytes], given: dict[int, int]) -> int:
-        """Start a program and return its process id; nothing of the runner's memory is copied for it.
+        """Start a program and return its process id, without a copy of the runner's memory.
 
         Args:
             argv: the program, looked for along its ``PATH``, and its arguments.
-            cwd: where.
+            cwd: working directory.
             env: its whole environment.
-            given: what it shall have open: descriptors of ours by its own, which are low.
+            given: descriptors of the runner, by the low numbers that the program will have them under.
 
         Raises:
             Refused: there is no such program or directory, or no room for a process.
@@ -95,13 +95,13 @@ class Spawner:
             posix.chdir("/")
 
     def _offer(self, score: bytes) -> None:
-        """Say how soon the kernel shall take this process, and what it starts, when memory is short."""
+        """Set how soon the kernel kills this process, and its children, when memory is short."""
         if self.score >= 0:
             posix.write(self.score, score)
 
 
 def _spawned(argv: list[bytes], env: dict[bytes, bytes], actions: list[tuple[int, int, int]]) -> int:
-    """Start it from where it is found along the ``PATH``; of the failures to do so the most telling is raised."""
+    """Start a program from the ``PATH``; if all attempts fail, raise the most informative error."""
     told = OSError(ENOENT, "")
     folders = [folder + b"/" for folder in env.get(b"PATH", b"").split(b":") if folder]
     for folder in [b""] if b"/" in argv[0] else folders:
@@ -117,7 +117,7 @@ def _spawned(argv: list[bytes], env: dict[bytes, bytes], actions: list[tuple[int
 
 
 def _cannot(what: str, name: bytes, error: OSError) -> Refused:
-    """Why a program or its directory cannot be used, in words."""
+    """Return a human-readable error for a program or its directory."""
     if error.errno in (EAGAIN, ENOMEM):
         return Refused("the sandbox has no room for another process")
     known = {ENOENT: "there is no", ENOTDIR: "there is no", EACCES: "it is not permitted to use the"}
@@ -126,7 +126,7 @@ def _cannot(what: str, name: bytes, error: OSError) -> Refused:
 
 
 def read_small(path: str) -> bytes:
-    """A small file of the system; empty if it is gone."""
+    """Return the content of a small file of the system; empty if it no longer exists."""
     try:
         descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
@@ -140,13 +140,13 @@ def read_small(path: str) -> bytes:
 
 
 def facts(pid: int | str) -> list[bytes]:
-    """What ``/proc/PID/stat`` says after the name: state, parent, group, session, ...; empty if it is gone."""
+    """Return the fields of ``/proc/PID/stat`` after the name: state, parent, group, session, ...; empty if it ended."""
     text = read_small(f"/proc/{pid}/stat")
     return text[text.rfind(b")") + 2 :].split() if text else []
 
 
 def family(root: int, *, sessions: bool) -> set[int]:
-    """The living that descend from ``root``, and with ``sessions`` those in a session that it or one of them leads."""
+    """Return live descendants of ``root``, and with ``sessions`` also members of sessions that one of them leads."""
     known = {int(name): facts(name) for name in posix.listdir("/proc") if name.isdigit()}
     links = {pid: (int(f[1]), int(f[3])) for pid, f in known.items() if f and f[0] not in b"ZX"}
     members, grown = {root}, True
@@ -162,7 +162,7 @@ def family(root: int, *, sessions: bool) -> set[int]:
 
 
 def signal_all(pids: set[int], number: int) -> None:
-    """A signal to each of them that is still there."""
+    """Send a signal to each of them that still exists."""
     for pid in pids:
         try:
             posix.kill(pid, number)
@@ -171,10 +171,10 @@ def signal_all(pids: set[int], number: int) -> None:
 
 
 def kill_family(root: int) -> None:
-    """Kill what descends from a process or is in its session, not itself; again until nothing is left.
+    """Kill the descendants of a process and members of its session, not itself, until none is left.
 
-    What has left the session *and* lost its parent cannot be told from other commands' processes: it stays until
-    nothing runs in the sandbox.
+    A process that has left the session *and* lost its parent is indistinguishable from other commands' processes. It
+    stays until nothing else runs in the sandbox.
     """
     for _ in range(100):
         rest = family(root, sessions=True)
@@ -184,7 +184,7 @@ def kill_family(root: int) -> None:
 
 
 def kill_everything() -> None:
-    """Kill every process but this one, and wait until all are gone; at most five seconds."""
+    """Kill every process but this one, and wait until all have ended, for at most five seconds."""
     me, until = posix.getpid(), time.monotonic() + 5
     while time.monotonic() < until:
         try:

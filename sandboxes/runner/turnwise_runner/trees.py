@@ -1,7 +1,7 @@
-"""Trees inside: listed, and sent as a snapshot.
+"""Trees inside: list them, and send them as a snapshot.
 
-They are walked by entering them, so that neither their depth nor the length of a path matters, in the order of their
-paths' parts.
+They are traversed by entering each folder, so that neither depth nor path length matters, in the order of their paths'
+parts.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 FILE, MORE_OF_IT, DIRECTORY, LINK, MODE = b"f", b"a", b"d", b"l", b"m"
 BESIDE = 64
-"""Bytes of an entry, at most, beside its path and content."""
+"""The most bytes of an entry beside its path and content."""
 
 
 def walk() -> Iterator[tuple[bytes, bytes, posix.stat_result]]:
-    """Everything below the current directory: its path, its name in what is now the current directory, its facts."""
+    """Yield everything below the current directory: its path, its name in the new current directory, its status."""
     trail, modes, rest = [b""], [0o700], [_descending(b".")]
     while rest:
         if not rest[-1]:
@@ -42,7 +42,7 @@ def walk() -> Iterator[tuple[bytes, bytes, posix.stat_result]]:
                 modes.append(force_enter(name))
                 trail.append(path)
                 rest.append(_descending(b"."))
-        except FileNotFoundError:  # it is gone meanwhile
+        except FileNotFoundError:  # it was removed meanwhile
             continue
 
 
@@ -51,7 +51,7 @@ def _descending(folder: bytes) -> list[bytes]:
 
 
 def listing(workdir: bytes, number: int, path: bytes, most: int, room: int) -> None:
-    """Send what is below a directory: path, kind, size and mode of each entry, in so many bytes at most."""
+    """Send the content of a directory: path, kind, size and mode of each entry, in a limited number of bytes."""
     try:
         if path.startswith(b"/") and not (path + b"/").startswith(workdir + b"/"):
             posix.chdir(path)
@@ -74,7 +74,7 @@ def listing(workdir: bytes, number: int, path: bytes, most: int, room: int) -> N
 
 
 def kind_of(found: posix.stat_result) -> bytes:
-    """One of ``FILE``, ``DIRECTORY`` and ``LINK``; ``o`` for what else there is."""
+    """Return ``FILE``, ``DIRECTORY`` or ``LINK``; ``o`` for any other kind."""
     if stat.S_ISREG(found.st_mode):
         return FILE
     if stat.S_ISDIR(found.st_mode):
@@ -85,7 +85,7 @@ def kind_of(found: posix.stat_result) -> bytes:
 def snapshot(workdir: bytes, number: int, most: int, entries: int, room: int) -> None:
     """Send every file, directory and link of the working directory: path, kind, mode and content of each.
 
-    ``most`` is how many bytes files may have, ``entries`` how many there may be, ``room`` what all else may take.
+    ``most`` limits the bytes of files, ``entries`` their number, and ``room`` the bytes of everything else.
     """
     parcel = Parcel(number)
     try:
@@ -110,25 +110,25 @@ def snapshot(workdir: bytes, number: int, most: int, entries: int, room: int) ->
 
 
 class Parcel:
-    """An answer that is sent as soon as there is enough of it."""
+    """An answer that is sent in pieces as soon as they are large enough."""
 
     def __init__(self, number: int) -> None:
         self.number, self.body = number, bytearray()
 
     def add(self, data: bytes) -> None:
-        """More of it."""
+        """Add data."""
         self.body += data
         while len(self.body) >= PIECE:
             send(self.number, MORE, bytes(self.body[:PIECE]))
             del self.body[:PIECE]
 
     def close(self) -> None:
-        """That was all."""
+        """Send the rest."""
         send(self.number, LAST, bytes(self.body))
 
 
 def _add_content(parcel: Parcel, name: bytes, size: int) -> None:
-    """The size and content of a file, with zeros where it has shrunk meanwhile, even if its mode denies it."""
+    """Add the size and content of a file, with zeros if it has shrunk meanwhile, even if its mode denies reading."""
     try:
         descriptor = posix.open(name, PLAIN | posix.O_RDONLY)
     except PermissionError:
