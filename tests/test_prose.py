@@ -22,6 +22,7 @@ CLEAN = (
     "README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
+    "CHANGELOG.md",
     "docs",
     "cli.py",
     "commands",
@@ -30,6 +31,8 @@ CLEAN = (
     "evals",
     "examples",
     "rollouts",
+    "trainers",
+    "agents",
     "service",
 )
 """Places without any fault; they stay so."""
