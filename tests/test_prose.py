@@ -33,6 +33,7 @@ CLEAN = (
     "rollouts",
     "trainers",
     "agents",
+    "sandboxes",
     "service",
 )
 """Places without any fault; they stay so."""

@@ -15,7 +15,7 @@ from ..named import backend_named, backend_names
 
 
 def address_of(backend: Backend) -> dict[str, str]:
-    """Where another process finds the class of a backend.
+    """Return the address at which another process finds the class of a backend.
 
     Raises:
         NotApplicable: it is defined inside a function, or cannot be made without arguments.
@@ -30,7 +30,7 @@ def address_of(backend: Backend) -> dict[str, str]:
 
 
 def backend_at(address: dict[str, str]) -> Backend:
-    """A new backend of the class at an address."""
+    """Create a backend of the class at an address."""
     if "name" in address:
         return backend_named(address["name"])
     made = reduce(getattr, address["class"].split("."), _module(address["module"], address["file"]))()

@@ -14,15 +14,14 @@ Try = Callable[[Lab], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One thing that every backend is held to.
+    """One requirement on every backend.
 
     Args:
-        number: by which it is chosen and reported.
-        attempt: tries it; its name and the first line of its docstring are those of the case.
-        needs: limits without which there is nothing to try; a backend that declares one absent must refuse the spec
-            instead.
-        confines: whether it is promised only by backends that confine.
-        seconds: after which it counts as hanging.
+        number: number by which it is chosen and reported.
+        attempt: function that tries it; its name and the first line of its docstring are those of the case.
+        needs: limits that the case is about; a backend that declares one absent must refuse the spec instead.
+        confines: whether only backends that confine promise it.
+        seconds: duration after which it counts as hanging.
     """
 
     number: int
@@ -43,5 +42,5 @@ class Case:
 
 
 def hostile(number: int, attempt: Try, *needs: Limit, seconds: float = 60.0) -> Case:
-    """A case that only a backend which confines promises to withstand."""
+    """Make a case that only backends which confine promise to withstand."""
     return Case(number, attempt, needs, confines=True, seconds=seconds)

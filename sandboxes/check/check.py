@@ -61,7 +61,7 @@ CASES: tuple[Case, ...] = tuple(
         key=lambda case: case.number,
     )
 )
-"""Every case. Numbers up to 48 are hostile code; from 101 on, what the contract says."""
+"""Every case. Numbers up to 48 are hostile code; those from 101 on are the contract."""
 
 
 async def check(
@@ -73,13 +73,14 @@ async def check(
 ) -> Report:
     """Try every case on a backend. After each, the host must be as it was, and the next sandbox must work.
 
-    The contract's cases come first: where commands do not run as they should, nothing else can be told. What shares the
-    host's processes or mounts fails the hostile cases without their being tried: some of them kill all they can reach.
+    The contract's cases come first, since nothing else can be measured where commands do not run properly. A backend
+    that shares the host's processes or mounts fails the hostile cases without a try: some of them kill all processes
+    that they can reach.
 
     Args:
-        backend: what is checked; it is not closed.
-        cases: only these, by number or name.
-        kills: how often the cases that kill the owner of sandboxes do so.
+        backend: backend to check; it is not closed.
+        cases: the only cases to try, by number or name (default: all).
+        kills: how many times to repeat the cases that kill the owner of sandboxes.
         on_verdict: called after each case, for a progress display.
 
     Raises:
@@ -104,7 +105,7 @@ async def check(
 
 
 def chosen_cases(wanted: Collection[int | str]) -> tuple[Case, ...]:
-    """The cases of these numbers or names; all if there are none.
+    """Return the cases of these numbers or names; all if none are given.
 
     Raises:
         UsageError: there is no such case.
@@ -114,7 +115,7 @@ def chosen_cases(wanted: Collection[int | str]) -> tuple[Case, ...]:
 
 
 async def tried(case: Case, lab: Lab) -> Verdict:
-    """The verdict on one case."""
+    """Try one case, and return the verdict."""
     began = time.perf_counter()
     status, evidence = await _status(case, lab)
     return Verdict(case.number, case.name, case.about, status, evidence, time.perf_counter() - began)

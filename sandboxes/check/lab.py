@@ -1,4 +1,4 @@
-"""Where cases are tried: makes sandboxes that are known from outside, and runs programs in them."""
+"""The test bench of the check: makes sandboxes that are recognizable from outside, and runs programs in them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SMALL: Mapping[str, Any] = {
     "output": 64 * 1024,
     "lifetime": 600.0,
 }
-"""Limits of the sandboxes in which cases are tried: small, so that what goes beyond them does so at once."""
+"""Limits of the sandboxes of cases: small, so that exceeding them takes little time."""
 PYTHON = ("python3", "-I", "-S", "-c")
 
 
@@ -38,10 +38,10 @@ class Lab:
     """One check in progress.
 
     Args:
-        backend: what is checked.
-        found: what it said of itself.
+        backend: backend to check.
+        found: capabilities that it reported.
         host: the machine that must stay as it is.
-        kills: how often the cases that kill the owner of sandboxes do so.
+        kills: how many times to repeat the cases that kill the owner of sandboxes.
     """
 
     backend: Backend
@@ -53,7 +53,7 @@ class Lab:
 
     @property
     def absent(self) -> dict[Limit, str]:
-        """Limits that do not hold here, and why."""
+        """Limits that do not hold here, and the reasons."""
         return {
             limit: held.how if (held := self.found.limits.get(limit)) else "the backend does not declare it"
             for limit in Limit
@@ -63,7 +63,7 @@ class Lab:
     def spec(
         self, *, env: Mapping[str, str] | None = None, mounts: tuple[Mount, ...] = (), mark: str = "", **limits: Any
     ) -> SandboxSpec:
-        """A spec that this backend must accept: small limits, those that are absent relaxed."""
+        """Return a spec that this backend must accept: small limits, without those that are absent."""
         return SandboxSpec(
             env={MARK: mark or self.host.mark, **(env or {})},
             limits=Limits(**{**SMALL, **limits}),
@@ -78,7 +78,7 @@ class Lab:
         files: Mapping[str, bytes] | None = None,
         start: Snapshot | None = None,
     ) -> Sandbox:
-        """A new sandbox that is destroyed after the case, whatever becomes of it."""
+        """Create a sandbox that is destroyed after the case, whatever happens to it."""
         sandbox = await self.backend.create(spec or self.spec(), files=files, start=start)
         self.made.append(sandbox)
         return sandbox
@@ -93,7 +93,7 @@ class Lab:
         mounts: tuple[Mount, ...] = (),
         **limits: Any,
     ) -> AsyncIterator[Sandbox]:
-        """A new sandbox, destroyed at the end, also with commands running in it."""
+        """Create a sandbox that is destroyed at the end of the block, even if commands are running in it."""
         sandbox = await self.create(self.spec(env=env, mounts=mounts, **limits), files=files, start=start)
         try:
             yield sandbox
@@ -101,13 +101,13 @@ class Lab:
             await sandbox.destroy()
 
     async def fork(self, sandbox: Sandbox, n: int) -> list[Sandbox]:
-        """Forks that are destroyed after the case."""
+        """Make forks that are destroyed after the case."""
         forks = await sandbox.fork(n)
         self.made.extend(forks)
         return forks
 
     async def outside(self) -> str:
-        """What of the host a sandbox is plainly in, in words; hostile code must not even be tried there."""
+        """Describe the parts of the host that a sandbox shares; hostile code must not even be tried there."""
         if self._outside is None:
             async with self.sandbox() as sandbox:
                 inside = await told(sandbox, "whereabouts")
@@ -120,7 +120,7 @@ class Lab:
         return self._outside
 
     async def clear(self) -> list[str]:
-        """Destroy what a case made; returns what is left of it on the host, in words."""
+        """Destroy the sandboxes of a case; describe what is left of them on the host."""
         ids = [sandbox.id for sandbox in self.made]
         for sandbox in self.made:
             await sandbox.destroy()
@@ -129,9 +129,9 @@ class Lab:
 
 
 async def reap_all(backend: Backend) -> Reaped:
-    """Reap until nothing is found, three times at most, and return what the last time found.
+    """Reap until nothing is found, at most three times, and return what the last time found.
 
-    Owners of other sandboxes on this machine may die meanwhile; a backend that leaves something behind finds it again.
+    Owners of other sandboxes on this machine may die meanwhile; a backend that leaves leftovers finds them again.
     """
     for _ in range(3):
         found = await backend.reap()
@@ -141,20 +141,20 @@ async def reap_all(backend: Backend) -> Reaped:
 
 
 def whereabouts() -> dict[str, str]:
-    """Which machine and which namespaces this process is in; see the program of that name."""
+    """Return the machine and the namespaces of this process; see the program of that name."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return {"boot": boot, **{kind: os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "mnt", "ipc")}}
 
 
 def held_as(found: Capabilities, limit: Limit) -> Enforcement:
-    """How well a limit holds; one that is not declared does not."""
+    """Return how well a limit holds; an undeclared one does not."""
     held = found.limits.get(limit)
     return held.enforcement if held else Enforcement.ABSENT
 
 
 def program(name: str) -> str:
-    """The source of one of the programs that run inside. They are text and no modules: whoever imports all modules, as
-    tests and tools do, would run them here.
+    """Return the source of one of the programs that run inside. They are text files and not modules, since tests and
+    tools that import all modules would run them here.
     """
     return (Path(__file__).parent / "payloads" / f"{name}.txt").read_text()
 
@@ -165,10 +165,10 @@ async def python(sandbox: Sandbox, source: str, *arguments: object, timeout: flo
 
 
 async def told(sandbox: Sandbox, name: str, *arguments: object, timeout: float = 20.0) -> Any:
-    """What one of the programs found inside: it prints JSON.
+    """Run one of the programs inside, and return the JSON that it prints.
 
     Raises:
-        Failed: it did not end well.
+        Failed: it did not end normally.
     """
     result = await python(sandbox, program(name), *arguments, timeout=timeout)
     expect(result.ok, f"the program {name!r} ended with {ended(result)}")
@@ -176,7 +176,7 @@ async def told(sandbox: Sandbox, name: str, *arguments: object, timeout: float =
 
 
 async def works(sandbox: Sandbox) -> None:
-    """See that a sandbox runs commands and tells their exit codes apart.
+    """Check that a sandbox runs commands and distinguishes their exit codes.
 
     Raises:
         Failed: it does not.
@@ -192,10 +192,10 @@ async def works(sandbox: Sandbox) -> None:
 
 
 async def refused(work: Awaitable[object], what: str) -> None:
-    """See that something is a ``ToolError``.
+    """Check that a call raises ``ToolError``.
 
     Raises:
-        Failed: it is not.
+        Failed: it does not.
     """
     try:
         result = await work
@@ -208,7 +208,7 @@ async def refused(work: Awaitable[object], what: str) -> None:
 
 
 async def soon(work: Any, what: str, seconds: float = 10.0) -> tuple[Any, float]:
-    """The result of something that must not hang, and how long it took.
+    """Return the result of something that must not hang, and its duration.
 
     Raises:
         Failed: it hangs.
@@ -221,6 +221,6 @@ async def soon(work: Any, what: str, seconds: float = 10.0) -> tuple[Any, float]
 
 
 def ended(result: ExecResult) -> str:
-    """How a command ended, in words."""
+    """Describe how a command ended."""
     said = (result.stderr.text or result.stdout.text).strip()[-200:]
     return f"{result.status}, exit code {result.exit_code} after {result.seconds:.1f} s" + (f": {said}" if said else "")
