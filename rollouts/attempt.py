@@ -23,10 +23,10 @@ from ..errors import (
 from ..tasks.rng import Rng
 from ..tasks.score import Score
 from .episode import UNANSWERED, UNSENT, Episode, Outcome, Turn
+from .episode_state import EpisodeState, HostProvider, RolloutObserver
 from .hosts import Host, late
 from .jobs import Job
 from .options import RunOptions
-from .place import Lender, Place, Watcher
 from .repeating import repeated
 from .turns import TYPED, judgement, one_line, recorded, unread
 
@@ -45,7 +45,7 @@ class Attempt:
         agent: agent that acts.
         options: options of the run.
         origin: state from which the attempt continues (default: a reset).
-        watcher: object that observes every state of the episode.
+        observer: object that observes every state of the episode.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class Attempt:
         agent: Agent,
         options: RunOptions,
         *,
-        origin: Place | None = None,
-        watcher: Watcher | None = None,
+        origin: EpisodeState | None = None,
+        observer: RolloutObserver | None = None,
     ) -> None:
         self._job = job
         self._origin = origin
-        self._watcher = watcher
+        self._observer = observer
         self._deadline: asyncio.Timeout | None = None
         self._number = number
         self._agent = agent
@@ -71,7 +71,7 @@ class Attempt:
         self._started = perf_counter()
         self._host: Host | None = None
         self._held: Session | None = None
-        self._asked: tuple[Place, Decision | None] | None = None
+        self._asked: tuple[EpisodeState, Decision | None] | None = None
         """State of a failure that a retry can continue from, and the action that the environment received, if any."""
         self._begun = self._spending = False  # after the agent starts to decide, time counts for the agent
         self.after_action = self.redrawn = 0
@@ -99,7 +99,7 @@ class Attempt:
         if held is not None and isinstance(held, Holding):
             await held.close()
 
-    async def play(self, pool: Lender) -> Episode:
+    async def play(self, pool: HostProvider) -> Episode:
         """Play the episode on an environment of ``pool``; with an origin, on forks of its environment.
 
         Raises:
@@ -137,11 +137,11 @@ class Attempt:
     ) -> Episode:
         """Return the record so far, ended by ``outcome``; an action without an answer is its last."""
         turns = self._turns
-        place, decision = self._asked or (None, None)
-        if place is not None and decision is not None and outcome is Outcome.INFRA_FAILED:
-            turn = recorded(place.observation, decision, 0.0)
+        state, decision = self._asked or (None, None)
+        if state is not None and decision is not None and outcome is Outcome.INFRA_FAILED:
+            turn = recorded(state.observation, decision, 0.0)
             info = {**decision.info, UNANSWERED: True}
-            turns = [*turns, replace(turn, obs_key=place.obs_key, seconds_env=self._seconds_env, info=info)]
+            turns = [*turns, replace(turn, obs_key=state.obs_key, seconds_env=self._seconds_env, info=info)]
         return Episode(
             episode_id=self._job.episode_id,
             env_id=self._job.env_id,
@@ -163,15 +163,15 @@ class Attempt:
 
     async def _turn_by_turn(self, host: Host) -> Episode:
         self._host = host
-        place, decision = await self._resumed(host) or (await self._opened(host), None)
-        self._held = place.session
+        state, decision = await self._resumed(host) or (await self._opened(host), None)
+        self._held = state.session
         try:
-            return await self._until_over(place, decision)
+            return await self._until_over(state, decision)
         finally:
             if self._asked is None:
                 await self.release()
 
-    async def _opened(self, host: Host) -> Place:
+    async def _opened(self, host: Host) -> EpisodeState:
         """Return the first state of the episode, or the state from which it continues."""
         if self._origin is None:
             observation, info = await self._env(host.reset(self._job.task), "reset")
@@ -179,9 +179,9 @@ class Attempt:
         else:
             observation, obs_key = self._origin.observation, self._origin.obs_key
         context = self._context(host)
-        return Place(tuple(self._turns), observation, obs_key, host, self._session(context), context)
+        return EpisodeState(tuple(self._turns), observation, obs_key, host, self._session(context), context)
 
-    async def _resumed(self, host: Host) -> tuple[Place, Decision | None] | None:
+    async def _resumed(self, host: Host) -> tuple[EpisodeState, Decision | None] | None:
         """Return the state in which the last attempt failed, reached by its actions, and the unanswered action, if any.
 
         Return ``None`` if the attempt cannot continue or the environment answers differently; the episode then
@@ -189,23 +189,23 @@ class Attempt:
         """
         if self._asked is None:
             return None
-        place, decision = self._asked
-        if await repeated(self._turns, place.observation, self._job.task, host, self._env):
+        state, decision = self._asked
+        if await repeated(self._turns, state.observation, self._job.task, host, self._env):
             self._seconds_env = 0.0
-            return replace(place, host=host), decision
+            return replace(state, host=host), decision
         await self.release()
         self._asked, self._turns, self._begun = None, [], False
         self.redrawn += 1
         return None
 
-    async def _until_over(self, place: Place, decision: Decision | None) -> Episode:
-        session, watcher = place.session, self._watcher
+    async def _until_over(self, state: EpisodeState, decision: Decision | None) -> Episode:
+        session, observer = state.session, self._observer
         loop, others_ran = asyncio.get_running_loop(), list[None]()
         while True:
             loop.call_soon(others_ran.append, None)
-            if watcher is not None:
-                await self._unhurried(watcher.reached(place))
-            observation, obs_key = place.observation, place.obs_key
+            if observer is not None:
+                await self._unhurried(observer.reached(state))
+            observation, obs_key = state.observation, state.obs_key
             try:
                 decision = decision or await self._decide(session, observation)
             except PolicyError as error:
@@ -213,11 +213,11 @@ class Attempt:
                 return self.sealed(Outcome.POLICY_FAILED, score=Score(success=False), error=one_line(error))
             except InfrastructureError:
                 if isinstance(session, Repeatable) and self._origin is None:
-                    self._asked = place, None
+                    self._asked = state, None
                 raise
-            if watcher is not None:
-                await watcher.decided(place, decision)
-            after, reward, terminated, truncated, info = await self._answered(place, decision)
+            if observer is not None:
+                await observer.decided(state, decision)
+            after, reward, terminated, truncated, info = await self._answered(state, decision)
             self._turns.append(
                 replace(
                     recorded(observation, decision, reward),
@@ -238,17 +238,17 @@ class Attempt:
             if not others_ran:  # a scripted agent on a quick environment never waits: let the others have their turn
                 await asyncio.sleep(0)
             others_ran.clear()
-            turns = tuple(self._turns) if watcher is not None else ()
-            place = replace(place, turns=turns, observation=after, obs_key=info.get("obs_key"))
+            turns = tuple(self._turns) if observer is not None else ()
+            state = replace(state, turns=turns, observation=after, obs_key=info.get("obs_key"))
             decision = None
 
-    async def _answered(self, place: Place, decision: Decision) -> Stepped:
+    async def _answered(self, state: EpisodeState, decision: Decision) -> Stepped:
         """Return the environment's answer; a failure counts as one after an action."""
         self._spending = True
         try:
-            answer = await self._env(place.host.step(decision.action), "step")
+            answer = await self._env(state.host.step(decision.action), "step")
         except InfrastructureError:
-            self._asked, self.after_action = (place, decision), self.after_action + 1
+            self._asked, self.after_action = (state, decision), self.after_action + 1
             raise
         self._asked = None
         return answer

@@ -21,10 +21,10 @@ from ..errors import EnvironmentTimeoutError, InfrastructureError
 from ..tasks.spec import TaskSpec
 from .attempt import Attempt
 from .episode import Episode, Fork, Outcome
+from .episode_state import EpisodeState, HostProvider, RolloutObserver
 from .hosts import Host
 from .jobs import Job
 from .options import RunOptions
-from .place import Lender, Place, Watcher
 from .pool import EnvPool
 from .runner import LONGEST_BACKOFF, Placed, fingerprints, group_id
 from .stats import RunStats
@@ -41,8 +41,8 @@ class Strategy(Protocol):
         ...
 
 
-class Branching(Watcher, Protocol):
-    """A watcher that may have started branches, whose results depend on the attempt that it observes."""
+class Branching(RolloutObserver, Protocol):
+    """A observer that may have started branches, whose results depend on the attempt that it observes."""
 
     async def stop(self) -> None:
         """Drop the branches, because the attempt is void."""
@@ -152,38 +152,38 @@ class Paths:
     async def play(
         self,
         job: Job,
-        lender: Lender,
+        provider: HostProvider,
         *,
-        origin: Place | None = None,
+        origin: EpisodeState | None = None,
         watch: Callable[[Slot], W] | None = None,
     ) -> tuple[Episode, W | None]:
         """Play one path to its end, and retry after infrastructure failures as often as ``options.retries`` allows.
 
         Args:
             job: job of the path.
-            lender: source of environments.
+            provider: source of environments.
             origin: state from which it continues (default: a reset).
-            watch: creates the watcher of each attempt from the attempt's slot.
+            watch: creates the observer of each attempt from the attempt's slot.
 
         Returns:
-            The episode, and the watcher of its attempt; ``None`` in place of the watcher if all attempts failed.
+            The episode, and the observer of its attempt; ``None`` in place of the observer if all attempts failed.
         """
         number, failed = 1, None
         while True:
             slot = Slot(self.slots)
-            watcher = watch(slot) if watch is not None else None
-            attempt = Attempt(job, number, self.agent, self.options, origin=origin, watcher=watcher)
+            observer = watch(slot) if watch is not None else None
+            attempt = Attempt(job, number, self.agent, self.options, origin=origin, observer=observer)
             attempt = attempt.following(failed) if failed is not None else attempt
             try:
                 async with slot:
-                    return await attempt.play(lender), watcher
+                    return await attempt.play(provider), observer
             except InfrastructureError as error:
-                await _voided(watcher)
+                await _voided(observer)
                 self.stats.failures[type(error).__name__] += 1
                 if number > self.options.retries:
                     return attempt.sealed(Outcome.INFRA_FAILED, error=one_line(error)), None
             except BaseException:
-                await _voided(watcher)
+                await _voided(observer)
                 raise
             finally:
                 await attempt.release()
@@ -291,6 +291,6 @@ async def _stopped(tasks: Iterable[asyncio.Future[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _voided(watcher: Branching | None) -> None:
-    if watcher is not None:
-        await watcher.stop()
+async def _voided(observer: Branching | None) -> None:
+    if observer is not None:
+        await observer.stop()

@@ -34,8 +34,8 @@ from ..errors import InfrastructureError, UsageError
 from ..tasks.rng import Rng
 from .branching import Forks, Paths, forked, together
 from .episode import Episode, Fork
+from .episode_state import EpisodeState, HostProvider
 from .jobs import Job
-from .place import Lender, Place
 
 Grown = tuple[list[Episode], list[int]]
 """A path with its branches, and the unused member numbers."""
@@ -99,7 +99,13 @@ class EntropyBranching(Config):
         return [*grown, *(episode for episode, _ in more)]
 
     async def grow(
-        self, paths: Paths, vocabulary: int, job: Job, lender: Lender, origin: Place | None, hand: Sequence[int]
+        self,
+        paths: Paths,
+        vocabulary: int,
+        job: Job,
+        provider: HostProvider,
+        origin: EpisodeState | None,
+        hand: Sequence[int],
     ) -> Grown:
         """Play a path with all its branches.
 
@@ -107,19 +113,19 @@ class EntropyBranching(Config):
             paths: runs the attempts.
             vocabulary: V.
             job: job of the path.
-            lender: source of its environment.
+            provider: source of its environment.
             origin: state where it starts; ``None`` for a reset.
             hand: member numbers for its branches.
         """
-        episode, watcher = await paths.play(
-            job, lender, origin=origin, watch=lambda slot: _Brancher(self, paths, vocabulary, job, hand)
+        episode, observer = await paths.play(
+            job, provider, origin=origin, watch=lambda slot: _Brancher(self, paths, vocabulary, job, hand)
         )
-        if watcher is None:
+        if observer is None:
             return [episode], list(hand)
         try:
-            return await watcher.grown(episode)
+            return await observer.grown(episode)
         finally:
-            await watcher.stop()
+            await observer.stop()
 
 
 class _Brancher:
@@ -134,34 +140,34 @@ class _Brancher:
         self._session: Session | None = None
         self._sprouts: list[asyncio.Task[list[Grown]]] = []
 
-    async def reached(self, place: Place) -> None:
+    async def reached(self, state: EpisodeState) -> None:
         """Keep the conversation in this state, in case branches continue from it."""
         self._session = None
-        if self._hand and len(place.turns) > self._first:  # at its own first place, whom it left decides
-            if not isinstance(place.session, Forking):
+        if self._hand and len(state.turns) > self._first:  # in its own first state, its parent decides
+            if not isinstance(state.session, Forking):
                 raise UsageError(
                     f"agent {type(self._paths.agent).__name__} cannot branch: its sessions have no fork(); use a "
                     "ChatAgent, or plain sampling"
                 )
-            self._session = place.session.fork(place.context)
+            self._session = state.session.fork(state.context)
 
-    async def decided(self, place: Place, decision: Decision) -> None:
+    async def decided(self, state: EpisodeState, decision: Decision) -> None:
         """Decide whether to branch; the environment has not received the action yet."""
         session, settings = self._session, self._settings
         if session is None:
             return
-        now, first = (settings.entropy(each, self._vocabulary) for each in (decision.logprobs, place.turns[0].logprobs))
-        uniform = Rng("branching", *place.context.rng.key, len(place.turns)).random()
+        now, first = (settings.entropy(each, self._vocabulary) for each in (decision.logprobs, state.turns[0].logprobs))
+        uniform = Rng("branching", *state.context.rng.key, len(state.turns)).random()
         if not settings.branches(now - first, uniform):
             return
         try:
-            host = await forked(place.host, self._paths.options)
+            host = await forked(state.host, self._paths.options)
         except InfrastructureError as error:  # no branch leaves here; if the environment is broken, the path will tell
             self._paths.stats.failures[type(error).__name__] += 1
             return
         taken, rest = self._hand[: settings.beam - 1], self._hand[settings.beam - 1 :]
         self._hand, *hands = dealt(rest, 1 + len(taken))
-        origin = replace(place, host=host, session=session)
+        origin = replace(state, host=host, session=session)
         sprout = self._sprout(origin, list(zip(taken, hands, strict=True)))
         self._sprouts.append(asyncio.create_task(sprout, name="turnwise-branch"))
 
@@ -180,20 +186,20 @@ class _Brancher:
             sprout.cancel()
         await asyncio.gather(*self._sprouts, return_exceptions=True)
 
-    async def _sprout(self, origin: Place, members: Sequence[tuple[int, list[int]]]) -> list[Grown]:
+    async def _sprout(self, origin: EpisodeState, members: Sequence[tuple[int, list[int]]]) -> list[Grown]:
         """Start branches from one state, each with the member numbers for its own branches."""
         owners = self._job.fork.owners if self._job.fork is not None else ()
         own = (self._job.episode_id,) * (len(origin.turns) - len(owners))
         fork = Fork(self._job.episode_id, (*owners, *own))
-        lender = Forks(origin.host)
+        provider = Forks(origin.host)
         grow = self._settings.grow
         try:
             return await together(
-                grow(self._paths, self._vocabulary, self._paths.job(member, fork), lender, origin, hand)
+                grow(self._paths, self._vocabulary, self._paths.job(member, fork), provider, origin, hand)
                 for member, hand in members
             )
         finally:
-            await lender.close(origin=True)
+            await provider.close(origin=True)
 
 
 def dealt(cards: Sequence[int], players: int) -> list[list[int]]:

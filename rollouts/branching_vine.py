@@ -23,8 +23,8 @@ from ..config import Config
 from .accounts import lookahead
 from .branching import Forks, Paths, Slot, together
 from .episode import Episode, Fork, Lookahead
+from .episode_state import EpisodeState
 from .jobs import Job
-from .place import Place
 
 
 class StateValues(Config):
@@ -40,10 +40,10 @@ class StateValues(Config):
         return await together(self._path(paths, paths.job(member)) for member in range(size))
 
     async def _path(self, paths: Paths, job: Job) -> Episode:
-        episode, watcher = await paths.play(
+        episode, observer = await paths.play(
             job, paths.pool, watch=lambda slot: _Looker(paths, self.rollouts, job, slot)
         )
-        return replace(episode, lookaheads=tuple(watcher.found)) if watcher is not None else episode
+        return replace(episode, lookaheads=tuple(observer.found)) if observer is not None else episode
 
 
 class _Looker:
@@ -53,25 +53,25 @@ class _Looker:
         self.found: list[Lookahead] = []
         self._paths, self._rollouts, self._job, self._slot = paths, rollouts, job, slot
 
-    async def reached(self, place: Place) -> None:
+    async def reached(self, state: EpisodeState) -> None:
         """Play rollouts from this state before the agent acts."""
-        self.found += await self._slot.lent(self._from(place))
+        self.found += await self._slot.lent(self._from(state))
 
-    async def decided(self, place: Place, decision: Decision) -> None:
+    async def decided(self, state: EpisodeState, decision: Decision) -> None:
         """Do nothing: the episode's own action needs no rollouts."""
 
     async def stop(self) -> None:
         """Do nothing: no rollout is left running."""
 
-    async def _from(self, place: Place) -> list[Lookahead]:
-        lender = Forks(place.host)
+    async def _from(self, state: EpisodeState) -> list[Lookahead]:
+        provider = Forks(state.host)
         try:
-            return await together(self._look(place, lender, number) for number in range(self._rollouts))
+            return await together(self._look(state, provider, number) for number in range(self._rollouts))
         finally:
-            await lender.close(origin=False)
+            await provider.close(origin=False)
 
-    async def _look(self, place: Place, lender: Forks, number: int) -> Lookahead:
-        turn, mine = len(place.turns), self._job.episode_id
+    async def _look(self, state: EpisodeState, provider: Forks, number: int) -> Lookahead:
+        turn, mine = len(state.turns), self._job.episode_id
         job = self._paths.aside(f"{mine}-{turn}-{number}", Fork(mine, (mine,) * turn))
-        episode, _ = await self._paths.play(job, lender, origin=place)
+        episode, _ = await self._paths.play(job, provider, origin=state)
         return lookahead(episode, first=number == 0)

@@ -22,8 +22,8 @@ from turnwise.rollouts.branching import Paths, Strategy, branch_episodes
 from turnwise.rollouts.branching_entropy import EntropyBranching, dealt
 from turnwise.rollouts.branching_vine import StateValues
 from turnwise.rollouts.episode import Episode, Outcome
+from turnwise.rollouts.episode_state import EpisodeState
 from turnwise.rollouts.options import RunOptions
-from turnwise.rollouts.place import Place
 from turnwise.rollouts.pool import EnvPool
 from turnwise.rollouts.replay import replay
 from turnwise.rollouts.stats import RunStats
@@ -487,7 +487,7 @@ async def test_an_interrupted_round_goes_on_with_the_groups_that_are_missing(str
 
 
 class Patience:
-    """A watcher for whom an hour passes at each place."""
+    """An observer for whom an hour passes at each place."""
 
     def __init__(self, hour: Callable[[], None]) -> None:
         self.hour = hour
@@ -495,12 +495,12 @@ class Patience:
     async def play(self, paths: Paths, size: int) -> list[Episode]:
         return [(await paths.play(paths.job(0), paths.pool, watch=lambda slot: self))[0]]
 
-    async def reached(self, place: Place) -> None:
+    async def reached(self, state: EpisodeState) -> None:
         await asyncio.sleep(0)
         self.hour()
         await asyncio.sleep(0)
 
-    async def decided(self, place: Place, decision: Decision) -> None:
+    async def decided(self, state: EpisodeState, decision: Decision) -> None:
         pass
 
     async def stop(self) -> None:

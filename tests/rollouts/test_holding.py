@@ -11,9 +11,9 @@ from turnwise.envs.messages import Observation
 from turnwise.errors import InfrastructureError, PolicyError
 from turnwise.rollouts.attempt import Attempt
 from turnwise.rollouts.episode import UNSENT
+from turnwise.rollouts.episode_state import EpisodeState
 from turnwise.rollouts.jobs import Job
 from turnwise.rollouts.options import RunOptions
-from turnwise.rollouts.place import Place
 from turnwise.rollouts.pool import EnvPool
 from turnwise.rollouts.replay import replay
 from turnwise.rollouts.runner import run_episodes
@@ -108,19 +108,19 @@ class HangsInClosing:
 
 
 class Refuses:
-    """A watcher that fails at the first place."""
+    """An observer that fails at the first place."""
 
-    async def reached(self, place: Place) -> None:
+    async def reached(self, state: EpisodeState) -> None:
         raise InfrastructureError("no fork is possible")
 
-    async def decided(self, place: Place, decision: Decision) -> None:
+    async def decided(self, state: EpisodeState, decision: Decision) -> None:
         raise AssertionError("this line must not be reached")
 
 
-async def test_the_clock_runs_again_for_closing_after_a_watcher_failed() -> None:
+async def test_the_clock_runs_again_for_closing_after_an_observer_failed() -> None:
     (task,) = tasks(1)
     options = OPTIONS.model_copy(update={"episode_timeout": 0.05})
-    attempt = Attempt(Job(task, 0, 0, "e", "g", "Count", {}), 1, HangsInClosing(), options, watcher=Refuses())
+    attempt = Attempt(Job(task, 0, 0, "e", "g", "Count", {}), 1, HangsInClosing(), options, observer=Refuses())
     async with EnvPool.of(Count) as pool:
         episode = await asyncio.wait_for(attempt.play(pool), 60)
     assert episode.outcome is tw.Outcome.CANCELLED

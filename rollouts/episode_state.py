@@ -12,7 +12,7 @@ from .hosts import Host
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EpisodeState:
     """Episode state after an environment step and before the agent's next decision.
 
     Args:
@@ -32,19 +32,19 @@ class Place:
     context: EpisodeContext
 
 
-class Watcher(Protocol):
+class RolloutObserver(Protocol):
     """Observes an attempt as it passes through its states; the attempt waits for it."""
 
-    async def reached(self, place: Place) -> None:
+    async def reached(self, state: EpisodeState) -> None:
         """Called in each state before the agent decides; the time does not count for the episode."""
         ...
 
-    async def decided(self, place: Place, decision: Decision) -> None:
-        """Called after the agent has decided and before the environment, still as in ``place``, receives the action."""
+    async def decided(self, state: EpisodeState, decision: Decision) -> None:
+        """Called after the agent has decided and before the environment, still as in ``state``, receives the action."""
         ...
 
 
-class Lender(Protocol):
+class HostProvider(Protocol):
     """Source of an attempt's environment."""
 
     async def take(self) -> Host:
