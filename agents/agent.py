@@ -90,7 +90,7 @@ class Session(Protocol):
 
 
 @runtime_checkable
-class Reader(Protocol):
+class PromptReader(Protocol):
     """A session whose agent reads token ids, and can return the ones that it would read next."""
 
     def read(self, observation: Observation) -> tuple[int, ...]:
@@ -99,7 +99,7 @@ class Reader(Protocol):
 
 
 @runtime_checkable
-class Forking(Protocol):
+class Forkable(Protocol):
     """A session that can continue in several ways."""
 
     def fork(self, context: EpisodeContext) -> Session:
@@ -129,7 +129,7 @@ class Repeatable(Protocol):
 
 
 @runtime_checkable
-class Holding(Protocol):
+class Closable(Protocol):
     """A session with resources besides memory, such as a process, which needs to know when its episode ends."""
 
     async def over(self, observation: Observation) -> tuple[int, ...]:

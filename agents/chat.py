@@ -140,11 +140,11 @@ class ChatAgent:
         conversation, parser = self._conversation(tools), self.parser_for(tools)
         decisions = []
         for observation, action in turns:
-            prompt = conversation.hear(observation)
+            prompt = conversation.add_observation(observation)
             opened = self.template.opens_thought(prompt)
             unthinking = f"{CLOSE}\n\n" if opened else ""
             ids = self.template.written(unthinking + text_of(action, parser), calls=bool(action.tool_calls))
-            conversation.say(ids, closed=True, opened=opened)
+            conversation.add_completion(ids, closed=True, opened=opened)
             decisions.append(Decision(action, prompt, ids, (0.0,) * len(ids), (-1,) * len(ids), Finish.STOP))
         return decisions
 
@@ -182,14 +182,14 @@ class Conversation:
         twin._rounds = list(self._rounds)
         return twin
 
-    def hear(self, observation: Observation) -> tuple[int, ...]:
+    def add_observation(self, observation: Observation) -> tuple[int, ...]:
         """Add the new messages, and return the ids to read before the next action."""
         if not self._rounds and self._system:
             observation = with_system(observation, self._system)
         self._rounds.append(Round(observation))
         return self.transcript.prompt(self._context.view(self._rounds))
 
-    def say(self, ids: tuple[int, ...], *, closed: bool, opened: bool) -> str:
+    def add_completion(self, ids: tuple[int, ...], *, closed: bool, opened: bool) -> str:
         """Add a completion and return its text without the stop token; ``opened``: the prompt opened a thought."""
         text = self._template.decode(ids[:-1] if closed else ids)
         unified = self._template.thoughts.unified(text, opened=opened)
@@ -233,7 +233,7 @@ class ChatSession:
         """
         agent = self._agent
         before = self._conversation.copy(), self._turn
-        prompt = self._conversation.hear(observation)
+        prompt = self._conversation.add_observation(observation)
         sampling = agent.sampling if agent.sampling.seed is not None else replace(agent.sampling, seed=self._seed())
         asked = time.perf_counter()
         try:
@@ -243,7 +243,9 @@ class ChatSession:
             raise
         seconds = time.perf_counter() - asked
         opened = agent.template.opens_thought(prompt)
-        text = self._conversation.say(completion.token_ids, closed=completion.finish is Finish.STOP, opened=opened)
+        text = self._conversation.add_completion(
+            completion.token_ids, closed=completion.finish is Finish.STOP, opened=opened
+        )
         said = agent.template.thoughts.unified(agent.context.spoken(text), opened=opened)
         action = self._parser.parse(said)
         ids, logprobs, versions = completion.token_ids, completion.logprobs, completion.versions
@@ -253,8 +255,8 @@ class ChatSession:
         """See ``Repeatable``."""
 
     def read(self, observation: Observation) -> tuple[int, ...]:
-        """Return the ids that would be read before the next action; see ``Reader``."""
-        return self._conversation.hear(observation)
+        """Return the ids that would be read before the next action; see ``PromptReader``."""
+        return self._conversation.add_observation(observation)
 
     def _seed(self) -> int:
         """Derive a seed from the episode's key and the turn alone, so that a turn can be sampled again by itself."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Self, TypeVar
 
-from ..agents.agent import Agent, Decision, EpisodeContext, Forking, Holding, Repeatable, SelfTimed, Session
+from ..agents.agent import Agent, Closable, Decision, EpisodeContext, Forkable, Repeatable, SelfTimed, Session
 from ..envs.base import Stepped
 from ..envs.messages import Action, Observation
 from ..errors import (
@@ -96,7 +96,7 @@ class Attempt:
     async def release(self) -> None:
         """Close the agent's session if a failure left it open for ``retry``."""
         held, self._held = self._held, None
-        if held is not None and isinstance(held, Holding):
+        if held is not None and isinstance(held, Closable):
             await held.close()
 
     async def play(self, pool: HostProvider) -> Episode:
@@ -268,7 +268,7 @@ class Attempt:
 
     def _session(self, context: EpisodeContext) -> Session:
         session = self._origin.session if self._origin is not None else None
-        if session is not None and not isinstance(session, Forking):
+        if session is not None and not isinstance(session, Forkable):
             raise UsageError(
                 f"agent {type(self._agent).__name__} cannot continue from the middle of an episode: its sessions have "
                 "no fork(); branching rollouts need an agent such as a ChatAgent"

@@ -27,7 +27,7 @@ from typing import Literal
 
 import pydantic
 
-from ..agents.agent import Agent, Decision, Forking, Session
+from ..agents.agent import Agent, Decision, Forkable, Session
 from ..agents.chat import ChatAgent
 from ..config import Config
 from ..errors import InfrastructureError, UsageError
@@ -144,7 +144,7 @@ class _Brancher:
         """Keep the conversation in this state, in case branches continue from it."""
         self._session = None
         if self._hand and len(state.turns) > self._first:  # in its own first state, its parent decides
-            if not isinstance(state.session, Forking):
+            if not isinstance(state.session, Forkable):
                 raise UsageError(
                     f"agent {type(self._paths.agent).__name__} cannot branch: its sessions have no fork(); use a "
                     "ChatAgent, or plain sampling"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..agents.agent import Decision, Holding, Reader, Session
+from ..agents.agent import Closable, Decision, PromptReader, Session
 from ..envs.messages import Observation
 from ..tasks.score import Score
 from .episode import Turn
@@ -38,9 +38,9 @@ def judgement(info: Mapping[str, Any]) -> Score:
 
 async def unread(session: Session, observation: Observation, *, truncated: bool) -> tuple[int, ...]:
     """Return the prompt that would come next if a limit ended the episode: the state that a critic bootstraps from."""
-    if isinstance(session, Holding):
+    if isinstance(session, Closable):
         return await session.over(observation)
-    return session.read(observation) if truncated and isinstance(session, Reader) else ()
+    return session.read(observation) if truncated and isinstance(session, PromptReader) else ()
 
 
 def one_line(error: BaseException) -> str:
