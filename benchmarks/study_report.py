@@ -14,9 +14,19 @@ import study_plan as plan
 from matplotlib.figure import Figure
 from study_config import Study
 from study_plan import Job
-from study_statistics import Reach, Trace, aggregate, censored, improvement, ratio_of_medians, reach
+from study_statistics import (
+    FEWEST_SEEDS,
+    Reach,
+    Trace,
+    aggregate,
+    censored,
+    improvement,
+    over_seeds,
+    ratio_of_medians,
+    reach,
+    resampled,
+)
 
-from turnwise.evals.bootstrap import bootstrap
 from turnwise.evals.curves import Run
 from turnwise.evals.statistics import Estimate
 
@@ -101,8 +111,8 @@ def score_table(study: Study, rows: Sequence[Row], dataset: float) -> list[str]:
         if not returns:
             lines.append(f"| {row.name} | {rate(row.value)} | 0{failed} | – | – | – | – | – |")
             continue
-        score = bootstrap([study.normalised(value, dataset) for value in returns])
-        raw = bootstrap(returns)
+        score = over_seeds([study.normalised(value, dataset) for value in returns])
+        raw = over_seeds(returns)
         success = statistics.fmean(line["success"] for line in row.lines)
         episodes = statistics.fmean(line["episodes"] for line in row.lines)
         seconds = statistics.fmean(line["cpu_seconds_training"] for line in row.lines)
@@ -141,7 +151,7 @@ def reach_table(study: Study, rows: Sequence[Row]) -> list[str]:
 def median_cell(column: Sequence[Reach]) -> str:
     """The median over seeds with its interval, and how many seeds reached it; ``≥`` where the median one did not."""
     episodes = [one.episodes for one in column]
-    estimate = bootstrap(episodes, lambda x: float(np.median(x)), method="percentile")
+    estimate = resampled([episodes], lambda x: float(np.median(x)))
     bound = "≥ " if censored(column) else ""
     reached = sum(one.reached for one in column)
     return f"{bound}{spread(estimate, 0)}, {reached} of {len(column)}"
@@ -164,7 +174,7 @@ def clip_table(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         found = [clip for clip in row.clips if clip]
         if any(clip.low + clip.high for clip in found):
-            share = bootstrap([100 * (clip.low + clip.high) for clip in found], method="percentile")
+            share = over_seeds([100 * (clip.low + clip.high) for clip in found])
             low, high, p99 = (statistics.fmean(getattr(c, name) for c in found) for name in ("low", "high", "p99"))
             lines.append(f"| {row.name} | {spread(share, 2)} % | {low:.2%} | {high:.2%} | {p99:.2f} |")
     return lines if len(lines) > 2 else []
@@ -214,6 +224,8 @@ def write_report(
     current = newest(results)
     rows = table_rows(study, current)
     name, dataset = folder.name, float(about["return"])
+    played = {line["measured_episodes"] for row in rows for line in row.lines}
+    measured = f"{', '.join(map(str, sorted(played)))} episodes were played" if played else "none was measured"
     budget = study.measure
     lines = [
         f"### {study.title}",
@@ -221,7 +233,7 @@ def write_report(
         f"`python benchmarks/study.py {name}`; `{study.env}`. Scale: {study.scale.min:g} is 0, the offline data's mean "
         f"return {dataset:.2f} ({about['episodes']} episodes, {about['success']:.0%} solved) is 50, "
         f"{study.scale.max:g} is 100. Each run is measured in {budget.attempts} episodes from each of "
-        f"{budget.tasks} tasks; intervals are BCa bootstraps over seeds.",
+        f"{budget.tasks} tasks; {measured}. Intervals are Student's over seeds, from {FEWEST_SEEDS} seeds on.",
         "",
         *score_table(study, rows, dataset),
     ]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -228,13 +229,26 @@ def test_a_threshold_is_reached_at_the_first_evaluation_above_it(report: Any) ->
 
 
 def test_the_ratio_is_of_medians_and_each_side_is_resampled_alone(report: Any) -> None:
-    certain = report.ratio_of_medians([400.0] * 5, [100.0] * 3)
+    certain = report.ratio_of_medians([400.0] * 5, [100.0] * 6)
     assert (certain.value, certain.low, certain.high) == (4.0, 4.0, 4.0), "mixing the sides would spread it"
-    spread = report.ratio_of_medians([300.0, 400.0, 900.0], [50.0, 100.0, 200.0])
+    spread = report.ratio_of_medians([300.0, 350.0, 400.0, 800.0, 900.0], [50.0, 60.0, 100.0, 150.0, 200.0])
     assert spread.value == 4.0
     assert spread.low < 4.0 < spread.high
     assert (spread.low, spread.high) >= (300 / 200, 300 / 50)
     assert spread.high <= 900 / 50
+
+
+@pytest.mark.parametrize("seeds", [5, 10])
+def test_intervals_over_seeds_cover_the_mean_as_often_as_they_say(report: Any, seeds: int) -> None:
+    draws = np.random.default_rng(0).normal(3.0, 2.0, size=(4000, seeds))
+    found = [report.over_seeds(row.tolist()) for row in draws]
+    assert 0.93 < sum(one.low <= 3.0 <= one.high for one in found) / len(found) < 0.97
+
+
+@pytest.mark.parametrize("seeds", range(1, 5))
+def test_a_few_seeds_get_a_mean_and_no_interval(report: Any, seeds: int) -> None:
+    found = report.over_seeds([float(seed) for seed in range(seeds)])
+    assert (found.value, found.low, found.high) == ((seeds - 1) / 2, None, None)
 
 
 def test_bounds_are_marked_where_the_median_never_arrived(report: Any) -> None:
@@ -247,24 +261,25 @@ def test_bounds_are_marked_where_the_median_never_arrived(report: Any) -> None:
 
 
 def test_the_mean_over_tasks_resamples_within_each(report: Any) -> None:
-    estimate = report.aggregate({"a": [10.0, 10.0], "b": [90.0, 90.0]})
+    estimate = report.aggregate({"a": [10.0] * 5, "b": [90.0] * 6})
     assert (estimate.value, estimate.low, estimate.high) == (50.0, 50.0, 50.0)
 
 
 def test_learners_that_all_studies_have_are_put_together(report: Any, tmp_path: Path) -> None:
-    scores = {"bc": {"a": [10.0, 10.0], "b": [30.0]}, "only-a": {"a": [99.0]}}
+    scores = {"bc": {"a": [10.0] * 5, "b": [30.0] * 6}, "only-a": {"a": [99.0]}}
     report.write_overall({"bc": {"a": [1.0]}}, tmp_path)
     assert not (tmp_path / "results.md").exists(), "one task has nothing to be put together with"
     report.write_overall(scores, tmp_path)
     text = (tmp_path / "results.md").read_text()
-    assert "| bc | 2 + 1 | 20.0 (20.0 … 20.0) |" in text
+    assert "| bc | 5 + 6 | 20.0 (20.0 … 20.0) |" in text
     assert "only-a" not in text
 
 
 def test_how_often_one_is_better_counts_pairs_of_seeds(report: Any) -> None:
     found = report.improvement([1.0, 2.0], [2.0, 3.0])
     assert found.value == (0.5 + 3) / 4, "three pairs are better, one is equal"
-    certain = report.improvement([1.0] * 4, [2.0] * 4)
+    assert (found.low, found.high) == (None, None), "two seeds support no interval"
+    certain = report.improvement([1.0] * 5, [2.0] * 5)
     assert (certain.value, certain.low, certain.high) == (1.0, 1.0, 1.0)
 
 
