@@ -32,6 +32,10 @@ BASICS = ["env=turnwise/MazeU-v0", "model=somewhere"]
         ("mc", "lora.rank=4", "leave lora out"),
         ("grpo", "lora.targets=[]", "lora.targets"),
         ("archer", "steps=9", "warmup = 10 .* more than all steps = 9: the actor would never learn"),
+        *(
+            (word, "dtype=bfloat16", "set lora.rank to train adapters")
+            for word in ("loop", "ppo", "archer", "bc", "ilql")
+        ),
         ("ilql", "warmup=101", "warmup = 101 .* more than all steps = 100: what makes ilql would never begin"),
     ],
 )
@@ -44,6 +48,11 @@ def test_a_setting_that_could_only_waste_the_run_is_refused(word: str, setting: 
 @pytest.mark.parametrize(("word", "setting"), [("archer", "steps=10"), ("ilql", "warmup=100")])
 def test_a_run_may_be_nothing_but_its_warm_up(word: str, setting: str) -> None:
     assert configured(word, None, [*BASICS, setting]), "resumed with more steps, what was warmed up for begins"
+
+
+def test_half_precision_is_for_adapters() -> None:
+    chosen = configured("loop", None, [*BASICS, "dtype=bfloat16", "lora.rank=4"])
+    assert chosen.dtype == "bfloat16"
 
 
 OFFLINE = ["mode=offline", "actor=awr", "critic=iql"]
@@ -61,7 +70,7 @@ def test_a_model_that_values_guide_is_no_base_for_adapters_or_critics() -> None:
     guided = ValueGuidedModel(policy, values, beta=1.0)
     with pytest.raises(UsageError, match="leave lora out"):
         attach(guided, LoraConfig())
-    with pytest.raises(UsageError, match="no backbone for a critic"):
+    with pytest.raises(UsageError, match="cannot be the backbone of a critic"):
         backbone_copy(guided)
 
 

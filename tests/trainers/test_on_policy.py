@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,19 @@ def test_a_reward_that_is_not_finite_is_told_and_nothing_is_learnt() -> None:
     before = model.table.detach().clone()
     with pytest.raises(UsageError, match=r"episode g0-1 .* has a reward of nan"):
         iterate(config("grpo"), parts(model), groups(1.0, float("nan")), version=0)
+    assert torch.equal(model.table, before)
+
+
+@pytest.mark.parametrize("name", list(ALGORITHMS))
+def test_an_episode_of_two_players_is_refused_before_anything_is_learned(name: str) -> None:
+    model, (group,) = Bigram(), groups(1.0, 0.0)
+    before = model.table.detach().clone()
+    played = group.members[0]
+    other = replace(played.turns[0], prompt_ids=(5,), seat="opponent", reward=-1.0)
+    mixed = replace(group, members=(replace(played, turns=(*played.turns, other)), *group.members[1:]))
+    critic = Fitted() if ALGORITHMS[name].needs_values else None
+    with pytest.raises(UsageError, match=r"episode g0-0 .* seats agent, opponent, .* train on one episode per seat"):
+        iterate(config(name), parts(model, critic=critic), [mixed], version=0)
     assert torch.equal(model.table, before)
 
 

@@ -10,7 +10,7 @@ import torch
 from ...errors import ContractError, UnscoredEpisodeError, UsageError
 from ...rollouts.episode import Episode, Turn
 from ..learning.advantages import bootstraps, final_prompt, turn_returns
-from ..learning.rows import refuse_chat_api
+from ..learning.rows import check_logprobs, refuse_chat_api
 
 NOBODY = -1
 """Version of an action that no policy sampled, as in a demonstration."""
@@ -102,6 +102,7 @@ def _check(episode: Episode, index: int, turn: Turn) -> None:
             f"{where} has {len(turn.action_ids)} action ids and {len(turn.logprobs)} log-probabilities: "
             "one is needed per token"
         )
+    check_logprobs(episode, index, turn)
     if not math.isfinite(turn.reward):
         raise UsageError(
             f"{where} of {episode.env_id} has a reward of {turn.reward}: nothing can be learned from it; fix the "

@@ -33,7 +33,7 @@ def leave_one_out(value_N: Tensor, group_N: Tensor) -> Tensor:
     return (_centred(value_N, group_N) * size_N / others_N).to(value_N.dtype)
 
 
-def centred(value_N: Tensor, group_N: Tensor, *, scale: Scale = "none", epsilon: float = 1e-6) -> Tensor:
+def centred(value_N: Tensor, group_N: Tensor, *, scale: Scale = "none", epsilon: float = 1e-4) -> Tensor:
     """``A_i = R_i − R̄`` within each group, optionally divided by a sample deviation (GRPO, arXiv 2402.03300).
 
     Args:
@@ -42,7 +42,7 @@ def centred(value_N: Tensor, group_N: Tensor, *, scale: Scale = "none", epsilon:
         scale: ``"none"``; ``"group"``: by the group's deviation, which weights tasks by how *little* their returns
             differ (Dr. GRPO, arXiv 2503.20783); ``"batch"``: by the deviation of all advantages that have a baseline
             (REINFORCE++, arXiv 2501.03262; ScaleRL, arXiv 2510.13786), which weights all tasks alike.
-        epsilon: small number added to a deviation.
+        epsilon: small number added to a deviation, as in TRL: rounding in equal returns must not become a signal.
 
     Returns:
         ``[N]``.

@@ -38,9 +38,11 @@ class Batch:
         """Build the batch of these groups, with rows as they were sampled.
 
         Raises:
-            UsageError: a reward is not finite.
+            UsageError: a reward is not finite, or an episode has the turns of several seats.
         """
         episodes = members(groups)
+        for episode in episodes:
+            refuse_mixed_seats(episode)
         rewards = [turn.reward for episode in episodes for turn in episode.turns]
         reward_U = torch.tensor(rewards, dtype=torch.float32)
         counts_E = torch.tensor([len(episode.turns) for episode in episodes], dtype=torch.long)
@@ -85,3 +87,17 @@ class Batch:
     def with_reward(self, reward_U: Tensor) -> Batch:
         """Return the same batch with other rewards: penalized, or shaped."""
         return replace(self, reward_U=reward_U)
+
+
+def refuse_mixed_seats(episode: Episode) -> None:
+    """Refuse an episode of several players: their rewards would be summed, and each trained on the sum.
+
+    Raises:
+        UsageError: the turns have more than one seat.
+    """
+    seats = sorted({turn.seat for turn in episode.turns})
+    if len(seats) > 1:
+        raise UsageError(
+            f"episode {episode.episode_id} of {episode.env_id} has turns of the seats {', '.join(seats)}, and one "
+            "reward for all of them says nothing about each: train on one episode per seat"
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -9,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ...errors import ContractError, UnscoredEpisodeError, UsageError
+from ...errors import ContractError, DivergedError, UnscoredEpisodeError, UsageError
 from ...rollouts.episode import Episode, Turn
 
 CONTEXT = -1
@@ -97,6 +98,22 @@ def _check(episode: Episode, index: int, turn: Turn) -> None:
         raise ContractError(
             f"turn {index} of episode {episode.episode_id} has action ids but no prompt ids: "
             "its first token cannot be scored"
+        )
+    check_logprobs(episode, index, turn)
+
+
+def check_logprobs(episode: Episode, index: int, turn: Turn) -> None:
+    """Refuse a turn with a log-probability that is not finite, from which every ratio would be NaN.
+
+    Raises:
+        DivergedError: a log-probability is NaN or infinite.
+    """
+    wrong = next((value for value in turn.logprobs if not math.isfinite(value)), None)
+    if wrong is not None:
+        raise DivergedError(
+            f"the policy sampled turn {index} of episode {episode.episode_id} with a log-probability of {wrong}: its "
+            "weights or arithmetic are no longer finite. Continue from an earlier checkpoint with a smaller "
+            "optimizer.lr, or in float32"
         )
 
 

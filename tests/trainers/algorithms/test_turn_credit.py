@@ -22,7 +22,7 @@ def test_credit_compares_turns_at_the_same_place_of_a_groups_episodes(
                 peers = [other[place] for other in following if len(other) > place]
                 turn, episode = value - mean(peers), total - mean(returns)
                 if scaled:
-                    turn, episode = turn / (spread(peers) + 1e-6), episode / (spread(returns) + 1e-6)
+                    turn, episode = turn / (spread(peers) + 1e-4), episode / (spread(returns) + 1e-4)
                 wanted.append(turn + outcome * episode)
     algorithm = TurnCredit(gamma=gamma, outcome=outcome, std="group" if scaled else "none")
     assert per_turn(algorithm, batch(rewards)) == pytest.approx(wanted, abs=1e-4)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise import Outcome
-from turnwise.errors import ContractError, UnscoredEpisodeError, UsageError
+from turnwise.errors import ContractError, DivergedError, UnscoredEpisodeError, UsageError
 from turnwise.trainers.critics.transitions import transitions
 
 from ..fakes import episode, turn
@@ -57,6 +57,11 @@ def test_what_cannot_be_learnt_from_is_said() -> None:
 def test_a_reward_that_is_no_number_is_refused(reward: float) -> None:
     with pytest.raises(UsageError, match="turn 0 of episode e of test/Fake-v0 has a reward of"):
         transitions(episode([turn((1,), (2,), reward)]), 0.9)
+
+
+def test_a_log_probability_that_is_not_finite_is_refused() -> None:
+    with pytest.raises(DivergedError, match="turn 0 of episode e with a log-probability of nan"):
+        transitions(episode([replace(turn((1,), (2,)), logprobs=(float("nan"),))]), 0.9)
 
 
 def test_an_episode_without_turns_has_no_transitions() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnwise import Episode, Outcome
-from turnwise.errors import ContractError, UnscoredEpisodeError
+from turnwise.errors import ContractError, DivergedError, UnscoredEpisodeError
 from turnwise.trainers.learning.rows import CONTEXT, Rows, merge, pack
 
 from ..fakes import Said, conversation, episode, turn
@@ -55,6 +55,13 @@ def test_a_turn_with_too_few_logprobs_is_named() -> None:
     broken = replace(turn((1,), (2, 3)), logprobs=(-1.0,))
     with pytest.raises(ContractError, match=r"turn 0 .* 2 action ids, 1 log-probabilities"):
         merge(episode([broken]))
+
+
+@pytest.mark.parametrize("logprob", [float("nan"), float("-inf"), float("inf")])
+def test_a_log_probability_that_is_not_finite_ends_training_and_is_named(logprob: float) -> None:
+    broken = replace(turn((1,), (2, 3)), logprobs=(-1.0, logprob))
+    with pytest.raises(DivergedError, match=rf"turn 1 of episode e with a log-probability of {logprob}"):
+        merge(episode([turn((1,), (2,)), broken]))
 
 
 def test_an_action_without_a_prompt_is_refused() -> None:
