@@ -1,32 +1,41 @@
 """Turnwise: train and evaluate language-model agents by reinforcement learning over many turns.
 
-Three things are done with it: register an environment, train an agent with a trainer script, run sandboxed
-evaluation episodes. This module is the front door: everything named in ``__all__`` is public. Importing it
-does not import torch.
+With Turnwise you register an environment, train an agent, and run evaluations. ``__all__`` here and in the folders
+``turnwise.agents``, ``envs``, ``evals``, ``inference``, ``rollouts``, ``sandboxes``, ``service``, ``tasks`` and
+``trainers`` is the public API, with all of ``turnwise.errors``. Names are imported on first use; importing this module
+imports neither torch nor transformers.
 """
 
-import importlib
-import typing
+from typing import TYPE_CHECKING
 
-from .envs.base import TurnEnv
-from .envs.builtin import register_builtin
-from .envs.fork import Forks
-from .envs.messages import Action, ImagePart, Message, Observation, TextPart, ToolCall, message
-from .envs.registry import entries, load_plugins, make, register
-from .envs.step import Step, failure, running, success, termination, truncation
-from .envs.toolenv import ToolEnv
-from .envs.tools import Tool, tool
-from .errors import ToolError, TurnwiseError, UnparseableError
-from .inference.policy import Completion, Finish, Policy, Sampling
-from .tasks.family import TaskFamily
-from .tasks.rng import Rng
-from .tasks.score import Score
-from .tasks.spec import Split, TaskSpec
+from .envs.builtin import register_builtin as _register_builtin
+from .envs.registry import load_plugins as _load_plugins
+from .lazy import attach
 
-if typing.TYPE_CHECKING:
+if TYPE_CHECKING:
+    from .config import load_config
+    from .envs.base import TurnEnv
+    from .envs.certify.certify import certify
+    from .envs.fork import Forks
+    from .envs.messages import Action, ImagePart, Message, Observation, TextPart, ToolCall, message
+    from .envs.registry import entries, make, register
+    from .envs.step import Step, failure, running, success, termination, truncation
+    from .envs.toolenv import ToolEnv
+    from .envs.tools import Tool, tool
+    from .errors import ToolError, TurnwiseError, UnparseableError
+    from .evals.compare import compare
+    from .evals.evaluate import evaluate, evaluate_async
+    from .inference.policy import Completion, Finish, Policy, Sampling
     from .rollouts.episode import Episode, Outcome, Turn, scored
     from .rollouts.options import RunOptions
+    from .rollouts.replay import replay
     from .rollouts.runner import run, run_episodes
+    from .rollouts.store import load_episodes
+    from .tasks.family import TaskFamily
+    from .tasks.rng import Rng
+    from .tasks.score import Score
+    from .tasks.spec import Split, TaskSpec
+    from .trainers.train import train
 
 __version__ = "0.1.0"
 
@@ -58,11 +67,18 @@ __all__ = [
     "TurnEnv",
     "TurnwiseError",
     "UnparseableError",
+    "certify",
+    "compare",
     "entries",
+    "evaluate",
+    "evaluate_async",
     "failure",
+    "load_config",
+    "load_episodes",
     "make",
     "message",
     "register",
+    "replay",
     "run",
     "run_episodes",
     "running",
@@ -70,30 +86,12 @@ __all__ = [
     "success",
     "termination",
     "tool",
+    "train",
     "truncation",
 ]
 
-register_builtin()
-load_plugins()  # names only, so that gymnasium.make knows them too; nothing of theirs is imported
+_register_builtin()
+_load_plugins()  # names only, so that gymnasium.make knows them too; nothing of theirs is imported
 
-_ROLLOUTS = {
-    "Episode": "episode",
-    "Outcome": "episode",
-    "RunOptions": "options",
-    "Turn": "episode",
-    "run": "runner",
-    "run_episodes": "runner",
-    "scored": "episode",
-}
-"""Names of the front door that are imported on first use, since few processes need them, and their modules."""
-
-if not typing.TYPE_CHECKING:  # a type checker would take every name for one that exists
-
-    def __getattr__(name: str) -> typing.Any:
-        if name not in _ROLLOUTS:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = getattr(importlib.import_module(f".rollouts.{_ROLLOUTS[name]}", __name__), name)
-        return globals()[name]
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *_ROLLOUTS})
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(__name__)

@@ -32,6 +32,7 @@ def load_config(
     path: Path | str | None = None,
     overrides: Sequence[str] = (),
     *,
+    settings: Mapping[str, Any] | None = None,
     presets: Mapping[str, Any] | None = None,
 ) -> C:
     """Load a configuration from an optional TOML file and overrides such as ``optimizer.lr=1e-3``.
@@ -40,7 +41,8 @@ def load_config(
         model: class of the configuration.
         path: TOML file, or a ``.json`` file with settings, such as the ``config.json`` of a run.
         overrides: settings that take precedence over the file.
-        presets: defaults for settings that neither the file nor an override has.
+        settings: settings as Python values, nested tables as mappings; they take precedence over the overrides.
+        presets: defaults for settings that are not given otherwise.
 
     Raises:
         ConfigError: the file is missing or malformed (with its line), or a key or value does not fit the model.
@@ -55,10 +57,11 @@ def load_config(
         data = _parsed(Path(path), source)
     for override in overrides:
         _override(model, data, override)
+    data = beneath(data, settings or {})
     try:
         return model.model_validate(beneath(presets or {}, data))
     except pydantic.ValidationError as error:
-        typed = {override.partition("=")[0].strip() for override in overrides}
+        typed = {override.partition("=")[0].strip() for override in overrides} | {*(settings or {})}
         said = [_explain(model, p, path, source, typed) for p in error.errors(include_url=False)]
         raise ConfigError("; ".join(_listed_once(said))) from None
 

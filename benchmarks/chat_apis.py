@@ -24,7 +24,7 @@ from rich.table import Table
 
 from turnwise.agents.chat_apis.settings import ApiSettings
 from turnwise.errors import ContractError, SpendingCapError
-from turnwise.evals.evaluate import EvalConfig, evaluate_async
+from turnwise.evals.evaluation import EvalConfig, run_evaluation_async
 from turnwise.evals.summary import Summary
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,7 +50,7 @@ def play(api: fake_api.FakeApi, n: int, folder: Path, *, cap: float | None = Non
     settings = ApiSettings(price=api.price, max_cost=cap)
     config = EvalConfig(env=ENV, policy="openai:fake", n=n, api=settings, isolation="inline", max_tokens=MAX_TOKENS)
     agent = api.agent(config.policy, settings, folder=folder, max_tokens=MAX_TOKENS)
-    found: Summary = fake_api.run(evaluate_async(config, agent, store=folder / "episodes", resume=resume))
+    found: Summary = fake_api.run(run_evaluation_async(config, agent, store=folder / "episodes", resume=resume))
     return found
 
 

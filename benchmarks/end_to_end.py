@@ -29,7 +29,7 @@ from rich.table import Table
 
 from turnwise.agents.named import agent_from
 from turnwise.errors import UsageError
-from turnwise.evals.evaluate import EvalConfig, evaluate
+from turnwise.evals.evaluation import EvalConfig, run_evaluation
 from turnwise.evals.statistics import student
 from turnwise.inference.serving.launch.process import FILES, ServerOptions, VllmProcess
 from turnwise.tasks.spec import Split
@@ -138,7 +138,9 @@ def ran(name: str, side: Side, seed: int, start: Path, out: Path) -> Ran:
 def measured(model: Path, store: Path) -> tuple[float, float]:
     """Mean return and success of a model, sampled in process: four episodes from each of the 25 starts."""
     config = EvalConfig(env=ENV, policy=str(model), splits=(Split.TRAIN,), n=25, group_size=4, seed=1000)
-    summary = evaluate(config, agent_from(str(model), max_batch=256, seed=1000), store=store, resume=store.exists())
+    summary = run_evaluation(
+        config, agent_from(str(model), max_batch=256, seed=1000), store=store, resume=store.exists()
+    )
     return summary.mean_return.value, summary.success.value
 
 

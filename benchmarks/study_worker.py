@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from turnwise.agents.named import agent_from
-from turnwise.evals.evaluate import EvalConfig, evaluate
+from turnwise.evals.evaluation import EvalConfig, run_evaluation
 from turnwise.rollouts.store import load_episodes
 
 INTERRUPTED = 130
@@ -69,7 +69,7 @@ def _measure(job: dict[str, Any], model: Path, store: Path) -> dict[str, Any] | 
     """Mean return and success over the study's tasks; ``None`` if it was interrupted."""
     config = EvalConfig.model_validate(job["measure"] | {"policy": str(model)})
     agent = agent_from(str(model), max_batch=256, seed=config.seed)
-    summary = evaluate(config, agent, store=store, resume=store.exists())
+    summary = run_evaluation(config, agent, store=store, resume=store.exists())
     if not summary.complete:
         return None
     episodes = [episode for episode in load_episodes(store) if episode.scored]

@@ -11,7 +11,7 @@ from ..agents.named import agent_from
 from ..config import load_config
 from ..envs.named import environment
 from ..errors import UsageError
-from ..evals.evaluate import EvalConfig, evaluate
+from ..evals.evaluation import EvalConfig, run_evaluation
 from ..evals.terminal import print_summary
 from .completion import environment_ids
 from .evaluate import ONCE_MORE, Cache, MaxCost, Prices, Who, slug, stopped_early
@@ -63,7 +63,7 @@ def data(
     folder = out or Path("runs") / f"data-{slug(settings.env)}"
     agent = agent_from(settings.policy, api=settings.api, folder=folder, turn_timeout=settings.turn_timeout)
     with resumable(ONCE_MORE):
-        summary = evaluate(settings, agent, store=folder, resume=resume, overwrite=overwrite, progress=True)
+        summary = run_evaluation(settings, agent, store=folder, resume=resume, overwrite=overwrite, progress=True)
     print_summary(summary, screen())
     stopped_early(summary)
     typer.echo(folder)

@@ -11,8 +11,7 @@ import typer
 
 from ..agents.named import agent_from
 from ..errors import UsageError
-from ..rollouts.store import EpisodeStore
-from .stores import EPISODES
+from ..rollouts.store import EPISODES, EpisodeStore
 from .terminal import STOPS, remark
 
 if TYPE_CHECKING:

@@ -10,21 +10,18 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from ..agents.agent import Agent
-from ..agents.named import agent_from
 from ..config import describe, load_config
 from ..envs.named import environment
 from ..envs.registry import make
 from ..errors import UsageError
-from ..evals.evaluate import EvalConfig
-from ..evals.evaluate import evaluate as run_evaluation
+from ..evals.evaluate import agent_of
+from ..evals.evaluation import EvalConfig, run_evaluation
 from ..evals.summary import SUMMARY, Summary
 from ..evals.terminal import print_summary
 from ..rollouts.episode import Outcome
-from ..rollouts.store import read_episodes
+from ..rollouts.store import EPISODES, read_episodes
 from ..sandboxes.named import backend_names
 from .completion import environment_ids
-from .stores import EPISODES
 from .terminal import INTERRUPTED, complain, resumable, screen, stdout_for_protocol
 
 
@@ -137,7 +134,7 @@ def evaluate(
     if sandbox is not None:
         sees_to(settings.env, sandbox)
     folder = out or Path("runs") / f"eval-{slug(settings.env)}-{slug(settings.policy)}"
-    agent = who_acts(settings, folder)
+    agent = agent_of(settings, folder)
     with resumable(ONCE_MORE):
         summary = run_evaluation(
             settings, agent, store=folder / EPISODES, resume=resume, overwrite=overwrite, progress=True
@@ -155,26 +152,6 @@ def conclude(summary: Summary, folder: Path, html: Path | None, wire: TextIO | N
         print_summary(summary, screen(), report=html or folder / SUMMARY)
     stopped_early(summary)
     never_began(summary, folder / EPISODES)
-
-
-def who_acts(settings: EvalConfig, folder: Path) -> Agent:
-    """Return the agent that an evaluation's settings name; it may keep files in the run's folder."""
-    agent = agent_from(
-        settings.policy,
-        agent=settings.agent,
-        temperature=settings.temperature,
-        max_tokens=settings.max_tokens,
-        device=settings.device,
-        tokenizer=settings.tokenizer,
-        api=settings.api,
-        folder=folder,
-        turn_timeout=settings.turn_timeout,
-    )
-    if settings.program is None:
-        return agent
-    from ..service.program import program_agent  # FastAPI, which nothing else here needs
-
-    return program_agent(agent, settings.program)
 
 
 def written(folder: Path, settings: EvalConfig) -> Path:

@@ -13,10 +13,9 @@ import typer
 
 from ..envs.named import environment
 from ..rollouts.episode import Episode
-from ..rollouts.store import EpisodeStore
+from ..rollouts.store import EPISODES, EpisodeStore
 from ..service.mcp.server import McpConfig, McpService
 from .completion import environment_ids
-from .stores import EPISODES
 from .terminal import STOPS, remark, stdout_for_protocol
 
 

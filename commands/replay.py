@@ -19,8 +19,8 @@ from ..rollouts.episode import Episode
 from ..rollouts.options import ENV_TIMEOUT
 from ..rollouts.replay import Difference, ReplayResult
 from ..rollouts.replay import replay as replay_episode
-from ..rollouts.store import contradicted, load_episodes
-from .stores import EPISODES, naming_env_option, store_in
+from ..rollouts.store import EPISODES, contradicted, load_episodes
+from .stores import naming_env_option, store_in
 from .terminal import complain, remark, screen, stdout_for_protocol
 
 SHOWN = 20

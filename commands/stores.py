@@ -7,10 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import StoreError, UnknownEnvironmentError
-from ..rollouts.store import MANIFEST
-
-EPISODES = "episodes"
-"""Name of the store inside the folder of an evaluation."""
+from ..rollouts.store import EPISODES, MANIFEST
 
 
 def store_in(path: Path) -> Path:

@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
@@ -18,7 +18,9 @@ from gymnasium.envs.registration import registry as gymnasium_registry
 
 from ..errors import ContractError, EnvironmentFailedError, TurnwiseError, UnknownEnvironmentError, UsageError
 from .author_line import at, author_line
-from .base import TurnEnv
+
+if TYPE_CHECKING:
+    from .base import TurnEnv
 
 GROUP = "turnwise.envs"
 """The entry-point group through which other packages register: the name is the id, the value a class."""
@@ -106,6 +108,8 @@ def make(id: str, *, wrappers: Sequence[Callable[[TurnEnv], Any]] = (), **kwargs
         ContractError: what is registered is not a ``TurnEnv``, or lacks something; the message has the author's line.
         EnvironmentFailedError: its constructor raised.
     """
+    from .base import TurnEnv  # here, since every process reads the ids, and few make an environment
+
     entry = find(id)
     if isinstance(entry.entry_point, type) and not issubclass(entry.entry_point, TurnEnv):
         raise ContractError(f"{id} is a {entry.entry_point.__name__}, not a turnwise.TurnEnv")

@@ -154,7 +154,7 @@ testpaths = ["tests"]
 TESTS = '''\
 """Every law that Turnwise has for environments, as a test of its own."""
 
-from turnwise.envs.certify.pytest_laws import EnvironmentLaws
+from turnwise.envs import EnvironmentLaws
 
 from $name.env import $cls
 

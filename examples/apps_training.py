@@ -12,25 +12,15 @@ This does the same as ``turnwise train bc --config bc-apps`` with the demonstrat
 
 import argparse
 import asyncio
-import shutil
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from itertools import islice
 from pathlib import Path
 
 import turnwise as tw
-from turnwise.agents.agent import EpisodeContext
-from turnwise.agents.named import agent_from
-from turnwise.agents.scripted import FunctionAgent
-from turnwise.config import load_config
-from turnwise.evals.evaluate import EvalConfig, evaluate
-from turnwise.rollouts.options import RunOptions
-from turnwise.rollouts.recording import record_episodes
-from turnwise.rollouts.store import EpisodeStore
-from turnwise.trainers.behaviour_cloning import CloningConfig
-from turnwise.trainers.behaviour_cloning import train as clone
-from turnwise.trainers.loop import LoopConfig
-from turnwise.trainers.loop import train as loop
+from turnwise.agents import EpisodeContext, FunctionAgent, agent_from
+from turnwise.rollouts import EpisodeStore, record_episodes
+from turnwise.trainers import CloningConfig, LoopConfig
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 HASTE = 0.3
@@ -53,7 +43,7 @@ def hasty(context: EpisodeContext) -> Callable[[str], Awaitable[tw.Action | tw.T
 
 async def demonstrate(config: LoopConfig, store: Path, n: int, seed: int) -> None:
     """Play demonstrations into a store, except those that it already has."""
-    options = RunOptions(concurrency=64, env_kwargs=config.episodes.env_kwargs, seed=seed)
+    options = tw.RunOptions(concurrency=64, env_kwargs=config.episodes.env_kwargs, seed=seed)
     family = tw.make(config.env, **config.episodes.env_kwargs).unwrapped.tasks()
     tasks = islice(family.sample(n, split="train", level=1, first_seed=10_000_000 + 1_000_000 * seed), n)
     run = {"env": config.env, "env_kwargs": options.env_kwargs, "haste": HASTE, "seed": seed}
@@ -76,25 +66,24 @@ def main() -> None:
     def settings(word: str) -> list[str]:
         return [f"out={out}/{word}", f"seed={said.seed}", *(SHORT[word] if said.short else ())]
 
-    learnt = load_config(LoopConfig, CONFIGS / "loop-apps.toml", [f"model={out}/bc/model", *settings("loop")])
+    learnt = tw.load_config(LoopConfig, CONFIGS / "loop-apps.toml", [f"model={out}/bc/model", *settings("loop")])
     asyncio.run(demonstrate(learnt, out / "demonstrations", 12 if said.short else DEMONSTRATIONS, said.seed))
     shown = f"demonstrations.store={out}/demonstrations"
-    clone(load_config(CloningConfig, CONFIGS / "bc-apps.toml", [shown, *settings("bc")]))
-    loop(learnt)
+    tw.train(tw.load_config(CloningConfig, CONFIGS / "bc-apps.toml", [shown, *settings("bc")]))
+    tw.train(learnt)
     for word in ("bc", "loop"):
         for split in ("test_iid", "test_entity"):
-            measured = EvalConfig(
-                env=learnt.env,
+            found = tw.evaluate(
+                learnt.env,
+                agent_from(f"{out}/{word}/model", max_batch=128),
                 env_kwargs=learnt.episodes.env_kwargs,
-                policy=f"{out}/{word}/model",
                 n=4 if said.short else 300,
-                splits=(split,),
-                levels=(1,),
+                splits=split,
+                levels=1,
                 concurrency=100,
-            )
-            store = out / f"eval-{word}-{split}"
-            shutil.rmtree(store, ignore_errors=True)
-            found = evaluate(measured, agent_from(measured.policy, max_batch=128), store=store).success
+                out=out / f"eval-{word}-{split}",
+                overwrite=True,
+            ).success
             print(f"{word:5} {split:12} success {found.value:6.1%}  ({found.low:.1%} – {found.high:.1%})")
 
 

@@ -1,7 +1,7 @@
 """A tool environment with ``CodeTool``, which adds a Python tool that runs in a sandbox."""
 
 import turnwise as tw
-from turnwise.envs.code.tool import CodeTool
+from turnwise.envs import CodeTool
 
 
 class BigProduct(CodeTool):

@@ -9,11 +9,8 @@ This does the same as ``turnwise train bc --config bc-code`` and ``turnwise trai
 import argparse
 from pathlib import Path
 
-from turnwise.config import load_config
-from turnwise.trainers.behaviour_cloning import CloningConfig
-from turnwise.trainers.behaviour_cloning import train as clone
-from turnwise.trainers.loop import LoopConfig
-from turnwise.trainers.loop import train as loop
+import turnwise as tw
+from turnwise.trainers import CloningConfig, LoopConfig
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 SHORT = {
@@ -33,9 +30,9 @@ def main() -> None:
     def settings(word: str) -> list[str]:
         return [f"out={said.out}/{word}", *more, *(SHORT[word] if said.short else ())]
 
-    clone(load_config(CloningConfig, CONFIGS / "bc-code.toml", settings("bc")))
+    tw.train(tw.load_config(CloningConfig, CONFIGS / "bc-code.toml", settings("bc")))
     start = f"model={said.out}/bc/model"
-    loop(load_config(LoopConfig, CONFIGS / "loop-code.toml", [start, *settings("loop")]))
+    tw.train(tw.load_config(LoopConfig, CONFIGS / "loop-code.toml", [start, *settings("loop")]))
 
 
 if __name__ == "__main__":

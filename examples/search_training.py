@@ -17,7 +17,6 @@ import argparse
 import asyncio
 import json
 import re
-import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from itertools import islice
@@ -25,19 +24,10 @@ from pathlib import Path
 from typing import Any
 
 import turnwise as tw
-from turnwise.agents.agent import EpisodeContext
-from turnwise.agents.named import agent_from
-from turnwise.agents.scripted import FunctionAgent
-from turnwise.config import load_config
-from turnwise.evals.evaluate import EvalConfig, evaluate
-from turnwise.rollouts.options import RunOptions
-from turnwise.rollouts.recording import record_episodes
-from turnwise.rollouts.store import EpisodeStore
-from turnwise.tasks.rng import Rng, unit_hash
-from turnwise.trainers.behaviour_cloning import CloningConfig
-from turnwise.trainers.behaviour_cloning import train as clone
-from turnwise.trainers.loop import LoopConfig
-from turnwise.trainers.loop import train as loop
+from turnwise.agents import EpisodeContext, FunctionAgent, agent_from
+from turnwise.rollouts import EpisodeStore, record_episodes
+from turnwise.tasks import Rng, unit_hash
+from turnwise.trainers import CloningConfig, LoopConfig
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 HASTE = 0.2
@@ -143,7 +133,7 @@ def hasty(context: EpisodeContext) -> Callable[[str], Awaitable[tw.Action | tw.T
 
 async def demonstrate(config: LoopConfig, store: Path, n: int, seed: int) -> None:
     """Play demonstrations into a store, except those that it already has."""
-    options = RunOptions(concurrency=64, env_kwargs=config.episodes.env_kwargs, seed=seed)
+    options = tw.RunOptions(concurrency=64, env_kwargs=config.episodes.env_kwargs, seed=seed)
     family = tw.make(config.env, **config.episodes.env_kwargs).unwrapped.tasks()
     tasks = islice(family.sample(n, split="train", level=1), n)
     run = {"env": config.env, "env_kwargs": options.env_kwargs, "haste": HASTE, "seed": seed}
@@ -171,32 +161,30 @@ def main() -> None:
         return [f"out={out}/{name}", f"seed={said.seed}", *kwargs, *WORDS[kind], *more, *short]
 
     def looping(name: str, asked: str, model: str) -> LoopConfig:
-        return load_config(
+        return tw.load_config(
             LoopConfig, CONFIGS / "loop-search.toml", settings("loop", name, asked, f"model={out}/{model}/model")
         )
 
     both = looping("loop-one", "both", "bc")
     asyncio.run(demonstrate(both, out / "demonstrations", 12 if said.short else DEMONSTRATIONS, said.seed))
     shown = f"demonstrations.store={out}/demonstrations"
-    clone(load_config(CloningConfig, CONFIGS / "bc-search.toml", settings("bc", "bc", "both", shown)))
-    loop(looping("loop-one", "one", "bc"))
-    loop(looping("loop-two", "both", "loop-one"))
+    tw.train(tw.load_config(CloningConfig, CONFIGS / "bc-search.toml", settings("bc", "bc", "both", shown)))
+    tw.train(looping("loop-one", "one", "bc"))
+    tw.train(looping("loop-two", "both", "loop-one"))
     for name in ("bc", "loop-one", "loop-two"):
         for asked in ("one", "two"):
             for split in ("dev", "test_entity"):
-                measured = EvalConfig(
-                    env=both.env,
+                found = tw.evaluate(
+                    both.env,
+                    agent_from(f"{out}/{name}/model", max_batch=128),
                     env_kwargs={**both.episodes.env_kwargs, "questions": f"{out}/{asked}.jsonl"},
-                    policy=f"{out}/{name}/model",
                     n=4 if said.short else 300,
-                    splits=(split,),
-                    levels=(1,),
+                    splits=split,
+                    levels=1,
                     concurrency=100,
-                )
-                folder = out / f"eval-{name}-{asked}-{split}"
-                shutil.rmtree(folder, ignore_errors=True)
-                agent = agent_from(measured.policy, max_batch=128)
-                found = evaluate(measured, agent, store=folder).success
+                    out=out / f"eval-{name}-{asked}-{split}",
+                    overwrite=True,
+                ).success
                 print(f"{name:9} {asked} {split:12} success {found.value:6.1%}  ({found.low:.1%} – {found.high:.1%})")
 
 

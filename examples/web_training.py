@@ -8,14 +8,10 @@ This does the same as ``turnwise train bc --config bc-web`` and two evaluations.
 """
 
 import argparse
-import shutil
 from pathlib import Path
 
-from turnwise.agents.named import agent_from
-from turnwise.config import load_config
-from turnwise.evals.evaluate import EvalConfig, evaluate
-from turnwise.trainers.behaviour_cloning import CloningConfig
-from turnwise.trainers.behaviour_cloning import train as clone
+import turnwise as tw
+from turnwise.trainers import CloningConfig
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 SHORT = ("steps=2", "demonstrations.count=12", "batch=4", "eval.episodes=2")
@@ -29,25 +25,24 @@ def main() -> None:
     words.add_argument("--out", default="runs/web", help="output folder")
     said = words.parse_args()
     out = Path(said.out)
-    learnt = load_config(
+    learnt = tw.load_config(
         CloningConfig, CONFIGS / "bc-web.toml", [f"out={out}/bc", f"seed={said.seed}", *(SHORT if said.short else ())]
     )
-    clone(learnt)
+    tw.train(learnt)
     ids = ["turnwise/WebHTML-v0", *([] if said.no_chromium else ["turnwise/Web-v0"])]
     for id in ids:
-        measured = EvalConfig(
-            env=id,
+        found = tw.evaluate(
+            id,
+            f"{out}/bc/model",
             env_kwargs=learnt.episodes.env_kwargs,
-            policy=f"{out}/bc/model",
             n=2 if said.short else 100,
-            splits=("test_iid",),
-            levels=(1,),
+            splits="test_iid",
+            levels=1,
             concurrency=8,
             temperature=0.0,
-        )
-        store = out / f"eval-{id.split('/')[1]}"
-        shutil.rmtree(store, ignore_errors=True)
-        found = evaluate(measured, agent_from(measured.policy, max_batch=64, temperature=0.0), store=store).success
+            out=out / f"eval-{id.split('/')[1]}",
+            overwrite=True,
+        ).success
         print(f"{id:22} success {found.value:6.1%}  ({found.low:.1%} – {found.high:.1%})")
 
 

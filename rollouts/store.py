@@ -37,6 +37,8 @@ KIND = "turnwise.episodes"
 VERSION = 3
 READABLE = (2, 3)
 """Version 2 had maps, which Hugging Face ``datasets`` cannot read; opened for writing, such a store is converted."""
+EPISODES = "episodes"
+"""Name of the store inside the folder of an evaluation."""
 MANIFEST = "_manifest.json"
 LOCK = "_lock"
 UNFINISHED = "_writing.parquet"

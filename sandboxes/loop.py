@@ -17,6 +17,7 @@ from ..loop_thread import LoopThread
 
 T = TypeVar("T")
 LOOP = LoopThread("turnwise-sandboxes", "sandboxes")
+"""The event loop of all sandboxes; ``LOOP.wait`` runs one of their coroutines from synchronous code."""
 
 
 class LoopBoundCall:

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS = {
     "errors": 0,
+    "lazy": 0,
     "config": 1,
     "loop_thread": 1,
     "verdicts": 1,
@@ -42,6 +43,7 @@ TRAINERS = {
     "algorithms": 2,
     "options": 3,
     "script": 4,
+    "__init__": 10,  # the facade
 }
 """Inside ``trainers`` the same holds; the algorithms' scripts, which are not listed, stand above all."""
 
@@ -61,6 +63,8 @@ NOT_THE_PACKAGE = {
     "src",
     "tests",
 }
+FACADES = {"agents", "envs", "evals", "inference", "rollouts", "sandboxes", "service", "tasks", "trainers"}
+"""Folders with a public API in their ``__init__.py``."""
 MODELS = {"torch", "transformers", "tokenizers", "safetensors"}
 MAY_USE_MODELS = {"inference", "trainers"}
 FILE_LINES, FUNCTION_LINES = 350, 60
@@ -277,10 +281,18 @@ def test_the_type_checkers_see_every_folder() -> None:
     assert project["tool"]["mypy"]["strict"] is True
 
 
-def test_folders_carry_no_init() -> None:
+def test_only_facades_are_in_an_init() -> None:
     folders = [ROOT / item for item in items() if (ROOT / item).is_dir()] + [ROOT / "tests"]
-    found = [str(path.relative_to(ROOT)) for folder in folders for path in folder.rglob("__init__.py")]
-    assert not found, f"folders have no __init__.py here: {found}"
+    found = {str(path.relative_to(ROOT)) for folder in folders for path in folder.rglob("__init__.py")}
+    assert found == {f"{facade}/__init__.py" for facade in FACADES}, "a folder's __init__.py is its facade, or missing"
+
+
+def test_facades_show_their_own_folder_and_no_module_imports_one() -> None:
+    inner = [found for found in imports() if found.importer.endswith(".__init__") and found.imported != "lazy"]
+    wrong = [found for found in inner if top(found.importer) != top(found.imported) or not found.typing_only]
+    users = [f"{found.importer}:{found.line}" for found in imports() if found.imported in FACADES]
+    assert not wrong, f"a facade imports names of its own folder, under TYPE_CHECKING: {wrong}"
+    assert not users, f"inside the package, import a name from its module: {users}"
 
 
 def functions(module: ast.Module) -> Iterator[tuple[str, int]]:

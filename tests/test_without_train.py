@@ -76,7 +76,8 @@ def test_the_extra_holds_what_the_code_names() -> None:
 @pytest.mark.slow
 def test_every_other_module_can_be_imported(tmp_path: Path) -> None:
     allowed = {name for name in modules() if name in LOCAL_MODELS or name.startswith("trainers.")}
-    light = sorted(name for name in modules() if name not in allowed and name not in ("", "__main__"))
+    names = (name for name in modules() if name not in allowed and name not in ("", "__main__"))
+    light = sorted(name.removesuffix(".__init__") for name in names)
     script = f"""
 import importlib
 for name in {light!r}:
@@ -146,6 +147,24 @@ def test_what_needs_the_extra_names_it_in_one_line(folder: Path, words: tuple[st
     assert done.stderr.startswith("turnwise: ")
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert INSTALL in done.stderr
+
+
+def test_a_public_name_that_needs_the_extra_says_so(tmp_path: Path) -> None:
+    script = """
+import turnwise.trainers
+try:
+    turnwise.trainers.LoopConfig
+except ModuleNotFoundError as error:
+    assert str(error) == "turnwise.trainers.LoopConfig needs 'torch': pip install 'turnwise[train]'", error
+else:
+    raise AssertionError("it was imported without torch")
+import turnwise as tw
+try:
+    tw.train("loop", "turnwise/Maze-v0", model="nano")
+except tw.TurnwiseError as error:
+    assert "turnwise[train]" in str(error), error
+"""
+    without_train(script, tmp_path)
 
 
 def test_another_missing_package_is_not_mistaken_for_the_extra() -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import difflib
 import json
 import tomllib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..config import load_config
 from ..errors import ConfigError, UsageError
@@ -119,8 +119,13 @@ def of_run(folder: Path) -> Path:
     return folder / CONFIG
 
 
-def configured(word: str, path: Path | None = None, overrides: Sequence[str] = ()) -> TrainConfig:
-    """Return the configuration of an algorithm, from a file and overrides.
+def configured(
+    word: str,
+    path: Path | None = None,
+    overrides: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+) -> TrainConfig:
+    """Return the configuration of an algorithm, from a file, overrides and settings: see ``load_config``.
 
     Raises:
         ConfigError: a setting is wrong, or the file belongs to another algorithm.
@@ -128,7 +133,7 @@ def configured(word: str, path: Path | None = None, overrides: Sequence[str] = (
     chosen = named(word)
     if path is not None and path.suffix == ".json":
         refuse_other_run(word, path, accepted=(word, chosen.algorithm))
-    config: TrainConfig = load_config(chosen.load()[0], path, overrides, presets=chosen.presets)
+    config: TrainConfig = load_config(chosen.load()[0], path, overrides, settings=settings, presets=chosen.presets)
     configures = getattr(getattr(config, "algorithm", None), "name", None)
     if chosen.algorithm is not None and configures != chosen.algorithm:
         other = next((each for each, row in ALGORITHMS.items() if row.algorithm == configures), configures)

@@ -42,9 +42,8 @@ def test_the_cells_run_and_run_again(tmp_path: Path) -> None:
 
 def test_evaluate_says_what_to_await(tmp_path: Path) -> None:
     cell = """
-from turnwise.agents.scripted import NullAgent
-from turnwise.evals.evaluate import EvalConfig, evaluate
-evaluate(EvalConfig(env="turnwise/Maze-v0", n=1), NullAgent(), store="runs/x")
+import turnwise as tw
+tw.evaluate("turnwise/Maze-v0", "null", n=1, out="runs/x")
 """
     ran = play([cell], tmp_path)
     assert "use `await evaluate_async()`" in ran.stderr

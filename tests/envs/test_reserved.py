@@ -15,7 +15,7 @@ from turnwise.envs.named import environment
 from turnwise.envs.registry import make
 from turnwise.envs.tools import Tool
 from turnwise.errors import ContractError, UsageError
-from turnwise.evals.evaluate import EvalConfig, evaluate
+from turnwise.evals.evaluation import EvalConfig, run_evaluation
 
 SOURCE = """
 import turnwise as tw
@@ -83,7 +83,7 @@ def test_a_value_at_run_time_is_the_environments_failure_and_named(tmp_path: Pat
     id = environment(str(written(tmp_path, "Played", started="self.said = 'yes'")))
     config = EvalConfig(env=id, n=1, isolation="inline")
     with pytest.raises(UsageError, match=r"Played.said is a method .*give your attribute another name .*env.py:10 in"):
-        evaluate(config, NullAgent(), store=tmp_path / "store")
+        run_evaluation(config, NullAgent(), store=tmp_path / "store")
 
 
 def test_what_an_author_may_replace() -> None:

@@ -17,7 +17,7 @@ from turnwise.envs.code.attacks import attacks_on
 from turnwise.envs.code.backends import shared_backend
 from turnwise.envs.messages import ActionLike, ToolCall
 from turnwise.errors import SandboxUnavailableError, StoreError, UsageError
-from turnwise.evals.evaluate import EvalConfig, evaluate
+from turnwise.evals.evaluation import EvalConfig, run_evaluation
 from turnwise.evals.summary import Summary
 from turnwise.rollouts.store import load_episodes
 from turnwise.sandboxes.loop import LOOP
@@ -65,7 +65,7 @@ def evaluated(folder: Path, times: int) -> Summary:
     Fragile.times, Fragile.breaks = times, Counter()
     DRAWN.clear()
     config = EvalConfig(env="test/Fragile", n=100, backoff=0, retries=2, splits=(tw.Split.TRAIN,))
-    return evaluate(config, FunctionAgent(factory=dodger), store=folder, env=Fragile)
+    return run_evaluation(config, FunctionAgent(factory=dodger), store=folder, env=Fragile)
 
 
 def solved_share(folder: Path) -> float:
@@ -93,9 +93,9 @@ def test_resuming_draws_nothing_again_that_failed_after_an_action(tmp_path: Path
     Fragile.times = 0
     config = EvalConfig(env="test/Fragile", n=100, backoff=0, retries=2, splits=(tw.Split.TRAIN,))
     agent = FunctionAgent(factory=dodger)
-    after = evaluate(config, agent, store=tmp_path, env=Fragile, resume=True)
+    after = run_evaluation(config, agent, store=tmp_path, env=Fragile, resume=True)
     assert (after.scored, after.inconclusive) == (before.scored, before.inconclusive)
-    replaced = evaluate(config, agent, store=tmp_path, env=Fragile, overwrite=True)
+    replaced = run_evaluation(config, agent, store=tmp_path, env=Fragile, overwrite=True)
     assert replaced.scored == 100
 
 
@@ -103,9 +103,9 @@ def test_what_counts_is_not_replaced_without_being_asked(tmp_path: Path) -> None
     Fragile.times, Fragile.breaks = 99, Counter()
     config = EvalConfig(env="test/Fragile", n=3, backoff=0, retries=0, splits=(tw.Split.TRAIN,))
     with pytest.raises(UsageError, match="none of 3 episodes is scored"):
-        evaluate(config, FunctionAgent(lambda text: "dodge"), store=tmp_path, env=Fragile)
+        run_evaluation(config, FunctionAgent(lambda text: "dodge"), store=tmp_path, env=Fragile)
     with pytest.raises(StoreError, match="--overwrite"):
-        evaluate(config, FunctionAgent(lambda text: "known"), store=tmp_path, env=Fragile)
+        run_evaluation(config, FunctionAgent(lambda text: "known"), store=tmp_path, env=Fragile)
 
 
 MEANS = (
@@ -177,7 +177,7 @@ def test_dodging_by_any_of_twenty_means_is_counted(tmp_path: Path) -> None:
     config = EvalConfig(
         env="test/Double", n=60, backoff=0, concurrency=2, splits=(tw.Split.TRAIN,), env_kwargs=settings
     )
-    summary = evaluate(config, FunctionAgent(factory=by_all_means(task())), store=tmp_path, env=NumberedEnv)
+    summary = run_evaluation(config, FunctionAgent(factory=by_all_means(task())), store=tmp_path, env=NumberedEnv)
     truth = solved_share(tmp_path)
     assert (summary.scored, dict(summary.infrastructure), summary.after_action) == (60, {}, 0)
     assert summary.success.value == pytest.approx(truth)

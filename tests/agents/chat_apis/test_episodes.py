@@ -15,7 +15,7 @@ import pytest
 from turnwise.agents.agent import CHAT_API
 from turnwise.agents.chat_apis.settings import ApiSettings
 from turnwise.errors import InfrastructureError, SpendingCapError, UsageError
-from turnwise.evals.evaluate import EvalConfig, evaluate_async
+from turnwise.evals.evaluation import EvalConfig, run_evaluation_async
 from turnwise.evals.summary import Summary
 from turnwise.rollouts.episode import Episode
 from turnwise.rollouts.replay import replay
@@ -50,7 +50,7 @@ def play(
     api_settings = ApiSettings(**({"price": api.price} | (settings or {})))
     config = EvalConfig(env=env, policy=spec, n=n, api=api_settings, isolation="inline", **options)
     agent = api.agent(spec, api_settings, folder=folder, max_tokens=options.get("max_tokens"))
-    found: Summary = run(evaluate_async(config, agent, store=folder / "episodes", resume=resume))
+    found: Summary = run(run_evaluation_async(config, agent, store=folder / "episodes", resume=resume))
     return found
 
 

@@ -22,7 +22,7 @@ from turnwise.envs.certify.trace import plain
 from turnwise.envs.wrappers.base import TurnWrapper
 from turnwise.envs.wrappers.tool_faults import ToolFaults
 from turnwise.errors import UsageError
-from turnwise.evals.evaluate import EvalConfig, evaluate
+from turnwise.evals.evaluation import EvalConfig, run_evaluation
 
 
 class Ledger(tw.ToolEnv):
@@ -311,7 +311,7 @@ def test_what_an_agent_is_told_of_tools_is_what_the_outermost_wrapper_has(tmp_pa
 
     tw.register("faulty/Ledger-v0", made)
     try:
-        summary = evaluate(EvalConfig(env="faulty/Ledger-v0", n=12), Told(), store=tmp_path)
+        summary = run_evaluation(EvalConfig(env="faulty/Ledger-v0", n=12), Told(), store=tmp_path)
     finally:
         registry._entries.pop("faulty/Ledger-v0")
         gymnasium_registry.pop("faulty/Ledger-v0")

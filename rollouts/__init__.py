@@ -1,0 +1,35 @@
+"""Rollouts: episodes, the runner that plays them, and the store that keeps them.
+
+``__all__`` is public, and imported on first use. Everything else in this folder is internal and may change.
+"""
+
+from typing import TYPE_CHECKING
+
+from ..lazy import attach
+
+if TYPE_CHECKING:
+    from .accounts import Account
+    from .episode import Episode, Fork, Outcome, Turn, scored
+    from .options import RunOptions
+    from .recording import record_episodes
+    from .runner import run, run_episodes
+    from .store import EpisodeStore, load_episodes, read_episodes
+
+__all__ = [
+    "Account",
+    "Episode",
+    "EpisodeStore",
+    "Fork",
+    "Outcome",
+    "RunOptions",
+    "Turn",
+    "load_episodes",
+    "read_episodes",
+    "record_episodes",
+    "run",
+    "run_episodes",
+    "scored",
+]
+
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = attach(__name__)
