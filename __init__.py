@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .config import load_config
     from .envs.base import TurnEnv
     from .envs.certify.certify import certify
+    from .envs.contract import Contract
     from .envs.fork import Forks
     from .envs.messages import Action, ImagePart, Message, Observation, TextPart, ToolCall, message
     from .envs.registry import entries, make, register
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Action",
     "Completion",
+    "Contract",
     "Episode",
     "Finish",
     "Forks",

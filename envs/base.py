@@ -6,36 +6,37 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self
 
 import gymnasium
+from typing_extensions import TypeVar
 
 from ..errors import ContractError, TaskError, UnparseableError
 from ..tasks.family import SeededFamily, TaskFamily
 from ..tasks.rng import Rng
 from ..tasks.score import Score
 from ..tasks.spec import Split, TaskSpec
-from .author_line import at, defined_at, method_at
+from .author_line import method_at
 from .background import resolve
+from .contract import Contract
+from .deprecated import add_old_limits, argument_of_start, move_old_limits
 from .fork import Forks, fork_env, forked
 from .messages import Action, ActionLike, Observation, ObservationLike
+from .required import check_required
 from .reserved import refuse_assigned, refuse_replaced
 from .spaces import ActionSpace, ObservationSpace
 from .step import Step, running
 from .tools import Tool
 
+TaskT = TypeVar("TaskT", default=Any)
+"""The type of a generated task; with the default, type checkers accept a bare ``TurnEnv``."""
 NearMiss = Sequence[ActionLike] | Callable[[Any], ActionLike]
 """A way to play: all actions in advance, or a function from the environment to the next one."""
-WRITTEN = {
-    "start": "start(self, task, rng), which returns the first observation",
-    "act": "act(self, action), which returns tw.running(...), tw.success(...) or tw.failure(...)",
-}
-"""What every author writes, with the cure where it is missing."""
 Reset = tuple[Observation, dict[str, Any]]
 Stepped = tuple[Observation, float, bool, bool, dict[str, Any]]
 
 
-class TurnEnv(gymnasium.Env[Observation, ActionLike]):
+class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
     """An environment of turns: the agent says something, the world answers.
 
     An author writes ``start`` and ``act``, each sync or async, and for certification ``oracle``. Everything else
@@ -46,7 +47,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's own declaration
     max_turns: int = 50
     """The episode is truncated after this many actions."""
-    family: ClassVar[TaskFamily[Any] | None] = None
+    family: TaskFamily[TaskT] | None = None
     """Where tasks come from; ``None`` means that only the seed matters."""
     forks: Forks = Forks.COPY
     """How ``fork()`` works here."""
@@ -54,16 +55,8 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
     """Whether ``start``, ``act`` and ``judge`` may take long without awaiting; the runner then gives them a thread."""
     unparsed_reward: float = 0.0
     """The reward for an action that cannot be read."""
-    max_observation_chars: ClassVar[int] = 20_000
-    """No observation has more characters; certification holds the author to it."""
-    max_seconds: ClassVar[float] = 10.0
-    """``reset`` and ``step`` each answer within this many seconds."""
-    null_floor: ClassVar[float] = 0.0
-    """Saying nothing all the time never succeeds and never returns more than this."""
-    random_floor: ClassVar[float] = 0.1
-    """The largest share of tasks that ``random_action`` may solve."""
-    exempt: ClassVar[Mapping[str, str]] = {}
-    """Laws of certification that cannot hold here, each with the reason; ``{"all": reason}`` exempts from every law."""
+    contract: Contract = Contract()
+    """The limits and exemptions that certification applies to this environment."""
 
     _init: tuple[tuple[Any, ...], dict[str, Any]]
     _task: TaskSpec | None = None
@@ -79,16 +72,14 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         refuse_replaced(cls)
+        move_old_limits(cls)
 
     def __setattr__(self, name: str, value: Any) -> None:
         refuse_assigned(self, name, value)
         super().__setattr__(name, value)
 
     def __init__(self, *, max_turns: int | None = None, render_mode: str | None = None) -> None:
-        for name, cure in WRITTEN.items():
-            if getattr(type(self), name) is getattr(TurnEnv, name):
-                where = at(defined_at(type(self)))
-                raise ContractError(f"{type(self).__name__} has no {name}(); write {cure}{where}")
+        check_required(type(self), TurnEnv)
         if max_turns is not None:
             if max_turns < 1:
                 raise ContractError(f"max_turns must be at least 1; got {max_turns}")
@@ -100,8 +91,13 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
     # -- what an author writes ----------------------------------------------------------------------------------
 
     @abstractmethod
-    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike | Awaitable[ObservationLike]:
-        """Set the world up for ``task``, using no randomness but ``rng``; return the first observation."""
+    def start(self, task: TaskT, rng: Rng) -> ObservationLike | Awaitable[ObservationLike]:
+        """Set up the world and return the first observation.
+
+        Args:
+            task: the task that ``family`` builds; without a family, its specification, which is always ``self.task``.
+            rng: the only source of randomness for the episode, seeded by the task.
+        """
         raise NotImplementedError
 
     @abstractmethod
@@ -174,7 +170,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
 
     @property
     def task(self) -> TaskSpec:
-        """The task of the present episode."""
+        """The specification of the present episode's task."""
         if self._task is None:
             raise ContractError("there is no task before reset()")
         return self._task
@@ -191,9 +187,10 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
         return None
 
     @classmethod
-    def tasks(cls) -> TaskFamily[Any]:
+    def tasks(cls) -> TaskFamily[TaskT]:
         """The family of this environment's tasks."""
-        return cls.family or SeededFamily(cls.__name__)
+        family: TaskFamily[Any] = cls.family or SeededFamily(cls.__name__)
+        return family
 
     # -- Gymnasium's form ---------------------------------------------------------------------------------------
 
@@ -258,13 +255,13 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
 
     # -- the inside ---------------------------------------------------------------------------------------------
 
-    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[TaskSpec, Rng]:
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Rng]:
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
             raise TaskError(f"reset seed must be a non-negative integer; got {seed!r}")
         super().reset(seed=seed)
-        task = self._choose(seed, dict(options or {}))
-        vars(self).update(_task=task, _turn=0, _over=True, _actions=())  # over, until start() has come through
-        return task, Rng("env", task.digest)
+        spec = self._choose(seed, dict(options or {}))
+        vars(self).update(_task=spec, _turn=0, _over=True, _actions=())  # over, until start() has come through
+        return argument_of_start(self, self.tasks().generate(spec)), Rng("env", spec.digest)
 
     def _choose(self, seed: int | None, options: dict[str, Any]) -> TaskSpec:
         unknown = set(options) - {"task", "split", "level", "template"}
@@ -335,6 +332,9 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike]):
             info["score"] = step.score
             info["success"] = step.score.success
         return step.observation, float(step.reward), step.terminated, step.truncated, info
+
+
+add_old_limits(TurnEnv)
 
 
 def asked(env: Any, method: str, *arguments: Any) -> Action:

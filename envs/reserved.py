@@ -11,10 +11,11 @@ from typing import Any, cast
 
 from ..errors import ContractError
 from .author_line import PACKAGE, at
+from .contract import Contract
 
 STATE = ("_init", "_task", "_turn", "_over", "_actions")
 """Attributes in which ``TurnEnv`` keeps its state. It writes them into ``vars(env)``, which passes ``__setattr__``."""
-METHOD, PROPERTY, KEPT = "method", "read-only property", "state"
+METHOD, PROPERTY, KEPT, CONTRACT = "method", "read-only property", "state", "tw.Contract"
 CURE = "give your attribute another name"
 
 
@@ -25,6 +26,8 @@ def refuse_assigned(env: object, name: str, value: object) -> None:
         ContractError: it would; the traceback ends in the author's line.
     """
     kind = _reserved(cast(Hashable, type(env))).get(name)
+    if name == "contract" and not isinstance(value, Contract):
+        kind = CONTRACT
     if kind is None or (kind == METHOD and callable(value)):
         return
     raise ContractError(
@@ -43,8 +46,14 @@ def refuse_replaced(cls: type) -> None:
     for name in STATE if _foreign(cls) else ():
         if name in vars(cls):
             raise ContractError(
-                f"{cls.__name__}.{name} is where the environment keeps its {KEPT}; {CURE}{at(_place(cls, name))}"
+                f"{cls.__name__}.{name} is where the environment keeps its {KEPT}; {CURE}{at(assigned_at(cls, name))}"
             )
+    contract = vars(cls).get("contract")
+    if contract is not None and not isinstance(contract, Contract) and not hasattr(contract, "__get__"):
+        raise ContractError(
+            f"{cls.__name__}.contract is the {CONTRACT} of the environment; got a {type(contract).__name__}; write "
+            f"tw.Contract(...), or {CURE}{at(assigned_at(cls, 'contract'))}"
+        )
     for name, value in vars(cls).items():
         kind, binds = kinds.get(name), hasattr(value, "__get__")
         if (kind == METHOD and not (binds or callable(value))) or (
@@ -54,7 +63,7 @@ def refuse_replaced(cls: type) -> None:
             cure = f"{CURE}, or write it as a {'property' if kind == PROPERTY else METHOD}"
             raise ContractError(
                 f"{cls.__name__}.{name} is a {kind} of the environment, and {what} in the class would replace it; "
-                f"{cure}{at(_place(cls, name))}"
+                f"{cure}{at(assigned_at(cls, name))}"
             )
 
 
@@ -92,7 +101,7 @@ def _settable(cls: type, name: str) -> bool:
     return hasattr(found, "__set__") and not (isinstance(found, property) and found.fset is None)
 
 
-def _place(cls: type, name: str) -> str:
+def assigned_at(cls: type, name: str) -> str:
     """Return ``file:line in class`` of an assignment in a class body, or ``""`` where there is no source."""
     try:
         lines, first = inspect.getsourcelines(cls)

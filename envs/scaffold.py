@@ -33,7 +33,7 @@ class $cls(tw.TurnEnv):
     """Find the number between 1 and 16 within six turns."""
 
     max_turns = 6
-    random_floor = 0.5  # guessing at random is lucky this often; certification holds you to it
+    contract = tw.Contract(random_floor=0.5)  # random guesses succeed at most this often; certification checks it
 
     def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
         self.secret = rng.randint(1, 16)  # rng is all the randomness there is: no clock, no global generator

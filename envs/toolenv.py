@@ -14,14 +14,14 @@ from ..tasks.rng import Rng
 from ..tasks.score import Score
 from .author_line import at, defined_at
 from .background import completed
-from .base import Reset, TurnEnv
+from .base import Reset, TaskT, TurnEnv
 from .messages import Action, ActionLike, Message, Observation, ObservationLike, Part, TextPart, ToolCall, clip
 from .sampling import random_arguments
 from .step import Step, running
 from .tools import MARK, Tool, shown, tools_of
 
 
-class ToolEnv(TurnEnv):
+class ToolEnv(TurnEnv[TaskT]):
     """An environment acted in through tools. An author writes ``start``, tools marked ``@tool``, and ``judge``.
 
     A call that does not fit (unknown name, wrong arguments, a tool that raises ``ToolError``) is answered with an

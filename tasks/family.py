@@ -54,6 +54,11 @@ class TaskFamily(ABC, Generic[T]):
 
     def check(self, spec: TaskSpec) -> None:
         """Raise ``TaskError`` unless this family can generate ``spec``."""
+        if not isinstance(spec, TaskSpec):
+            raise TaskError(
+                f"family {self.name!r} generates tasks from a TaskSpec; got a {type(spec).__name__}. In start(), the "
+                "argument is the generated task already: use it as it is (self.task is its specification)"
+            )
         if spec.family != self.name:
             raise TaskError(f"the task spec names family {spec.family!r}, but this is family {self.name!r}")
         if spec.level not in self.levels:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from ...errors import ToolError, UsageError
 from ...tasks.apps.asking.levels import LEVELS
@@ -23,8 +23,8 @@ from ...tasks.rng import Rng, stable_hash
 from ...tasks.rows.expected import Reason
 from ...tasks.rows.judge import Ending, judge
 from ...tasks.score import Score
-from ...tasks.spec import TaskSpec
 from ..base import NearMiss
+from ..contract import Contract
 from ..fork import Forks
 from ..messages import ActionLike, ObservationLike, ToolCall
 from ..program.env import ProgramEnv
@@ -65,7 +65,7 @@ class Place:
     turns: int
 
 
-class AppsByCalls(ToolEnv):
+class AppsByCalls(ToolEnv[AppTask]):
     """``AppsEnv`` without programs.
 
     Args:
@@ -81,12 +81,11 @@ class AppsByCalls(ToolEnv):
         UsageError: no such way of describing, or no such template.
     """
 
-    family: ClassVar[TaskFamily[AppTask] | None] = APPS_FAMILY
+    family: TaskFamily[AppTask] | None = APPS_FAMILY
     blocking = False
     forks = Forks.SNAPSHOT
     max_turns = 60
-    max_observation_chars = 30_000
-    random_floor = 0.005
+    contract = Contract(max_observation_chars=30_000, random_floor=0.005)
 
     work: AppTask | None = None
     world: World
@@ -117,14 +116,13 @@ class AppsByCalls(ToolEnv):
 
     # -- the episode ------------------------------------------------------------------------------------------------
 
-    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
+    def start(self, task: AppTask, rng: Rng) -> ObservationLike:
         """Open the world of the task, and say what is asked."""
-        self.work = self._tasks().generate(task)
-        self.world = open_world(task, self.work)
+        self.work, self.world = task, open_world(self.task, task)
         self.heard, self.ending, self.tried = Heard(), None, ()
         self.planned = {}
         if not self._limited:
-            self.max_turns = LEVELS[task.level].turns
+            self.max_turns = LEVELS[self.task.level].turns
         return self.work.prompt if self.brief else f"{self._introduction()}\n{self.work.prompt}"
 
     def _introduction(self) -> str:
@@ -283,11 +281,6 @@ class AppsByCalls(ToolEnv):
         self.heard, self.ending, self.tried = snapshot.heard, snapshot.ending, snapshot.tried
         self.max_turns, self.planned = snapshot.turns, {}
 
-    def _tasks(self) -> AppsFamily:
-        family = self.tasks()
-        assert isinstance(family, AppsFamily)
-        return family
-
     def _opened(self) -> World:
         assert self.work is not None
         return open_world(self.task, self.work)
@@ -317,7 +310,7 @@ class AppsByCalls(ToolEnv):
         self.tried = (*self.tried, Tried(name, _as_text(arguments), again))
 
 
-class AppsEnv(ProgramEnv, AppsByCalls):
+class AppsEnv(ProgramEnv[AppTask], AppsByCalls):
     """A person's apps in one database; what must change, may change and must not change is known row by row.
 
     The agent ends its task with ``task_answer``, or with ``task_refuse`` where it cannot or must not be done. In tasks

@@ -10,13 +10,13 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from ...tasks.bfcl.suite import CLASSES, BfclFamily, BfclTask, Call, UserTurn, installed
 from ...tasks.rng import Rng, stable_hash
 from ...tasks.score import Score
-from ...tasks.spec import TaskSpec
 from ..base import NearMiss
+from ..contract import Contract
 from ..messages import Action, ActionLike, ToolCall
 from ..step import Step, running, termination
 from ..toolenv import ToolEnv
@@ -32,7 +32,7 @@ TURNS = 8
 """No task has more turns of the user."""
 
 
-class BfclEnv(ToolEnv):
+class BfclEnv(ToolEnv[BfclTask]):
     """Do what a user asks for in several turns. A message without a call ends the turn: the user goes on, or is done.
 
     The task is solved when after every turn of the user the state is that of the suite's possible answer, and its
@@ -40,21 +40,22 @@ class BfclEnv(ToolEnv):
     """
 
     max_turns = TURNS * (STEPS + 1)
-    max_observation_chars: ClassVar[int] = ToolEnv.max_calls * (LONGEST + 100)
-    blocking: ClassVar[bool] = False
-    exempt: ClassVar[Mapping[str, str]] = {
-        "no_clock": "the suite's files carry a time that nothing shows, and a traveller's age is reckoned from today"
-    }
+    blocking = False
+    contract = Contract(
+        max_observation_chars=ToolEnv.max_calls * (LONGEST + 100),
+        exempt={
+            "no_clock": "the suite's files contain a time that no tool shows, and it computes ages from today's date"
+        },
+    )
 
     def __init__(self, *, max_turns: int | None = None, render_mode: str | None = None) -> None:
         installed()  # whoever lacks the package hears of it here, and not in the first episode
         super().__init__(max_turns=max_turns, render_mode=render_mode)
 
-    def start(self, task: TaskSpec, rng: Rng) -> str:
+    def start(self, task: BfclTask, rng: Rng) -> str:
         """Build the world of the agent, and another in which the possible answer will be played."""
-        played: BfclTask = self.tasks().generate(task)
-        self.played, self.world, self.gold = played, World(played), World(played)
-        self.at, self.held_back = 0, frozenset(name for turn in played.turns for name in turn.added)
+        self.played, self.world, self.gold = task, World(task), World(task)
+        self.at, self.held_back = 0, frozenset(name for turn in task.turns for name in turn.added)
         self.problems: tuple[str, ...] = ()
         self.heard: tuple[str, ...] = ()
         return self._begin_turn()

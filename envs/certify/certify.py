@@ -123,7 +123,7 @@ Outcome = tuple[Status, str, str, BaseException | None]
 
 def _outcome(law: Law, lab: Lab) -> Outcome:
     try:
-        exempt, limit = dict(lab.sample.exempt), lab.sample.max_seconds
+        exempt, limit = dict(lab.sample.contract.exempt), lab.sample.contract.max_seconds
     except Exception as error:
         return Status.FAIL, f"it cannot be created: {_describe(error)}", "", error
     for name in (law.name, "all"):

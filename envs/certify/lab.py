@@ -181,7 +181,7 @@ class Lab:
         self.since, self.doing = began, doing
         try:
             yield
-            if (took := self.clock() - began) > self.sample.max_seconds:
+            if (took := self.clock() - began) > self.sample.contract.max_seconds:
                 raise Broken(f"{doing} took {took:.1f} s; {self.too_slow(doing)}")
         finally:
             self.doing = ""
@@ -189,7 +189,8 @@ class Lab:
     def too_slow(self, doing: str, place: str = "") -> str:
         """Return what to do about a call that is too slow, with its line."""
         method = "act" if "step" in doing else "start"
-        cure = f"make {method}() faster, or declare a larger max_seconds than {self.sample.max_seconds:g}"
+        limit = self.sample.contract.max_seconds
+        cure = f"make {method}() faster, or declare a larger max_seconds than {limit:g} in its contract"
         return f"{cure}{place or self.at(method)}"
 
     def in_time(self) -> None:

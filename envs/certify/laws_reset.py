@@ -184,7 +184,7 @@ def _elsewhere(work: dict[str, Any], hash_seed: int, lab: Lab) -> list[Trace]:
         "PYTHONHASHSEED": str(hash_seed),
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
-    limit, left = 120 + lab.sample.max_seconds * len(work["episodes"]), lab.until - lab.clock()
+    limit, left = 120 + lab.sample.contract.max_seconds * len(work["episodes"]), lab.until - lab.clock()
     try:
         done = subprocess.run(
             # -P keeps the working directory, where a module may bear the name of a package, off the path.

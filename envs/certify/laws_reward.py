@@ -90,7 +90,7 @@ def judge_changes_nothing(lab: Lab) -> None:
 
 def null_at_floor(lab: Lab) -> None:
     """Saying nothing never succeeds, and returns nothing."""
-    floor = lab.sample.null_floor
+    floor = lab.sample.contract.null_floor
     for spec in lab.few:
         trace = lab.whole("null", spec)
         if trace.success:
@@ -103,7 +103,7 @@ def null_at_floor(lab: Lab) -> None:
 
 def random_at_floor(lab: Lab) -> str | None:
     """Random play succeeds no more often than declared, up to chance."""
-    floor, n = lab.sample.random_floor, lab.effort.random_episodes
+    floor, n = lab.sample.contract.random_floor, lab.effort.random_episodes
     who = player("random")
     tasks = [lab.specs[i % len(lab.specs)] for i in range(n)]
     won = [spec for spec in tasks if lab.whole(who, spec).success]

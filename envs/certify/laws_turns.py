@@ -153,7 +153,7 @@ def any_action_is_answered(lab: Lab) -> None:
 
 def observations_bounded(lab: Lab) -> None:
     """No observation is longer than declared, also in answer to an endless action."""
-    bound = lab.sample.max_observation_chars
+    bound = lab.sample.contract.max_observation_chars
     for spec in lab.few:
         for who in lab.players:
             env, play = lab.subject.make(), player(who)
@@ -181,7 +181,9 @@ def observations_bounded(lab: Lab) -> None:
 
 def _shorter(lab: Lab, bound: int, turn: int) -> str:
     place = lab.at("act" if turn else "start")
-    return f"max_observation_chars is {bound:,}: shorten what is shown, or declare a larger bound{place}"
+    return (
+        f"max_observation_chars is {bound:,}: shorten what is shown, or declare a larger bound in its contract{place}"
+    )
 
 
 def answer_not_leaked(lab: Lab) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ...tasks.code.efficiency.family import EFFICIENCY
 from ...tasks.code.task import CodeTask
 from ...tasks.family import TaskFamily
@@ -13,4 +11,4 @@ from .env import CodeEnv
 class CodeEfficiencyEnv(CodeEnv):
     """Functions that are right and slow: cut the work that they take, which is counted and not timed."""
 
-    family: ClassVar[TaskFamily[CodeTask] | None] = EFFICIENCY
+    family: TaskFamily[CodeTask] | None = EFFICIENCY

@@ -15,9 +15,9 @@ from ...tasks.code.databases import database
 from ...tasks.code.task import Check, CodeTask
 from ...tasks.rng import Rng, stable_hash
 from ...tasks.score import Score
-from ...tasks.spec import TaskSpec
 from ..background import resolve
 from ..base import NearMiss
+from ..contract import Contract
 from ..fork import Forks
 from ..messages import Action, ActionLike, ObservationLike, ToolCall, message
 from ..step import Step, running, termination
@@ -59,7 +59,7 @@ class Place:
     has_session: bool
 
 
-class CodeEnv(Workbench):
+class CodeEnv(Workbench[CodeTask]):
     """A workspace of files, and an agent that may change them; ``family`` makes a ``CodeTask``.
 
     Args:
@@ -82,9 +82,8 @@ class CodeEnv(Workbench):
     blocking = False
     forks = Forks.SNAPSHOT
     max_turns = 20
-    max_observation_chars = 16_000
     max_calls: ClassVar[int] = 3
-    max_seconds = 115.0
+    contract = Contract(max_observation_chars=16_000, max_seconds=115.0)
 
     work: CodeTask
     first: Snapshot
@@ -122,10 +121,10 @@ class CodeEnv(Workbench):
 
     # -- an episode ---------------------------------------------------------------------------------------------
 
-    async def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
+    async def start(self, task: CodeTask, rng: Rng) -> ObservationLike:
         if hasattr(self, "room"):
             await self.room.close()
-        self.work = self.tasks().generate(task)
+        self.work = task
         if self.work.turns and not self._limited:
             self.max_turns = self.work.turns
         files = {**self.work.files, **{path: database(script) for path, script in self.work.databases.items()}}
@@ -282,14 +281,14 @@ class CodeEnv(Workbench):
     def restore(self, snapshot: Place) -> None:
         """Begin with the files of a snapshot. A Python session is in none: what was done in the episode is repeated."""
         if snapshot.has_session:
-            resolve(self._again())
+            resolve(self._again(snapshot.work))
             return
         self.work, self.first, self.progress = snapshot.work, snapshot.first, snapshot.progress
         self.max_turns = snapshot.turns
         self.room = Room(self.sandbox, self._spec(), start=snapshot.files)
 
-    async def _again(self) -> None:
-        await self.start(self.task, Rng("env", self.task.digest))
+    async def _again(self, task: CodeTask) -> None:
+        await self.start(task, Rng("env", self.task.digest))
         for action in self._actions:
             if not action.problem:
                 await self.act(action)

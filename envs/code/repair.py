@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from ...tasks.code.repair.family import REPAIR
 from ...tasks.code.repair.packages import PackageRepairFamily
@@ -21,8 +22,8 @@ class CodeRepairEnv(CodeEnv):
         settings: as of ``CodeEnv``.
     """
 
-    family: ClassVar[TaskFamily[CodeTask] | None] = REPAIR
-    max_seconds = 120.0
+    family: TaskFamily[CodeTask] | None = REPAIR
+    contract = replace(CodeEnv.contract, max_seconds=120.0)
 
     def __init__(self, *, tasks: str | Path | None = None, **settings: Any) -> None:
         self.chosen: TaskFamily[CodeTask] = REPAIR if tasks is None else _family(Path(tasks).resolve())

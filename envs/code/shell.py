@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ...tasks.code.shell.family import SHELL
 from ...tasks.code.task import CodeTask
 from ...tasks.family import TaskFamily
@@ -13,5 +11,5 @@ from .env import CodeEnv
 class CodeShellEnv(CodeEnv):
     """The folders of ``SHELL``: every file is judged, also those that should have been left alone."""
 
-    family: ClassVar[TaskFamily[CodeTask] | None] = SHELL
+    family: TaskFamily[CodeTask] | None = SHELL
     max_turns = 16

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ...tasks.code.sql.family import SQL
 from ...tasks.code.task import CodeTask
 from ...tasks.family import TaskFamily
@@ -13,5 +11,5 @@ from .env import CodeEnv
 class CodeSqlEnv(CodeEnv):
     """The questions of ``SQL``: queries by their rows on two databases, changes by all rows of all tables."""
 
-    family: ClassVar[TaskFamily[CodeTask] | None] = SQL
+    family: TaskFamily[CodeTask] | None = SQL
     max_turns = 16

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from ...tasks.code.synthesis.family import SYNTHESIS
+from ...tasks.code.task import CodeTask
 from ...tasks.family import TaskFamily
 from .env import CodeEnv
 
@@ -12,5 +11,5 @@ from .env import CodeEnv
 class CodeSynthesisEnv(CodeEnv):
     """The programs of ``SYNTHESIS``: the file is judged by what it is worth on hidden inputs."""
 
-    family: ClassVar[TaskFamily[Any] | None] = SYNTHESIS
+    family: TaskFamily[CodeTask] | None = SYNTHESIS
     max_turns = 12

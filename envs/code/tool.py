@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...tasks.rng import Rng
-from ...tasks.spec import TaskSpec
 from ..toolenv import ToolEnv
 from ..tools import tool
 from .backends import spec_for
@@ -33,7 +32,7 @@ class CodeTool(ToolEnv):
         self.room = Room(sandbox, spec_for(sandbox))
         super().__init__(**kwargs)
 
-    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[TaskSpec, Rng]:
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Rng]:
         begun = super()._begin(seed, options)
         self.room.abandon()
         self.room = Room(self.sandbox, spec_for(self.sandbox))

@@ -10,6 +10,7 @@ from ...errors import ToolError
 from ...sandboxes.result import ExecResult
 from ...tasks.code.patch import patched, replaced
 from ...tasks.code.trouble import Trouble
+from ..base import TaskT
 from ..toolenv import ToolEnv
 from ..tools import tool
 from .room import Room
@@ -23,7 +24,7 @@ SEARCHED = 2 * 1024 * 1024
 """Bytes of all files that one search looks at; the files that would go beyond are left out, which is said."""
 
 
-class Workbench(ToolEnv):
+class Workbench(ToolEnv[TaskT]):
     """Tools on the files of ``self.room``: reading, searching, writing, patching, and running commands or Python."""
 
     room: Room

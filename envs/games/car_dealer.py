@@ -18,8 +18,8 @@ from ...tasks.games.car_dealer import (
 from ...tasks.games.car_dealer_talk import PERSONAS, QUESTIONS, Persona, Said, Topic, heard
 from ...tasks.rng import Rng
 from ...tasks.score import Score
-from ...tasks.spec import TaskSpec
 from ..base import NearMiss
+from ..contract import Contract
 from ..messages import Action, Message, message
 from ..step import Step, running, termination
 from .paced import PacedEnv
@@ -30,12 +30,12 @@ RULES = (
 )
 
 
-class CarDealerEnv(PacedEnv):
+class CarDealerEnv(PacedEnv[CarDealer]):
     """A rule-based buyer; the reward of a sale is its price over the mean of budget and MSRP."""
 
     family = DEALERS
     blocking = False
-    max_observation_chars = 3000
+    contract = Contract(max_observation_chars=3000)
 
     game: CarDealer
     told: tuple[Topic, ...]
@@ -51,8 +51,8 @@ class CarDealerEnv(PacedEnv):
     sold: tuple[int, int] | None
     """Car and price of the sale."""
 
-    def start(self, task: TaskSpec, rng: Rng) -> list[Message]:
-        self.game = DEALERS.generate(task)
+    def start(self, task: CarDealer, rng: Rng) -> list[Message]:
+        self.game = task
         self.told, self.car, self.rounds, self.patience, self.sold = (), None, 0, self.game.buyer.patience, None
         self.bounds = tuple((0, 10 * car.msrp) for car in self.game.cars)
         self.pace(self.game.turns)

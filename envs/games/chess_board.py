@@ -14,7 +14,8 @@ import chess
 
 from ...tasks.rng import Rng
 from ...tasks.score import Score
-from ..base import NearMiss
+from ..base import NearMiss, TaskT
+from ..contract import Contract
 from ..messages import Action, Message, clip, message
 from ..step import Step, running, success, termination
 from .paced import PacedEnv
@@ -25,12 +26,12 @@ LISTED = 6
 """Up to this many pieces are also listed one by one."""
 
 
-class ChessBoardEnv(PacedEnv):
+class ChessBoardEnv(PacedEnv[TaskT]):
     """A game of chess in which the agent has White. Subclasses say where it starts and how Black answers."""
 
     blocking = False
     unparsed_reward = ILLEGAL_REWARD
-    max_observation_chars = 1000
+    contract = Contract(max_observation_chars=1000)
 
     board: chess.Board
 

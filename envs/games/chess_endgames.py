@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import chess
 
 from ...tasks.games.chess_endgames import ENDGAMES, ChessEndgame, moves_to_mate
 from ...tasks.rng import Rng
-from ...tasks.spec import TaskSpec
 from ..messages import Message
 from .chess_board import ChessBoardEnv
 
 
-class ChessEndgamesEnv(ChessBoardEnv):
+class ChessEndgamesEnv(ChessBoardEnv[ChessEndgame]):
     """King and queen, rook or pawn against king, White to move and win; Black defends as well as can be."""
 
     family = ENDGAMES
-    random_floor = 0.15
-    """A mate in one or two is sometimes found by luck."""
+    contract = replace(ChessBoardEnv.contract, random_floor=0.15)  # chance finds some mates in one or two
 
     game: ChessEndgame
 
-    def start(self, task: TaskSpec, rng: Rng) -> list[Message]:
-        self.game = ENDGAMES.generate(task)
+    def start(self, task: ChessEndgame, rng: Rng) -> list[Message]:
+        self.game = task
         self.pace(self.game.turns)
         return self.begun(chess.Board(self.game.fen))
 

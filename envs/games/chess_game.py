@@ -6,7 +6,6 @@ import chess
 
 from ...tasks.games.chess_game import CHESS, ChessGame
 from ...tasks.rng import Rng
-from ...tasks.spec import TaskSpec
 from ..messages import Message
 from .chess_board import ChessBoardEnv
 from .chess_search import best_move, opponent_move
@@ -14,7 +13,7 @@ from .chess_search import best_move, opponent_move
 DEPTH = 2
 
 
-class ChessEnv(ChessBoardEnv):
+class ChessEnv(ChessBoardEnv[ChessGame]):
     """Chess from named openings against opponents of five strengths, from random moves to two half-moves deep."""
 
     family = CHESS
@@ -22,8 +21,8 @@ class ChessEnv(ChessBoardEnv):
 
     game: ChessGame
 
-    def start(self, task: TaskSpec, rng: Rng) -> list[Message]:
-        self.game = CHESS.generate(task)
+    def start(self, task: ChessGame, rng: Rng) -> list[Message]:
+        self.game = task
         self.pace(self.game.turns)
         return self.begun(opened(self.game))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import chess
 import chess.engine
@@ -38,9 +39,12 @@ class ChessStockfishEnv(ChessEnv):
     """
 
     forks = Forks.REPLAY
-    exempt: ClassVar[dict[str, str]] = {
-        "no_clock": "python-chess waits for the engine's process with timeouts; what Stockfish plays depends on nodes"
-    }
+    contract = replace(
+        ChessEnv.contract,
+        exempt={
+            "no_clock": "python-chess waits for the engine's process with timeouts; Stockfish's moves depend on nodes"
+        },
+    )
 
     _engine: chess.engine.SimpleEngine | None = None
 

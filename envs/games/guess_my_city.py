@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from ...tasks.family import TaskFamily
@@ -21,8 +22,8 @@ from ...tasks.games.guess_my_city import (
     sheet,
 )
 from ...tasks.rng import Rng
-from ...tasks.spec import TaskSpec
 from ..base import NearMiss
+from ..contract import Contract
 from ..messages import Action, Message, message
 from ..step import Step, running, success
 from .paced import PacedEnv
@@ -32,17 +33,16 @@ UNKNOWN = "I do not understand."
 TURN_REWARD = -1.0
 
 
-class GuessMyCityEnv(PacedEnv):
+class GuessMyCityEnv(PacedEnv[GuessMyCity]):
     """Invented cities whose facts are listed, five levels: −1 per turn, 0 for naming the city.
 
     An answer never contains the city's name (``leak_guard``). A question that is not understood costs its turn.
     """
 
-    family: ClassVar[TaskFamily[GuessMyCity]] = LEVELLED
+    family: TaskFamily[GuessMyCity] | None = LEVELLED
     blocking = False
     unparsed_reward = TURN_REWARD
-    max_observation_chars = 6000
-    random_floor = 0.8
+    contract = Contract(max_observation_chars=6000, random_floor=0.8)
     leak_guard: ClassVar[bool] = True
     """Withhold every answer that contains the city's name."""
 
@@ -51,8 +51,8 @@ class GuessMyCityEnv(PacedEnv):
     heard: str
     """The last answer."""
 
-    def start(self, task: TaskSpec, rng: Rng) -> list[Message]:
-        self.game = self.tasks().generate(task)
+    def start(self, task: GuessMyCity, rng: Rng) -> list[Message]:
+        self.game = task
         self.alive, self.heard = self.game.cities, ""
         self.pace(self.game.turns)
         return [message("system", RULES), message("user", self.opening())]
@@ -142,7 +142,7 @@ class GuessMyCityReal(GuessMyCityEnv):
     """LMRL-Gym's Guess My City: a hundred real cities, nothing listed, twenty turns."""
 
     family = REAL
-    random_floor = 0.3
+    contract = replace(GuessMyCityEnv.contract, random_floor=0.3)
 
     def secrets(self) -> Sequence[str]:
         """The city, by every name."""
@@ -153,9 +153,10 @@ class GuessMyCityLeaky(GuessMyCityReal):
     """The same without the leak guard: asking for the name is answered. For the study of reward hacking only."""
 
     leak_guard = False
-    exempt: ClassVar[Mapping[str, str]] = {
-        "near_misses_fail": "it names the city on purpose: it exists to show that learners find such a leak"
-    }
+    contract = replace(
+        GuessMyCityReal.contract,
+        exempt={"near_misses_fail": "it names the city on purpose: it exists to show that learners find such a leak"},
+    )
 
 
 def parrot(env: GuessMyCityEnv) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, get_args
 
 from ...errors import UsageError
@@ -19,8 +20,8 @@ from ...tasks.games.maze import (
 )
 from ...tasks.games.maze_layouts import MOVES, Cell
 from ...tasks.rng import Rng
-from ...tasks.spec import TaskSpec
 from ..base import NearMiss
+from ..contract import Contract
 from ..messages import Action, ObservationLike, clip, message
 from ..step import Step, running, success
 from .paced import PacedEnv
@@ -31,19 +32,19 @@ Rewards = Literal["steps", "success"]
 OPPOSITE = {"up": "down", "down": "up", "left": "right", "right": "left"}
 
 
-class MazeEnv(PacedEnv):
+class MazeEnv(PacedEnv[Maze]):
     """A maze of ``MAZES``: rewards −1 per turn, −4 for text that is no move, 0 on reaching the goal.
 
     Every observation after the rules is a state on its own (Markov): position, goal, the offset between them, the
     directions that are open and the one that it came from.
     """
 
-    family: ClassVar[TaskFamily[Maze] | None] = MAZES
+    family: TaskFamily[Maze] | None = MAZES
     blocking = False
     max_turns = 210
     """Of the longest task; each brings its own limit."""
     unparsed_reward = INVALID_REWARD
-    max_observation_chars = 1000
+    contract = Contract(max_observation_chars=1000)
     published: ClassVar[bool] = False
     """LMRL-Gym's own maze: observations tell no more than its do, and random play walks into walls as its does."""
 
@@ -60,8 +61,8 @@ class MazeEnv(PacedEnv):
         if self.sparse:
             self.unparsed_reward = 0.0
 
-    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
-        self.maze = self.tasks().generate(task)
+    def start(self, task: Maze, rng: Rng) -> ObservationLike:
+        self.maze = task
         self.cell, self.came = self.maze.start, ""
         self.pace(self.maze.turns)
         return [message("system", RULES), message("user", self.look())]
@@ -141,8 +142,8 @@ class MazeFO(MazeEnv):
     family = DOUBLE_T_MAZE
     max_turns = 100
     published = True
-    random_floor = 0.5
-    """A hundred turns of luck cross a maze of 26 cells from the nearer starts."""
+    # A hundred random turns cross a maze of 26 cells from the nearer starts.
+    contract = replace(MazeEnv.contract, random_floor=0.5)
 
 
 class MazePO(MazeBlindEnv):
@@ -151,7 +152,7 @@ class MazePO(MazeBlindEnv):
     family = DOUBLE_T_MAZE
     max_turns = 100
     published = True
-    random_floor = 0.5
+    contract = replace(MazeEnv.contract, random_floor=0.5)
 
 
 class MazeU(MazeEnv):
@@ -160,7 +161,7 @@ class MazeU(MazeEnv):
     family = U_SHAPED_MAZE
     max_turns = 100
     published = True
-    random_floor = 1.0
+    contract = replace(MazeEnv.contract, random_floor=1.0)
 
 
 class MazeMedium(MazeEnv):
@@ -169,7 +170,7 @@ class MazeMedium(MazeEnv):
     family = MEDIUM_MAZE
     max_turns = 100
     published = True
-    random_floor = 0.7
+    contract = replace(MazeEnv.contract, random_floor=0.7)
 
 
 class MazeLarge(MazeEnv):
@@ -178,4 +179,4 @@ class MazeLarge(MazeEnv):
     family = LARGE_MAZE
     max_turns = 100
     published = True
-    random_floor = 0.5
+    contract = replace(MazeEnv.contract, random_floor=0.5)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..base import TurnEnv
+from ..base import TaskT, TurnEnv
 from ..messages import ActionLike
 from .attacks import attacks_on
 
 
-class PacedEnv(TurnEnv):
+class PacedEnv(TurnEnv[TaskT]):
     """A ``TurnEnv`` whose ``start`` calls ``pace`` with the task's turn limit; ``max_turns=`` overrules every task.
 
     The class's own ``max_turns`` is that of its longest task, for those who plan before there is a task.

@@ -11,8 +11,8 @@ from ...tasks.games.house import CARRIED, DIRECTIONS, FLOOR, House, State, moves
 from ...tasks.games.text_nav import FIXED_HOUSE, TEXT_NAV
 from ...tasks.rng import Rng
 from ...tasks.score import Score
-from ...tasks.spec import TaskSpec
 from ..base import NearMiss
+from ..contract import Contract
 from ..messages import Action, ObservationLike, clip, message
 from ..step import Step, failure, running, termination
 from .paced import PacedEnv
@@ -22,17 +22,17 @@ VERBS = {"walk": "go", "move": "go", "head": "go", "get": "take", "grab": "take"
 """Other words for the verbs of the commands."""
 
 
-class TextNavEnv(PacedEnv):
+class TextNavEnv(PacedEnv[House]):
     """The houses of ``TEXT_NAV``: the score is 1 when all is done and 0 until then; eating what is needed loses.
 
     Every observation describes the state whole, with the commands that are possible now; exits name where they lead.
     """
 
-    family: ClassVar[TaskFamily[House] | None] = TEXT_NAV
+    family: TaskFamily[House] | None = TEXT_NAV
     blocking = False
     max_turns = 84
     """Of the longest task; each brings its own limit."""
-    max_observation_chars = 3000
+    contract = Contract(max_observation_chars=3000)
     names_room: ClassVar[bool] = True
     """Whether the agent is told which room it is in."""
     names_exits: ClassVar[bool] = True
@@ -41,8 +41,8 @@ class TextNavEnv(PacedEnv):
     house: House
     state: State
 
-    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
-        self.house = self.tasks().generate(task)
+    def start(self, task: House, rng: Rng) -> ObservationLike:
+        self.house = task
         self.state = self.house.begin
         self.pace(self.house.turns)
         return [message("system", f"{self.house.objective} {RULES}"), message("user", self.look())]

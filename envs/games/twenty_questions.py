@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from dataclasses import replace
 
 from ...tasks.family import TaskFamily
 from ...tasks.games.objects import attributes, names
@@ -20,8 +20,8 @@ from ...tasks.games.twenty_questions import (
     reader,
 )
 from ...tasks.rng import Rng
-from ...tasks.spec import TaskSpec
 from ..base import NearMiss
+from ..contract import Contract
 from ..messages import Action, Message, message
 from ..step import Step, running, success
 from .paced import PacedEnv
@@ -31,24 +31,23 @@ UNKNOWN = "I do not understand."
 TURN_REWARD = -1.0
 
 
-class TwentyQuestionsEnv(PacedEnv):
+class TwentyQuestionsEnv(PacedEnv[TwentyQuestions]):
     """Listed candidates, listed questions, five levels: −1 per turn, 0 for naming the object.
 
     A question that is not understood, or not among those listed, costs its turn too.
     """
 
-    family: ClassVar[TaskFamily[TwentyQuestions]] = LEVELLED
+    family: TaskFamily[TwentyQuestions] | None = LEVELLED
     blocking = False
     unparsed_reward = TURN_REWARD
-    max_observation_chars = 3000
-    random_floor = 0.8
-    """Six candidates and as many questions: luck names the object within six turns about half of the time."""
+    # With six candidates and six questions, random play names the object within six turns about half of the time.
+    contract = Contract(max_observation_chars=3000, random_floor=0.8)
 
     game: TwentyQuestions
     alive: frozenset[str]
 
-    def start(self, task: TaskSpec, rng: Rng) -> list[Message]:
-        self.game = self.tasks().generate(task)
+    def start(self, task: TwentyQuestions, rng: Rng) -> list[Message]:
+        self.game = task
         self.alive = frozenset(self.game.candidates)
         self.pace(self.game.turns)
         return [message("system", RULES), message("user", self.opening())]
@@ -130,7 +129,7 @@ class TwentyQuestionsFull(TwentyQuestionsEnv):
     """LMRL-Gym's Twenty Questions: 158 objects, nothing listed, twenty turns."""
 
     family = PUBLISHED
-    random_floor = 0.2
+    contract = replace(TwentyQuestionsEnv.contract, random_floor=0.2)
 
     def secrets(self) -> Sequence[str]:
         """The object, by every name."""
@@ -141,5 +140,5 @@ class TwentyQuestionsSubset(TwentyQuestionsEnv):
     """ArCHer's subset of ten objects, with twelve questions: a world for vocabularies of a hundred words."""
 
     family = TEN_OBJECTS
-    random_floor = 0.9
-    """Twenty random turns over 22 sentences name one of ten objects in 60 % of all episodes."""
+    # Twenty random turns over 22 sentences name one of ten objects in 60 % of all episodes.
+    contract = replace(TwentyQuestionsEnv.contract, random_floor=0.9)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from ...tasks.family import TaskFamily
 from ...tasks.games.wordle import (
@@ -20,31 +19,31 @@ from ...tasks.games.wordle import (
     vocabulary,
 )
 from ...tasks.rng import Rng
-from ...tasks.spec import TaskSpec
 from ..base import NearMiss, TurnEnv
+from ..contract import Contract
 from ..messages import Action, ActionLike, ObservationLike, clip, message
 from ..step import Step, failure, running, success
 from .attacks import attacks_on
 
 
-class WordleEnv(TurnEnv):
+class WordleEnv(TurnEnv[Wordle]):
     """Wordle over the word lists of ``WORDLES``: −1 per guess, 0 for the right one, six tries.
 
     A guess is one word of the level's list, letters together or apart. Any other text costs a try and −1.
     """
 
-    family: ClassVar[TaskFamily[Wordle] | None] = WORDLES
+    family: TaskFamily[Wordle] | None = WORDLES
     blocking = False
     max_turns = TRIES
     unparsed_reward = -1.0
-    max_observation_chars = 500
+    contract = Contract(max_observation_chars=500)
 
     game: Wordle
     words: frozenset[str]
     guesses: tuple[Guess, ...]
 
-    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
-        self.game = self.tasks().generate(task)
+    def start(self, task: Wordle, rng: Rng) -> ObservationLike:
+        self.game = task
         self.words = frozenset(vocabulary(self.game.level))
         self.guesses = ()
         rules = self.wording.rules.format(length=LEVELS[self.game.level].length, tries=TRIES)

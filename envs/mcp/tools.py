@@ -13,7 +13,6 @@ from typing import Any, ClassVar, cast
 from ...errors import ContractError, ToolError, TurnwiseError
 from ...tasks.rng import Rng, stable_hash
 from ...tasks.score import Score
-from ...tasks.spec import TaskSpec
 from ..background import resolve
 from ..base import Stepped
 from ..fork import Forks
@@ -119,7 +118,7 @@ class McpTools(ToolEnv):
         """End the servers of the episode."""
         self._running.abandon()
 
-    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[TaskSpec, Rng]:
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Rng]:
         begun = super()._begin(seed, options)
         self._running.abandon()
         self._running = Servers()

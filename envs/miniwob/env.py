@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import ToolError, UsageError
 from ...tasks.family import TaskFamily
-from ...tasks.miniwob.suite import MiniwobFamily, MiniwobTask, family_of, installed
+from ...tasks.miniwob.suite import MiniwobTask, family_of, installed
 from ...tasks.rng import Rng, stable_hash
 from ...tasks.score import Score
-from ...tasks.spec import TaskSpec
 from ..base import NearMiss
+from ..contract import Contract
 from ..fork import Forks
 from ..messages import Action, ActionLike, ObservationLike, Part, TextPart
 from ..step import Step, running
@@ -39,7 +39,7 @@ ENDS = frozenset({"send_msg_to_user", "report_infeasible"})
 REASON = "the page judges itself and tells nobody how it is solved: there is no oracle for other people's 128 pages"
 
 
-class MiniwobEnv(RecordedTools):
+class MiniwobEnv(RecordedTools[MiniwobTask]):
     """Do what a page asks for. The episode ends when the page says so; until then it says nothing about right or wrong.
 
     Args:
@@ -55,14 +55,11 @@ class MiniwobEnv(RecordedTools):
         UsageError: the package is not installed, or has no such page or reward; or nothing can be recorded.
     """
 
-    family: ClassVar[TaskFamily[MiniwobTask] | None] = family_of("click-test")
-    blocking: ClassVar[bool] = False
+    family: TaskFamily[MiniwobTask] | None = family_of("click-test")
+    blocking = False
     forks = Forks.REPLAY
     max_turns = 30
-    max_observation_chars: ClassVar[int] = 60_000
-    max_seconds: ClassVar[float] = 60.0
-    random_floor: ClassVar[float] = 1.0
-    exempt: ClassVar[Mapping[str, str]] = {"all": REASON}
+    contract = Contract(max_observation_chars=60_000, max_seconds=60.0, random_floor=1.0, exempt={"all": REASON})
 
     browser: MiniwobBrowser
     raw: float = 0.0
@@ -91,18 +88,16 @@ class MiniwobEnv(RecordedTools):
 
     # -- the episode ------------------------------------------------------------------------------------------------
 
-    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike | Awaitable[ObservationLike]:
+    def start(self, task: MiniwobTask, rng: Rng) -> ObservationLike | Awaitable[ObservationLike]:
         """Open the page as upstream's driver does, and say what it asks."""
         return self._start(task)
 
-    async def _start(self, task: TaskSpec) -> ObservationLike:
+    async def _start(self, task: MiniwobTask) -> ObservationLike:
         from .browser import MiniwobBrowser  # imports FastAPI, which takes longer than listing 128 environments
 
         self.raw, self.reason, self.over = 0.0, "", False
         await self.leave()
-        family = self.tasks()
-        assert isinstance(family, MiniwobFamily)
-        self.browser = await MiniwobBrowser.open(family.generate(task), self.begin_recording())
+        self.browser = await MiniwobBrowser.open(task, self.begin_recording())
         self.page = await self.browser.look(self.wanted)
         return self.observed(f"Task: {self.browser.utterance}")
 

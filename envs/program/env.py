@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Literal
 from ...errors import ContractError, ToolError, UsageError
 from ...tasks.rng import Rng, stable_hash
 from ...tasks.score import Score
-from ...tasks.spec import TaskSpec
-from ..base import NearMiss
+from ..base import NearMiss, TaskT
 from ..code.backends import spec_for
 from ..code.room import Room
 from ..fork import Forks
@@ -37,7 +36,7 @@ help(NAME) tells more of one. What you print, you see. A call that is refused ra
 {manual}"""
 
 
-class ProgramEnv(ToolEnv):
+class ProgramEnv(ToolEnv[TaskT]):
     """A tool environment in which the agent writes programs, and these call its tools.
 
     It stands before the environment among the bases: ``class Shop(ProgramEnv, ShopWithTools)``. With
@@ -132,7 +131,7 @@ class ProgramEnv(ToolEnv):
 
     # -- an episode ---------------------------------------------------------------------------------------------
 
-    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[TaskSpec, Rng]:
+    def _begin(self, seed: int | None, options: Mapping[str, Any] | None) -> tuple[Any, Rng]:
         begun = super()._begin(seed, options)
         self._programs, self._ran = (), []
         if self.how == "python":
@@ -142,7 +141,7 @@ class ProgramEnv(ToolEnv):
 
     # ``Any``: the environment behind this class may promise something narrower, which an override must not widen.
 
-    def start(self, task: TaskSpec, rng: Rng) -> Any:
+    def start(self, task: TaskT, rng: Rng) -> Any:
         started = super().start(task, rng)  # type: ignore[safe-super]  # the environment's, which is behind this class
         return started if self.how == "tools" else self._started(started)
 

@@ -24,7 +24,7 @@ HITS = Annotated[int, pydantic.Field(ge=1, le=MOST_HITS)]
 QUERY_CHARS, ANSWER_CHARS, CITED = 300, 2_000, 50
 
 
-class SearchTools(ToolEnv):
+class SearchTools(ToolEnv[SearchTask]):
     """The tools of ``SearchEnv``, and what was done with them."""
 
     work: SearchTask | None = None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...errors import UsageError
 from ...tasks.rng import Rng
 from ...tasks.search.document import Document
-from ...tasks.spec import TaskSpec
+from ...tasks.search.task import SearchTask
 from ..base import NearMiss
 from ..messages import ActionLike, ObservationLike, ToolCall
 from ..tools import Tool
@@ -44,7 +45,7 @@ class SearchDocumentsEnv(SearchEnv):
     """
 
     max_turns = TURNS
-    random_floor = 0.05
+    contract = replace(SearchEnv.contract, random_floor=0.05)
 
     def __init__(self, *, others: int = 4, **kwargs: Any) -> None:
         if type(others) is not int or not 0 <= others <= 100:
@@ -56,7 +57,7 @@ class SearchDocumentsEnv(SearchEnv):
         """An answer, and a few turns to write it as it must be written."""
         return self.max_turns if self._limited else TURNS
 
-    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
+    def start(self, task: SearchTask, rng: Rng) -> ObservationLike:
         """Show the pages, and ask."""
         super().start(task, rng)
         assert self.work is not None

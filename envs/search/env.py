@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 from ...errors import UsageError
 from ...tasks.family import TaskFamily
@@ -15,8 +15,8 @@ from ...tasks.score import Score
 from ...tasks.search.family import SEARCH_FAMILY, SearchFamily
 from ...tasks.search.own import questions_of
 from ...tasks.search.task import SearchTask
-from ...tasks.spec import TaskSpec
 from ..base import NearMiss
+from ..contract import Contract
 from ..fork import Forks
 from ..messages import ActionLike, ObservationLike
 from ..step import Step
@@ -87,11 +87,10 @@ class SearchEnv(SearchTools):
         UsageError: an argument is none of those that there are.
     """
 
-    family: ClassVar[TaskFamily[SearchTask] | None] = SEARCH_FAMILY
+    family: TaskFamily[SearchTask] | None = SEARCH_FAMILY
     forks = Forks.SNAPSHOT
     max_turns = LIMITS[5].turns
-    max_observation_chars = 40_000
-    random_floor = 0.01
+    contract = Contract(max_observation_chars=40_000, random_floor=0.01)
 
     def __init__(
         self,
@@ -143,12 +142,12 @@ class SearchEnv(SearchTools):
 
     # -- the episode ------------------------------------------------------------------------------------------------
 
-    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
+    def start(self, task: SearchTask, rng: Rng) -> ObservationLike:
         """Ask the question."""
-        self.work = self.tasks().generate(task)
+        self.work = task
         self.engine = self._engine(self.work)
         self.progress = Progress()
-        level = LIMITS[task.level]
+        level = LIMITS[self.task.level]
         self.limits = Limits(
             level.turns,
             level.searches if self._searches is None else self._searches,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from ...errors import ToolError
 from ...tasks.family import TaskFamily
@@ -14,7 +14,6 @@ from ...tasks.search.asking.catalogue import TEMPLATES
 from ...tasks.search.family import SearchFamily
 from ...tasks.search.matching import betrayed, contained, normalised
 from ...tasks.search.task import SearchTask
-from ...tasks.spec import TaskSpec
 from ..base import NearMiss
 from ..messages import ActionLike, ObservationLike, ToolCall
 from ..tools import Tool, tool
@@ -103,15 +102,14 @@ class SearchProposeEnv(SearchEnv):
         kwargs: of ``SearchEnv``.
     """
 
-    family: ClassVar[TaskFamily[SearchTask] | None] = SearchFamily.only(PROPOSABLE)
-    random_floor = 1.0  # rules are easily kept
-    exempt: ClassVar[Mapping[str, str]] = {}
+    family: TaskFamily[SearchTask] | None = SearchFamily.only(PROPOSABLE)
+    contract = replace(SearchEnv.contract, random_floor=1.0)  # random questions often keep the rules
 
     def __init__(self, *, templates: Sequence[str] | None = None, **kwargs: Any) -> None:
         own = kwargs.get("questions") is not None
         super().__init__(templates=PROPOSABLE if templates is None and not own else templates, **kwargs)
 
-    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike:
+    def start(self, task: SearchTask, rng: Rng) -> ObservationLike:
         """Give the answer."""
         super().start(task, rng)
         assert self.work is not None

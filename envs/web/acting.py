@@ -10,6 +10,7 @@ import pydantic
 
 from ...errors import ToolError
 from ...tasks.rows.judge import Ending
+from ..base import TaskT
 from ..messages import Action, ImagePart, Message, Observation, ObservationLike, Part, TextPart, ToolCall
 from ..step import Step
 from ..toolenv import ToolEnv
@@ -25,7 +26,7 @@ LONGEST_WAIT = 5_000
 """Milliseconds that ``noop`` may wait, and all of one message together."""
 
 
-class WebTools(ToolEnv):
+class WebTools(ToolEnv[TaskT]):
     """Acting through a browser. A subclass sets ``browser`` and ``page`` when an episode starts.
 
     The actions are BrowserGym's: tools to be called, or a message such as ``click('12')``. An element is named by the
@@ -297,7 +298,7 @@ class WebTools(ToolEnv):
         notices = [f"Note: {one}" for one in self.browser.notices]
         self.browser.notices.clear()
         whole = "\n".join(part for part in (said + "\n" * bool(said), *notices, text) if part)
-        most = type(self).max_observation_chars
+        most = self.contract.max_observation_chars
         if len(whole) > most:
             whole = whole[: most - 60] + "\n… the rest of the page is left out: it is too long"
         pictures = (ImagePart(page.picture),) if page.picture else ()

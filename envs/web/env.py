@@ -7,14 +7,13 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from ...errors import ToolError, UsageError
 from ...tasks.family import TaskFamily
 from ...tasks.rng import Rng, stable_hash
 from ...tasks.rows.judge import Ending, judge
 from ...tasks.score import Score
-from ...tasks.spec import TaskSpec
 from ...tasks.web.asking.accounts import account_of
 from ...tasks.web.asking.levels import LEVELS, LONGEST, turns_of
 from ...tasks.web.asking.task import WebTask
@@ -22,6 +21,7 @@ from ...tasks.web.catalogue import IDLE, SITES
 from ...tasks.web.family import WEB_FAMILY, WebFamily, open_sites, shown
 from ...tasks.web.site.sites import Sites, host_of
 from ..base import NearMiss
+from ..contract import Contract
 from ..fork import Forks
 from ..messages import ActionLike, ObservationLike, ToolCall
 from .attacks import attacks_on
@@ -55,7 +55,7 @@ class Place:
     first: str
 
 
-class WebEnv(RecordedTools):
+class WebEnv(RecordedTools[WebTask]):
     """Work on web sites in a browser. The agent ends its task with ``send_msg_to_user``, or with ``report_infeasible``.
 
     Args:
@@ -74,12 +74,11 @@ class WebEnv(RecordedTools):
         UsageError: no such browser or observation, or no such template; or nothing can be recorded.
     """
 
-    family: ClassVar[TaskFamily[WebTask] | None] = WEB_FAMILY
+    family: TaskFamily[WebTask] | None = WEB_FAMILY
     blocking = False
     forks = Forks.SNAPSHOT
     max_turns = LONGEST
-    max_observation_chars = 40_000
-    random_floor = 0.01
+    contract = Contract(max_observation_chars=40_000, random_floor=0.01)
 
     work: WebTask | None = None
     sites: Sites
@@ -123,13 +122,13 @@ class WebEnv(RecordedTools):
 
     # -- the episode ------------------------------------------------------------------------------------------------
 
-    def start(self, task: TaskSpec, rng: Rng) -> ObservationLike | Awaitable[ObservationLike]:
+    def start(self, task: WebTask, rng: Rng) -> ObservationLike | Awaitable[ObservationLike]:
         """Open the first site of the task, and say what is asked."""
         return self._start(task)
 
-    async def _start(self, task: TaskSpec) -> ObservationLike:
-        self.work = self._tasks().generate(task)
-        self.sites = open_sites(task, self.work)
+    async def _start(self, task: WebTask) -> ObservationLike:
+        self.work = task
+        self.sites = open_sites(self.task, task)
         self.ending, self._did, self._planned = None, (), None
         if not self._limited:
             self.max_turns = turns_of(task.level, self.work.kind)

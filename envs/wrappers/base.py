@@ -16,6 +16,8 @@ from ...errors import ContractError
 from ...tasks.score import Score
 from ..background import resolve
 from ..base import Reset, Stepped, TurnEnv
+from ..contract import Contract
+from ..deprecated import LIMITS, with_old_limits
 from ..messages import ActionLike, Observation
 
 SHARED = ("_cached_spec", "_saved_kwargs", "_action_space", "_observation_space", "_metadata")
@@ -111,6 +113,11 @@ class TurnWrapper(gymnasium.Wrapper[Observation, ActionLike, Observation, Action
     # -- what the runner, trainers and certification ask ---------------------------------------------------------
 
     @property
+    def contract(self) -> Contract:
+        """The contract of the wrapped environment; a wrapper that changes a limit overrides this."""
+        return with_old_limits(self, self.env.get_wrapper_attr("contract"))
+
+    @property
     def turn(self) -> int:
         """How many actions have been taken in this episode."""
         return self._steps
@@ -127,7 +134,7 @@ class TurnWrapper(gymnasium.Wrapper[Observation, ActionLike, Observation, Action
         # Only what this object lacks comes here. Private names do not pass, so that copying and pickling see what is.
         if name.startswith("_") or "env" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return self.env.get_wrapper_attr(name)
+        return getattr(self.contract, name) if name in LIMITS else self.env.get_wrapper_attr(name)
 
     # -- the inside ---------------------------------------------------------------------------------------------
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
 
 from ...errors import UsageError
+from ..contract import Contract
 from ..messages import Action, ActionLike, Message, Observation
 from .base import Resets, Resetting, Stepping, Steps, TurnWrapper
 from .observation_budget import cut
@@ -38,10 +40,11 @@ class History(TurnWrapper):
         self._present: tuple[Message, ...] = ()
 
     @property
-    def max_observation_chars(self) -> int:
-        """Every turn that is repeated may be as long as the present one."""
-        one = int(self.env.get_wrapper_attr("max_observation_chars"))
-        return one + self._turns * (one + LONGEST)
+    def contract(self) -> Contract:
+        """The environment's contract, where each repeated turn may be as long as the current one."""
+        inner: Contract = super().contract
+        one = inner.max_observation_chars
+        return replace(inner, max_observation_chars=one + self._turns * (one + LONGEST))
 
     def resetting(self, seed: int | None, options: Mapping[str, Any] | None) -> Resets:
         """Forget everything."""

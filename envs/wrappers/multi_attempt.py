@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import gymnasium
 
 from ...errors import UsageError
+from ..contract import Contract
 from ..messages import ActionLike, Observation, message
 from .base import Resets, Resetting, Stepping, Steps, TurnWrapper
 
@@ -46,9 +48,10 @@ class MultiAttempt(TurnWrapper):
         return self._attempts * int(self.env.get_wrapper_attr("max_turns"))
 
     @property
-    def max_observation_chars(self) -> int:
-        """An end and a beginning may stand in one observation."""
-        return 2 * int(self.env.get_wrapper_attr("max_observation_chars")) + 100
+    def contract(self) -> Contract:
+        """The environment's contract, where one observation may contain both an end and a beginning."""
+        inner: Contract = super().contract
+        return replace(inner, max_observation_chars=2 * inner.max_observation_chars + 100)
 
     @property
     def attempt(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -11,6 +12,7 @@ import gymnasium
 from ...errors import UsageError
 from ...tasks.rng import unit_hash
 from ..base import NearMiss
+from ..contract import Contract
 from ..messages import Action, ActionLike, Message, Observation, TextPart, ToolCall, clip, message
 from ..toolenv import ToolEnv
 from ..tools import Tool
@@ -87,10 +89,11 @@ class ToolFaults(TurnWrapper):
         return int(self.env.get_wrapper_attr("max_turns")) * (2 if undelivered else 1)
 
     @property
-    def max_observation_chars(self) -> int:
-        """The environment's own, and what is said here."""
+    def contract(self) -> Contract:
+        """The environment's contract, with room for the messages that this wrapper adds."""
+        inner: Contract = super().contract
         described = len(json.dumps([tool.to_json() for tool in self._known()])) if self._until else 0
-        return int(self.env.get_wrapper_attr("max_observation_chars")) + described + 10_000
+        return replace(inner, max_observation_chars=inner.max_observation_chars + described + 10_000)
 
     @property
     def tools(self) -> Sequence[Tool]:

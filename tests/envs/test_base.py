@@ -21,7 +21,7 @@ class Counter(tw.TurnEnv):
     max_turns = 4
     unparsed_reward = -0.25
 
-    def start(self, task: tw.TaskSpec, rng: tw.Rng) -> Any:
+    def start(self, task: Any, rng: tw.Rng) -> Any:
         self.sum = 0
         self.lucky = rng.randint(0, 10**9)
         return "Make ten."

@@ -154,7 +154,7 @@ class Numbered(One):
 
 
 class NumberedEnv(DoubleEnv):
-    family: ClassVar[tw.TaskFamily[Any] | None] = Numbered()
+    family = Numbered()
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ class Count(tw.TurnEnv):
     """Solved by ``length`` turns; each observation says which turn it is, and a number that only the task knows."""
 
     blocking = False
-    family: ClassVar[Any] = None
     opened: ClassVar[list[Count] | None] = None
     """Subclasses that give lists here are watched."""
     closed: ClassVar[list[Count] | None] = None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....errors import InfrastructureError, TurnwiseError, UsageError
 from ...background import resolve
-from ...base import Reset, Stepped
+from ...base import Reset, Stepped, TaskT
 from ...messages import Action, ActionLike, clip
 from ..acting import WebTools
 from .recording import TRACE, Recording, recordings_in, said
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..chromium.film import Film
 
 
-class RecordedTools(WebTools):
+class RecordedTools(WebTools[TaskT]):
     """Acting through a browser whose episodes can be recorded. See ``Recording`` for what is written."""
 
     recording: Recording | None = None

@@ -24,8 +24,7 @@ class Password(tw.TurnEnv):
     """Ask for the three parts of a password, then say it."""
 
     max_turns = 8
-    max_observation_chars = 300
-    max_seconds = 5.0
+    contract = tw.Contract(max_observation_chars=300, max_seconds=5.0)
     word: str
     shown: int
     notes: list[str]
@@ -219,7 +218,7 @@ class Unjudged(Password):
 
 @fault("episodes_play", "step.. has not answered within max_seconds = 1 s")
 class HangingStep(Password):
-    max_seconds = 1.0
+    contract = replace(Password.contract, max_seconds=1.0)
 
     def act(self, action: tw.Action) -> Any:
         time.sleep(3)
@@ -228,7 +227,7 @@ class HangingStep(Password):
 
 @fault("episodes_play", "step.. has not answered")
 class HangingCoroutine(Password):
-    max_seconds = 1.0
+    contract = replace(Password.contract, max_seconds=1.0)
 
     async def act(self, action: tw.Action) -> Any:
         await asyncio.sleep(3)
@@ -448,7 +447,7 @@ class OpenFiles(Password):
 class Exempt(LeakedAnswer):
     """Faulty, and says why it may be."""
 
-    exempt: ClassVar[Mapping[str, str]] = {"answer_not_leaked": "it is a copying task"}
+    contract = tw.Contract(exempt={"answer_not_leaked": "it is a copying task"})
 
     def __iter__(self) -> Iterator[Self]:
         yield self

@@ -18,7 +18,7 @@ class Shelf(tw.ToolEnv):
     """Put one thing where the note says, touch nothing else, and say that you are done."""
 
     max_turns = 10
-    max_seconds = 5.0
+    contract = tw.Contract(max_seconds=5.0)
     where: dict[str, str]
 
     def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:

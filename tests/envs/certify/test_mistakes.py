@@ -283,7 +283,9 @@ def test_a_verdict_carries_the_environments_own_traceback(load: Load) -> None:
 
 # -- time, by a clock that the test holds ------------------------------------------------------------------------
 
-SLOW = TEXT.replace("class E", "NOW = [0.0]\n\nclass E").replace("max_turns = 5", "max_turns, max_seconds = 5, 60.0")
+SLOW = TEXT.replace("class E", "NOW = [0.0]\n\nclass E").replace(
+    "max_turns = 5", "max_turns, contract = 5, tw.Contract(max_seconds=60.0)"
+)
 SLOW = SLOW.replace("        if action", "        NOW[0] += SECONDS\n        if action")
 
 

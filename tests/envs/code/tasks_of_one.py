@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 from turnwise.envs.code.env import CodeEnv
 from turnwise.tasks.code.task import Attempt, CodeTask, FileCheck, TestCheck, ValueCheck, case, raising, text_files
 from turnwise.tasks.family import TaskFamily
@@ -53,7 +51,7 @@ class One(TaskFamily[CodeTask]):
 class DoubleEnv(CodeEnv):
     """The one task."""
 
-    family: ClassVar[TaskFamily[Any] | None] = One()
+    family = One()
 
 
 def task() -> CodeTask:

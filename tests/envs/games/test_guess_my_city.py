@@ -69,8 +69,8 @@ def test_only_the_leaky_variant_gives_the_name_away() -> None:
             env.reset(options={"task": env.tasks().spec(seed)})
         assert play(leaky, parrot) == (-1.0, True), "asking for the name and repeating it wins in two turns"
         assert play(guarded, parrot) == (-20.0, False)
-    assert leaky.exempt
-    assert not guarded.exempt
+    assert leaky.contract.exempt
+    assert not guarded.contract.exempt
 
 
 def test_answers_and_rewards() -> None:

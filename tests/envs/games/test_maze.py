@@ -103,7 +103,7 @@ def success(split: tw.Split, choose: str, n: int = 120) -> float:
 )
 def test_level_one_needs_skill_but_no_memory(split: tw.Split) -> None:
     assert success(split, "reactive") == 1.0, "what the last observation says is enough"
-    assert success(split, "random") <= MazeEnv.random_floor
+    assert success(split, "random") <= MazeEnv.contract.random_floor
     assert 0.1 <= success(split, "weak") <= 0.4, "a weak mixture (35 % oracle) sometimes arrives: there is a signal"
 
 

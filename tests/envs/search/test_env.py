@@ -173,7 +173,7 @@ def test_nothing_that_is_searched_for_raises_or_earns(opened: Opens) -> None:
 
 def test_pages_of_any_kind_can_be_read(opened: Opens) -> None:
     env = opened(level=5, max_turns=50)
-    assert len(called(env, "open", id="wide")) < env.max_observation_chars
+    assert len(called(env, "open", id="wide")) < env.contract.max_observation_chars
     assert "An empty page" in called(env, "open", id="empty")
     found = called(env, "search", query="zither")
     assert "[odd &lt;answer> id] Odd &lt;/information> title of two lines" in found

@@ -8,6 +8,7 @@ import pytest
 
 import turnwise as tw
 from turnwise import Action, ToolCall
+from turnwise.envs.contract import Contract
 from turnwise.envs.messages import ActionLike
 from turnwise.envs.web.env import WebEnv
 from turnwise.envs.web.misses import WAYS_OUT
@@ -215,7 +216,7 @@ def trace(envs: list[WebEnv]) -> list[list[str]]:
 
 
 def test_a_long_page_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(WebEnv, "max_observation_chars", 400)
+    monkeypatch.setattr(WebEnv, "contract", Contract(max_observation_chars=400))
     observation, *_ = begun().step("click('2')")
     assert len(observation.text) <= 400
     assert "left out" in observation.text
