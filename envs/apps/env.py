@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +10,7 @@ from typing import Any, Literal
 from ...errors import ToolError, UsageError
 from ...tasks.apps.asking.levels import LEVELS
 from ...tasks.apps.asking.plan import Act, plan
-from ...tasks.apps.asking.play import ENDS, near_misses, violations, watched
+from ...tasks.apps.asking.play import violations, watched
 from ...tasks.apps.asking.talk import Heard, reply
 from ...tasks.apps.asking.task import AppTask
 from ...tasks.apps.catalogue import APPS, IDLE
@@ -26,31 +25,18 @@ from ...tasks.score import Score
 from ..base import NearMiss
 from ..contract import Contract
 from ..fork import Forks
-from ..messages import ActionLike, ObservationLike, ToolCall
+from ..messages import ActionLike, ObservationLike
 from ..program.env import ProgramEnv
 from ..step import Step
 from ..toolenv import ToolEnv
 from ..tools import Tool, tool
 from .attacks import attacks_on
 from .calls import apps_text, docs_of, tools_for
+from .near_misses import near_misses
+from .oracle import Tried, next_action
 
 Answer = str | int | float | list[str | int | float]
 Described = Literal["all", "docs"]
-
-
-@dataclass(frozen=True)
-class Tried:
-    """A call or message that came through to the world.
-
-    Args:
-        name: of the call; ``say`` for a message.
-        arguments: as JSON.
-        again: it was refused for want of a login, or because the app is busy.
-    """
-
-    name: str
-    arguments: str
-    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -242,7 +228,7 @@ class AppsByCalls(ToolEnv[AppTask]):
 
     def oracle(self) -> ActionLike:
         """The first act of the solution that is not done yet."""
-        return self._next(self._plan(curious=self.task.level >= 3))
+        return self.follow(self._plan(curious=self.task.level >= 3))
 
     def near_misses(self) -> Mapping[str, NearMiss]:
         """What almost solves the task, or pretends to."""
@@ -292,22 +278,12 @@ class AppsByCalls(ToolEnv[AppTask]):
             self.planned[curious] = plan(self.work, self._opened(), rng, curious=curious)
         return self.planned[curious]
 
-    def _next(self, acts: Sequence[Act]) -> ActionLike:
-        """The first of some acts that was not tried yet; a login or some patience first, where that is wanted."""
-        past = [(one.name, one.arguments) for one in self.tried if not one.again]
-        offered = {one.name: one for one in self._calls()}
-        for act in acts:
-            filled = offered[act.name].validate(act.arguments) if act.name in offered else act.arguments
-            said = (act.name, _as_text(filled))
-            if said in past:
-                past.remove(said)
-                continue
-            wanted = None if act.name.startswith(("docs_", "say", *ENDS)) else self.world.wanted(act.name)
-            return ToolCall(act.name, act.arguments) if wanted is None else ToolCall(*wanted)
-        return "Done."
+    def follow(self, acts: Sequence[Act]) -> ActionLike:
+        """Return the first of some acts that is not done yet."""
+        return next_action(acts, self.tried, self._calls(), self.world)
 
     def _note(self, name: str, arguments: Mapping[str, Any], again: bool = False) -> None:
-        self.tried = (*self.tried, Tried(name, _as_text(arguments), again))
+        self.tried = (*self.tried, Tried.of(name, arguments, again))
 
 
 class AppsEnv(ProgramEnv[AppTask], AppsByCalls):
@@ -325,12 +301,8 @@ class AppsEnv(ProgramEnv[AppTask], AppsByCalls):
 
 
 def _following(acts: Sequence[Act]) -> NearMiss:
-    return lambda env: env.unwrapped._next(acts)
+    return lambda env: env.unwrapped.follow(acts)
 
 
 def _guides(name: str) -> bool:
     return name.startswith(("docs_", "task_")) or name == "say"
-
-
-def _as_text(arguments: Mapping[str, Any]) -> str:
-    return json.dumps(dict(arguments), sort_keys=True)

@@ -17,11 +17,13 @@ from ...tasks.rng import Rng, stable_hash
 from ...tasks.score import Score
 from ..base import NearMiss
 from ..contract import Contract
-from ..messages import Action, ActionLike, ToolCall
+from ..messages import Action, ActionLike
 from ..step import Step, running, termination
 from ..toolenv import ToolEnv
 from ..tools import Tool
 from .functions import functions_of
+from .near_misses import near_misses
+from .oracle import next_action
 from .world import World
 
 STEPS = 20
@@ -135,24 +137,11 @@ class BfclEnv(ToolEnv[BfclTask]):
 
     def oracle(self) -> ActionLike:
         """The next call of the possible answer; several at once where there are more than the suite allows messages."""
-        left = self._turn_now.answer[self.done :]
-        if not left:
-            return "Done." if self._turn_now.answer else "I cannot do that with what I know and have."
-        together = -(-len(left) // max(1, STEPS - self.steps))
-        return Action(tool_calls=tuple(ToolCall(call.function, call.arguments) for call in left[:together]))
+        return next_action(self._turn_now, self.done, STEPS - self.steps)
 
     def near_misses(self) -> Mapping[str, NearMiss]:
         """What the suite fails: saying what was to be done, and doing it at another time than it was asked for."""
-        turns = self.played.turns
-        calls = [ToolCall(call.function, call.arguments) for turn in turns for call in turn.answer]
-        last = max(i for i, turn in enumerate(turns) if turn.answer)
-        misses: dict[str, NearMiss] = {
-            "no call in the last turn": lambda env: env.oracle() if env.at < last else "Done.",
-            "words instead of calls": [str(call) for call in calls][: len(turns)],
-        }
-        if sum(bool(turn.answer) for turn in turns) > 1:
-            misses["all calls in the first turn"] = [*calls, *["Done."] * len(turns)]
-        return misses
+        return near_misses(self.played.turns)
 
     def state_key(self) -> str:
         """Where the conversation is, what was answered so far, and the state of the world."""

@@ -19,13 +19,15 @@ from ..background import resolve
 from ..base import NearMiss
 from ..contract import Contract
 from ..fork import Forks
-from ..messages import Action, ActionLike, ObservationLike, ToolCall, message
+from ..messages import Action, ActionLike, ObservationLike, message
 from ..step import Step, running, termination
 from ..tools import Tool, tool, tools_of
-from .answers import SUBMIT, actions_of, attempt_of
+from .answers import attempt_of
 from .attacks import attacks_on
 from .backends import spec_for, with_libraries
 from .grading import Bounds, Graded, collateral, graded
+from .near_misses import near_misses
+from .oracle import next_action
 from .room import Room
 from .words import report
 from .workbench import Workbench
@@ -239,16 +241,7 @@ class CodeEnv(Workbench[CodeTask]):
 
     def oracle(self) -> ActionLike:
         """The first thing that the solution does and that is not yet done."""
-        return next((act for act in actions_of(self.work, self.work.solution, self.how) if not self._done(act)), SUBMIT)
-
-    def _done(self, action: Action) -> bool:
-        call = action.tool_calls[0] if action.tool_calls else None
-        if call is None or call == SUBMIT:
-            return False
-        if call.name == "write":
-            there = workspace_of(self.room.seen).content(call.arguments["path"])
-            return there is not None and there == str(call.arguments["content"]).encode()
-        return any(call == ToolCall(did.name, did.arguments) for past in self._actions for did in past.tool_calls)
+        return next_action(self.work, self.how, self._actions, workspace_of(self.room.seen))
 
     def random_action(self, rng: Rng) -> ActionLike:
         """A random tool with random arguments; in text, one of the answers that the task could have had."""
@@ -258,9 +251,7 @@ class CodeEnv(Workbench[CodeTask]):
 
     def near_misses(self) -> Mapping[str, NearMiss]:
         """The task's cheats, and handing in what was found."""
-        plays = {name: actions_of(self.work, cheat, self.how) for name, cheat in self.work.cheats.items()}
-        found: dict[str, NearMiss] = {name: play for name, play in plays.items() if play}
-        return {**found, "says that it is done": ["done"], **({} if self.how == "text" else {"only submits": [SUBMIT]})}
+        return near_misses(self.work, self.how)
 
     def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
         """What is hostile to files, programs and grading; in text, the submissions."""

@@ -27,6 +27,7 @@ from ..web.acting import Point
 from ..web.browser import Wanted
 from ..web.recording.recorded import RecordedTools
 from .attacks import attacks_on
+from .near_misses import NEAR_MISSES
 
 if TYPE_CHECKING:
     from .browser import MiniwobBrowser
@@ -191,10 +192,7 @@ class MiniwobEnv(RecordedTools[MiniwobTask]):
 
     def near_misses(self) -> Mapping[str, NearMiss]:
         """BrowserGym's page can be told to end with reward 1; and pages can be opened again until an easy one comes."""
-        return {
-            "the page told to end": ["goto('javascript:core.endEpisode(1,false)')"],
-            "the page opened again": ["keyboard_press('F5')", "keyboard_press('Control+r')", "noop()"],
-        }
+        return NEAR_MISSES
 
     def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
         """Return every key and mouse button everywhere, texts at their bounds, and what is held down."""

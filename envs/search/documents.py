@@ -14,7 +14,7 @@ from ..base import NearMiss
 from ..messages import ActionLike, ObservationLike, ToolCall
 from ..tools import Tool
 from .env import SearchEnv
-from .misses import GUESSES
+from .near_misses import GUESSES
 from .reading import PART_WORDS, Excerpt, excerpt, length, places
 from .telling import enclosed, page_text
 

@@ -23,8 +23,8 @@ from ..step import Step
 from .acting import MOST_HITS, SearchTools
 from .attacks import attacks_on
 from .judging import Measures, measure, score
-from .misses import near_misses
-from .oracle import next_act, random_act
+from .near_misses import near_misses
+from .oracle import next_action, random_act
 from .progress import LIMITS, Limits, Progress
 from .reading import PART_WORDS, SNIPPET_WORDS
 from .retrieval.engines import retriever_for
@@ -204,7 +204,7 @@ class SearchEnv(SearchTools):
     def oracle(self) -> ActionLike:
         """The next act of the task's lookups, then the answer with its citations."""
         assert self.work is not None
-        return next_act(self.work, self.progress, k=self.k, opens=not self.tags)
+        return next_action(self.work, self.progress, k=self.k, opens=not self.tags)
 
     def random_action(self, rng: Rng) -> ActionLike:
         """A search for words that were seen, a page that was found, or some of these words as the answer."""

@@ -14,17 +14,17 @@ MOST = 10
 """The most hits that a search has."""
 
 
-def next_act(
+def next_action(
     task: SearchTask, progress: Progress, *, k: int, opens: bool, lookups: Sequence[Lookup] | None = None
 ) -> ToolCall:
-    """The first act that is still to be done: search, open what was searched for, answer.
+    """Return the first action that is not done yet: a search, opening the page that it should find, or the answer.
 
     Args:
-        task: to be solved.
-        progress: so far.
-        k: how many hits a search has that does not say.
-        opens: pages can be opened.
-        lookups: those to follow; omitted, all of the task's.
+        task: the task.
+        progress: the progress of the episode so far.
+        k: the number of hits of a search that names no number.
+        opens: whether pages can be opened.
+        lookups: the lookups to follow; omitted, all of the task's.
     """
     passages = dict(task.passages)
     for lookup in task.lookups if lookups is None else lookups:

@@ -27,10 +27,11 @@ from ..messages import ActionLike, ObservationLike, ToolCall
 from .attacks import attacks_on
 from .browser import Browser, Wanted
 from .html.browser import HtmlBrowser
-from .misses import near_misses
+from .near_misses import near_misses
+from .oracle import next_action, solution
 from .page import Page
 from .recording.recorded import RecordedTools
-from .walk import Did, PageWalk, did
+from .walk import Did, did
 
 Drawn = Literal["html", "chromium"]
 ENDING = (
@@ -183,24 +184,13 @@ class WebEnv(RecordedTools[WebTask]):
 
     def oracle(self) -> ActionLike:
         """The next act of the solution."""
-        past = list(self._did)
-        for act in self.plan():
-            if act in past:
-                past.remove(act)
-                continue
-            if act.aim is not None and not act.aim.is_on(self.page):  # somebody has strayed from the way
-                return ToolCall("go_back") if self.page.url != self._first else ToolCall("noop")
-            return ToolCall(*act.call(self.page))
-        return ToolCall("noop")
+        return next_action(self.plan(), self._did, self.page, first_url=self._first)
 
     def plan(self) -> tuple[Did, ...]:
         """How the task is solved from its beginning."""
         if self._planned is None:
             assert self.work is not None
-            assert self.work.solve is not None
-            walk = PageWalk(self._beginning(), self._accounts())
-            self.work.solve(walk)
-            self._planned = tuple(walk.did)
+            self._planned = solution(self.work, self._beginning(), self._accounts())
         return self._planned
 
     def _beginning(self) -> HtmlBrowser:

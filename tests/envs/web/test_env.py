@@ -11,7 +11,7 @@ from turnwise import Action, ToolCall
 from turnwise.envs.contract import Contract
 from turnwise.envs.messages import ActionLike
 from turnwise.envs.web.env import WebEnv
-from turnwise.envs.web.misses import WAYS_OUT
+from turnwise.envs.web.near_misses import WAYS_OUT
 from turnwise.errors import UsageError
 from turnwise.tasks.web.catalogue import BASE
 from turnwise.tasks.web.family import TEMPLATES

@@ -9,7 +9,7 @@ from ...tasks.search.matching import token_f1
 from ...tasks.search.task import SearchTask
 from ..base import NearMiss
 from ..messages import ActionLike, ToolCall
-from .oracle import cited, next_act
+from .oracle import cited, next_action
 from .progress import Progress
 
 GUESSES = ("unknown", "unanswerable", "0", "1", "2", "3", "yes", "no")
@@ -17,11 +17,11 @@ Ending = Callable[[Progress], ActionLike]
 
 
 def near_misses(task: SearchTask, *, opens: bool) -> Mapping[str, NearMiss]:
-    """What almost solves a task, by name.
+    """Return ways to play that must not succeed, by name.
 
     Args:
-        task: to be missed.
-        opens: pages can be opened, and cited.
+        task: the task that they miss.
+        opens: whether pages can be opened and cited.
     """
     right = task.answers[0]
     everything = [one.id for one in _first(task, 49)]
@@ -67,10 +67,10 @@ def _without_last(task: SearchTask, answer: Callable[[str, list[str]], ToolCall]
 
     def play(env: Any) -> ActionLike:
         own = env.unwrapped
-        act = next_act(task, own.progress, k=own.k, opens=opens, lookups=lookups)
+        act = next_action(task, own.progress, k=own.k, opens=opens, lookups=lookups)
         if act.name != "answer":
             return act
-        # A list of hits may have shown the last fact after all: that is no miss.
+        # A list of hits may have shown the last fact after all: then this is not a miss.
         whole = own.measures().recall == 1.0
         return answer("" if whole else task.answers[0], [])
 

@@ -1,4 +1,4 @@
-"""What almost solves a web task, or pretends to: for certification."""
+"""Near misses of web tasks: acts left out, other answers, refusals, and URLs that lead out of the episode."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ WAYS_OUT = {
     "an address without a scheme": "//judge.test/score",
     "another episode": f"http://shop.{'0' * 32}.localhost/",
 }
-"""Addresses out of an episode, by what they lead to. Whoever asks for one does not succeed, whatever else they do."""
+"""URLs out of an episode, by what they lead to. An agent that asks for one does not succeed, whatever else it does."""
 
 
 def near_misses(work: WebTask, acts: Sequence[Did]) -> Mapping[str, NearMiss]:
-    """Ways to play that must not succeed, by name.
+    """Return ways to play that must not succeed, by name.
 
     Args:
-        work: the task.
-        acts: that solve it.
+        work: the task that they miss.
+        acts: the solution.
     """
     *before, end = acts
     found: dict[str, NearMiss] = {"nothing but an end": _playing((end if work.must else _done("Done."),))}
