@@ -151,8 +151,7 @@ def _explain(model: type[Config], problem: Any, path: Path | str | None, source:
     line = None if over or path is None else _line(source, location)
     where = f"{path}, line {line}: " if line else ""
     if kind == "extra_forbidden":
-        known = [name for holder in holders for name in holder.model_fields]
-        return f"{where}there is no setting {key!r}{_in_tables(key, holders) or _hint(str(location[-1]), known)}"
+        return f"{where}there is no setting {key!r}{_in_tables(key, holders) or _near(key, holders)}"
     if kind == "union_tag_invalid":
         known = re.findall(r"'([^']*)'", context["expected_tags"])
         return f"{where}setting {key!r} cannot be {context['tag']!r}{_hint(context['tag'], known)}"
@@ -168,6 +167,21 @@ def _hint(wrong: str, known: Sequence[str]) -> str:
     """Suggest the nearest of the known names, or list all of them."""
     near = difflib.get_close_matches(wrong, known, n=2)
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else f"{LISTED}{', '.join(known)}"
+
+
+def _near(key: str, holders: Sequence[type[Config]]) -> str:
+    """Suggest settings of a similar name, in this table or one below, by their whole keys; or list this table's."""
+    above, dot, name = key.rpartition(".")
+    fields = [item for holder in holders for item in holder.model_fields.items()]
+    here = {field: field for field, _ in fields}
+    below: dict[str, str] = {}
+    for table, field in fields:
+        for kind in held(field.annotation):
+            below |= {each: f"{table}.{each}" for each in kind.model_fields if each not in below}
+    for known in (here, below):
+        if near := difflib.get_close_matches(name, known, n=2):
+            return f"; did you mean {' or '.join(repr(f'{above}{dot}{known[each]}') for each in near)}?"
+    return f"{LISTED}{', '.join(here)}"
 
 
 def _in_tables(key: str, holders: Iterable[type[Config]]) -> str:

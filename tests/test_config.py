@@ -63,7 +63,8 @@ def said(path: Path | None, *words: str) -> str:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["shape.name=circle", "shape.radios=2"], "there is no setting 'shape.radios'; did you mean 'radius'?"),
+        (["shape.name=circle", "shape.radios=2"], "there is no setting 'shape.radios'; did you mean 'shape.radius'?"),
+        (["shape.name=circle", "radios=2"], "there is no setting 'radios'; did you mean 'shape.radius'?"),
         (["shape.name=circle", "shape.side=2"], "there is no setting 'shape.side'; choose from name, radius"),
         (["shape.name=square", "shape.side=wide"], "setting 'shape.side': Input should be a valid number"),
         (["shape.name=circle", "shape.radius=0"], "setting 'shape.radius': Input should be greater than 0; got 0"),
@@ -71,7 +72,7 @@ def said(path: Path | None, *words: str) -> str:
         (["shape.name=42"], "setting 'shape.name' cannot be '42'; choose from circle, square"),
         (["shape.radius=2"], "setting 'shape.name' is missing"),
         ([], "setting 'shape' is missing"),
-        (["shape.name=circle", "frame.sides=4"], "there is no setting 'frame.sides'; did you mean 'side'?"),
+        (["shape.name=circle", "frame.sides=4"], "there is no setting 'frame.sides'; did you mean 'frame.side'?"),
         (["shape.name=circle", "pens=2"], "pens=2 have one shape to draw: add others"),
     ],
 )
@@ -82,7 +83,7 @@ def test_mistakes_in_a_table_of_several_kinds_are_told_without_its_insides(words
 def test_a_mistake_in_a_list_of_tables_has_its_place_and_its_line(tmp_path: Path) -> None:
     file = tmp_path / "d.toml"
     file.write_text('[shape]\nname = "circle"\n\n[[others]]\nname = "square"\nsied = 2\n')
-    assert said(file) == f"{file}, line 6: there is no setting 'others.0.sied'; did you mean 'side'?"
+    assert said(file) == f"{file}, line 6: there is no setting 'others.0.sied'; did you mean 'others.0.side'?"
     file.write_text('pens = 2\n[shape]\nname = "circle"\n')
     assert said(file) == f"{file}: pens=2 have one shape to draw: add others"
 
