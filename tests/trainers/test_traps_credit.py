@@ -1,4 +1,4 @@
-"""Traps of algorithms.md §3 that concern credit: who is compared with whom, and over which steps."""
+"""Traps of docs/traps.md that concern credit: who is compared with whom, and over which steps."""
 
 from __future__ import annotations
 

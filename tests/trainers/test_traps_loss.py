@@ -1,4 +1,4 @@
-"""Traps of algorithms.md §3 that concern rows, masks, the loss kernel and the learner."""
+"""Traps of docs/traps.md that concern rows, masks, the loss kernel and the learner."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class MGRPO(Algorithm):
     (Wei et al., arXiv 2505.16421, eq. 2 and 3).
 
     The two inner means are the normalizer ``turn_mean``: every turn counts the same whatever its length, and so does
-    every episode. The model reads observations but is never trained on them (algorithms.md, traps 27 and 28).
+    every episode. The model reads observations but is never trained on them (traps.md, traps 27 and 28).
     """
 
     paper: ClassVar[Mapping[str, Any]] = {

@@ -33,7 +33,7 @@ class StalenessScheduler:
     deadlines: after step v, at most (d − v)·B of them have a deadline of d or before. If that needs a group that is
     still running, ``take`` waits for it. By induction the gate keeps this possible. So no token is ever more than η
     versions old when it is trained, and every group that started is trained exactly once. A slow episode delays a step
-    and is never canceled (algorithms.md, traps 20 and 25). With η = 0 generation and training alternate.
+    and is never canceled (traps.md, traps 20 and 25). With η = 0 generation and training alternate.
 
     Args:
         batch: B, groups per step.

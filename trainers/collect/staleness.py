@@ -64,6 +64,6 @@ class StalenessGate:
         """Continue after a restart: nothing runs, and exactly what was trained counts as accepted.
 
         Episodes that were accepted and not trained are lost with the process. Counting them would shrink the room for
-        good, and counting none of the trained ones would leave it unbounded (algorithms.md, trap 20).
+        good, and counting none of the trained ones would leave it unbounded (traps.md, trap 20).
         """
         self.version, self.accepted, self.running = version, version * self.batch, 0

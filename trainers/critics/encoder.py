@@ -18,7 +18,7 @@ from .sequences import right_padded
 class Encoder(Protocol):
     """A module that reads token sequences of the policy's vocabulary. It is also a ``torch.nn.Module``.
 
-    The vector of a sequence does not depend on the rest of the batch (algorithms.md, trap 26), and always covers the
+    The vector of a sequence does not depend on the rest of the batch (traps.md, trap 26), and always covers the
     whole sequence: one that is too long is an error.
     """
 

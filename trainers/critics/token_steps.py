@@ -1,7 +1,7 @@
 """Sampled tokens as steps of a decision process: the reward of each, its successor, and its return.
 
 A turn's reward comes at its last token. The successor of that token is the first sampled token of the next turn: the
-environment's text in between is not a step (algorithms.md, trap 12), and the next turn may be in another row.
+environment's text in between is not a step (traps.md, trap 12), and the next turn may be in another row.
 """
 
 from __future__ import annotations

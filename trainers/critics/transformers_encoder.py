@@ -24,7 +24,7 @@ class TransformersEncoder(nn.Module):
     """Any transformers encoder behind the interface of ``critics/encoder.py``, for critics only.
 
     The policy's tokenizer decodes its ids to text, including special tokens, which is then encoded again. The policy is
-    still trained on its own ids (algorithms.md, trap 1); only the critic reads another encoding of them. The vector is
+    still trained on its own ids (traps.md, trap 1); only the critic reads another encoding of them. The vector is
     the pooled first token, as ArCHer's (arXiv 2402.19446), or the first token without a pooler.
 
     Args:

@@ -18,7 +18,7 @@ from ...errors import UsageError
 def recomputed(model: Any) -> Iterator[None]:
     """Within the block, the model's layers keep only their input for the backward pass.
 
-    transformers' own switch works only in training mode, which would turn dropout on with it (algorithms.md, trap
+    transformers' own switch works only in training mode, which would turn dropout on with it (traps.md, trap
     23). Here each layer's ``forward`` is replaced while gradients are computed, and put back: a copy of the model that
     is made at any other time is an ordinary one.
 

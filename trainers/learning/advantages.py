@@ -98,7 +98,7 @@ def turn_gae(
 ) -> tuple[Tensor, Tensor]:
     """Generalized advantage estimation over the turns of one episode (arXiv 1506.02438, eq. 16, a turn as the step).
 
-    Turns are given explicitly, never inferred from rewards (algorithms.md, trap 13), and tokens play no part: γ and λ
+    Turns are given explicitly, never inferred from rewards (traps.md, trap 13), and tokens play no part: γ and λ
     are per turn (trap 12).
 
     Args:

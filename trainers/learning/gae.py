@@ -37,7 +37,7 @@ class Decisions:
         """Find the decisions of a batch.
 
         At level ``token`` the turn's reward comes at its last token, and γ discounts from one *turn* to the next, never
-        inside a turn. Tokens that an environment inserted are not decisions (algorithms.md, trap 12), nor is a turn
+        inside a turn. Tokens that an environment inserted are not decisions (traps.md, trap 12), nor is a turn
         without sampled tokens: its reward belongs to the decision before it, one γ later. Rows play no part. A turn
         that a rewritten context put into another row keeps its place in time.
 

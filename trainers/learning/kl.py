@@ -24,7 +24,7 @@ def kl_estimate(logp: Tensor, logp_ref: Tensor, kind: Estimator) -> Tensor:
 
     As *values*, k1 and k3 are unbiased and k3 is never negative. As *losses* differentiated through ``logp`` they
     differ: the expected gradient of k1 is 0, that of k2 is ∇KL(π ‖ ref), that of k3 is ∇KL(ref ‖ π)
-    (algorithms.md, trap 11). Use k1 and k3 to measure, and k2 to penalise.
+    (traps.md, trap 11). Use k1 and k3 to measure, and k2 to penalise.
 
     Args:
         logp: log π of the samples.

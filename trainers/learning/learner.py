@@ -90,7 +90,7 @@ class Learner:
     """Updates a model from rows.
 
     Every forward pass is in evaluation mode, also those with a gradient. Dropout would make the policy differ from
-    itself, and every ratio from 1, before a single update (algorithms.md, traps 15 and 23).
+    itself, and every ratio from 1, before a single update (traps.md, traps 15 and 23).
 
     Args:
         model: a causal language model; it may be shared with a policy that samples from it between updates.

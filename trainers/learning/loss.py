@@ -12,7 +12,7 @@ geometric mean: GSPO's s_i(θ), arXiv 2507.18071, eq. 7) and A the advantage, ea
 
 Where sampler and trainer differ it is multiplied by f(w), w = π_old/π_behave of the token, or of a segment (the
 product): ``tis``, f = min(w, cap), truncates; ``mis``, f = w within [floor, cap] and 0 beyond, masks. No weight is
-scaled up for what this takes away: the denominator stays (algorithms.md, trap 21). With ``logp_old`` of a *proximal*
+scaled up for what this takes away: the denominator stays (traps.md, trap 21). With ``logp_old`` of a *proximal*
 policy that is neither the sampler's nor the present one, ``tis`` with a cap that never binds is decoupled PPO
 (arXiv 2505.24298, eq. 5: clip θ/prox, weigh prox/behave).
 """

@@ -17,7 +17,7 @@ def normaliser(rows: Rows, mode: Normaliser, *, denominator: float | None = None
     """Return the weight of every token, ``[T]``; 0 outside actions.
 
     The weights do not depend on how a batch is later divided into micro-batches, rows, padding or processes, and
-    dropping episodes afterwards does not change the weight of those that stay (algorithms.md, traps 8 and 21).
+    dropping episodes afterwards does not change the weight of those that stay (traps.md, traps 8 and 21).
 
     Args:
         rows: rows of the whole batch.

@@ -45,7 +45,7 @@ def merge(episode: Episode) -> list[Row]:
     """Build the rows of an episode: a turn whose prompt continues a row extends it, any other starts a new one.
 
     A rewritten context (history dropped, reasoning removed, observations compressed) is thus trained as the policy saw
-    it, and never retroactively (algorithms.md, traps 2 and 28). Every sampled token is in exactly one row, once. A
+    it, and never retroactively (traps.md, traps 2 and 28). Every sampled token is in exactly one row, once. A
     closing token that a template appends after an action is part of the next prompt, so it is context.
 
     Raises:

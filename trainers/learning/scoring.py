@@ -40,7 +40,7 @@ def score(
 ) -> Scores:
     """Score the sampled tokens of ``rows`` in one forward pass.
 
-    A token sees every token before it in its row, trained on or not (algorithms.md, trap 27), and no other row.
+    A token sees every token before it in its row, trained on or not (traps.md, trap 27), and no other row.
     Logits become 32-bit before the softmax and are divided by the sampling temperature, so that trainer and sampler
     have the same distribution (trap 17).
 

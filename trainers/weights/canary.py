@@ -60,7 +60,7 @@ class Canary:
 
     The learner's model must give the ids that the policy sampled the same log-probabilities. If the weights changed,
     the log-probabilities of the previous answer must have changed too: a policy that silently keeps its old weights
-    looks merely stale (algorithms.md, trap 18).
+    looks merely stale (traps.md, trap 18).
 
     Args:
         policy: policy that samples.

@@ -49,7 +49,7 @@ class Exchange:
         """Write a model's weights, and return the path of the entry on the servers.
 
         Output and input embedding may be one tensor, but both are written: a server without a new output embedding
-        keeps its old one silently (serving.md, trap 1 of vLLM).
+        keeps its old one silently (docs/serving.md, Notes on vLLM).
 
         Raises:
             ModelError: the folder cannot be written, e.g. because the disk is full; no partial entry remains.

@@ -1,4 +1,4 @@
-"""The two-armed bandit of algorithms.md, section 5, item 5: a fast arm, a slow and better one, real time."""
+"""The two-armed bandit: a fast arm, a slow and better one, real time."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def rows_with(entropies: list[float]) -> Rows:
 
 @given(entropy=st.floats(0, 10), low=st.floats(0, 5), width=st.floats(0.1, 5))
 def test_the_penalty_has_a_gradient_outside_only_and_it_leads_back(entropy: float, low: float, width: float) -> None:
-    """EPO's released penalty is ``where(inside, 0, 0.1)``: its gradient is 0 everywhere (algorithms.md, 1.3)."""
+    """EPO's released penalty is ``where(inside, 0, 0.1)``: its gradient is 0 everywhere."""
     h = torch.tensor(entropy, dtype=torch.float64, requires_grad=True)
     distance = outside(h, EntropyBand(low, low + width, 0.1))
     (slope,) = torch.autograd.grad(distance, h)

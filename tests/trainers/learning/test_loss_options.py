@@ -230,7 +230,7 @@ def test_corrections_by_the_book(mode: Correction, over: Level, seed: int, cap: 
 
 
 def test_a_masked_token_leaves_the_weight_of_the_others_alone() -> None:
-    """AReaL keeps the denominator under rejection (algorithms.md, trap 21)."""
+    """AReaL keeps the denominator under rejection (traps.md, trap 21)."""
     zeros, ones = torch.zeros(4), torch.ones(4)
     behave = torch.tensor([-5.0, 0.0, 0.0, 0.0])  # π_old/π_behave = e⁵ on the first
     got = gradient(
