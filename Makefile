@@ -1,7 +1,7 @@
 # The same scripts run by hand, here and in CI. `make` alone says what there is.
 .DEFAULT_GOAL := help
 .PHONY: help install install-mcp-servers install-sandboxes install-browser start-docker stop-docker install-vllm quickstart
-.PHONY: stack test test-all test-fast test-vllm lint types docs-check certify smoke clean
+.PHONY: stack test test-all test-fast test-vllm lint types docs docs-serve docs-check certify smoke clean
 
 VENV ?= .venv
 VENV_VLLM ?= .venv-vllm
@@ -23,7 +23,7 @@ stack: install install-vllm ## policy server, trainer, workers and TensorBoard a
 	@scripts/stack
 
 test: install-sandboxes install-browser ## check everything; of the long tests, the shift of this commit (VLLM=0: without vLLM)
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line types lint smoke install-mcp-servers install-vllm
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line types lint docs smoke install-mcp-servers install-vllm
 	@scripts/phase tests scripts/with-docker scripts/test
 	@scripts/phase vllm scripts/test-vllm
 
@@ -56,6 +56,12 @@ lint: install ## style and formatting (scripts/lint --fix mends)
 
 types: install ## mypy --strict
 	@scripts/phase types scripts/typecheck
+
+docs: install ## the documentation as a site in build/site; a warning is an error
+	@scripts/phase docs scripts/docs
+
+docs-serve: install ## the same on http://127.0.0.1:8000, built again whenever a page changes
+	@scripts/docs --serve
 
 docs-check: install ## links resolve, examples run, commands exist
 	@scripts/docs-check

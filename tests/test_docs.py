@@ -20,12 +20,13 @@ from .docs.walk import pages as followed
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(
     path
-    for pattern in ("*.md", "docs/*.md", "examples/**/*.md", "benchmarks/*.md", "configs/**/*.md")
+    for pattern in ("*.md", ".github/**/*.md", "docs/**/*.md", "examples/**/*.md", "benchmarks/*.md", "configs/**/*.md")
     for path in ROOT.glob(pattern)
 )
 NEEDS = {"docs/mcp.md": "mcp"}
 """Pages whose Python needs an optional extra, by the module that it brings."""
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^<!-- file: (?:\S+/)?(\S+) -->\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -81,15 +82,20 @@ PROGRAMS = [page for page in PAGES if page not in ELSEWHERE and any(each[0] == "
 
 @pytest.mark.parametrize("page", PROGRAMS, ids=name)
 def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of a page run in order, in one namespace, in an empty directory."""
+    """The blocks of a page run in order, in one namespace, in a directory with the files that the page shows."""
     extra = NEEDS.get(name(page))
     if extra is not None and importlib.util.find_spec(extra) is None:
         pytest.skip(f"NOT TESTED: {name(page)} needs pip install 'turnwise[{extra}]'")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    files = dict(FILE.findall(page.read_text(encoding="utf-8")))
+    for file, text in files.items():
+        (tmp_path / file).write_text(text, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, file.removesuffix(".py"), raising=False)
     module = types.ModuleType(f"docs_{page.stem}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     for language, text, line in blocks(page):
-        if language == "python":
+        if language == "python" and text not in files.values():
             exec(compile("\n" * line + text, str(page), "exec"), vars(module))
 
 

@@ -114,6 +114,7 @@ def test_makefile_targets() -> None:
         "test-vllm",
         "lint",
         "types",
+        "docs",
         "docs-check",
         "certify",
         "clean",
@@ -123,7 +124,18 @@ def test_makefile_targets() -> None:
 
 
 SCRIPTS = (
-    *("install", "install-browser", "install-sandboxes", "install-vllm", "lint", "phase", "serve", "smoke", "stack"),
+    *(
+        "docs",
+        "install",
+        "install-browser",
+        "install-sandboxes",
+        "install-vllm",
+        "lint",
+        "phase",
+        "serve",
+        "smoke",
+        "stack",
+    ),
     *("start-docker", "stop-docker", "test", "test-vllm", "with-docker"),
 )
 
@@ -143,6 +155,7 @@ def test_ci_calls_what_people_call() -> None:
     for check in (
         "types",
         "lint",
+        "docs",
         "smoke",
         "install-vllm",
         "scripts/test-vllm",

@@ -85,7 +85,10 @@ def test_the_file_of_a_run_gives_its_settings_back(word: str, tmp_path: Path) ->
         (("m_grpo",), "did you mean 'm-grpo'"),
         (("xyzzy",), "choose from bc, loop, archer"),
         (("grpo", *LEAST, "k=1"), "k=1 attempts per task leave grpo without a baseline"),
-        (("gigpo", *LEAST, "algorithm.omgea=1"), "there is no setting 'algorithm.omgea'; did you mean 'algorithm.omega'?"),
+        (
+            ("gigpo", *LEAST, "algorithm.omgea=1"),
+            "there is no setting 'algorithm.omgea'; did you mean 'algorithm.omega'?",
+        ),
         (
             ("rloo", *LEAST, "algorithm.name=grpo"),
             "algorithm.name is set to 'grpo': use `turnwise train grpo`",

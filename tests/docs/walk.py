@@ -58,7 +58,7 @@ class Typed:
 
 def pages() -> list[Path]:
     """The pages that can be followed: those that show a terminal."""
-    return [page for page in sorted((ROOT / "docs").glob("*.md")) if any(s.language == "console" for s in steps(page))]
+    return [page for page in sorted((ROOT / "docs").rglob("*.md")) if any(s.language == "console" for s in steps(page))]
 
 
 def steps(page: Path) -> Iterator[Step]:
