@@ -7,25 +7,25 @@ import math
 from typing import Any, NoReturn
 
 DEEPEST = 100
-"""The deepest nesting of JSON that is accepted from a server. Deeper values break copying, storing and printing."""
+"""Maximum nesting of JSON from a server. Deeper values break copying, storing and printing."""
 LARGEST = 2**63 - 1
-"""The largest integer that is accepted from a server: what a file of episodes can hold."""
+"""Largest integer from a server: the largest that a file of episodes can store."""
 
 
 def no_constant(name: str) -> NoReturn:
-    """Refuse NaN and infinities, which Python's ``json`` reads: its ``parse_constant``."""
+    """Refuse NaN and infinities, which Python's ``json`` accepts; pass it as ``parse_constant``."""
     raise ValueError(f"{name} is not JSON")
 
 
 def loads(source: str | bytes, *, largest: float = LARGEST) -> Any:
-    """JSON that is no deeper than ``DEEPEST``, and whose numbers are finite and not too large.
+    """Parse JSON that is nested at most ``DEEPEST`` levels deep and whose numbers are finite and not too large.
 
     Args:
         source: JSON in UTF-8.
-        largest: absolute value of a number; ``inf`` for what a model wrote, whose numbers are its own affair.
+        largest: largest absolute value of a number; ``inf`` for text that a model wrote, whose numbers are not bounded.
 
     Raises:
-        ValueError: it is not.
+        ValueError: the text is not such JSON.
     """
     try:
         value = json.loads(source, parse_constant=no_constant)

@@ -1,4 +1,4 @@
-"""Continuous batching of a transformers model: rows join at any step and leave when they finish; no asyncio here."""
+"""Continuous batching of a transformers model, without asyncio: rows join at any step and leave when they finish."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .kv_cache import empty_cache, joined, refuse_other_caches
 from .policy import Finish
 
 PREFILL_TOKENS = 16_384
-"""The most prompt tokens, padding included, in one forward pass."""
+"""Maximum number of prompt tokens, padding included, in one forward pass."""
 
 
 @dataclass(slots=True, eq=False)
@@ -26,12 +26,12 @@ class Row:
     """One request in the batch.
 
     Args:
-        prompt: what the model reads.
-        temperature: 0 is greedy.
-        limit: the most tokens it may sample.
-        stop_ids: ids that end it.
-        draws: its own uniform numbers, so that its company does not influence it.
-        top_p: the probability of the most likely tokens from which it draws.
+        prompt: token ids that the model reads.
+        temperature: sampling temperature; 0 is greedy.
+        limit: maximum number of tokens to sample.
+        stop_ids: token ids that end the row.
+        draws: generator of its uniform numbers; each row has its own, so that the other rows do not influence it.
+        top_p: probability of the most likely tokens from which it draws.
     """
 
     prompt: tuple[int, ...]
@@ -47,11 +47,11 @@ class Row:
 
     @property
     def cached(self) -> int:
-        """How many of its tokens the model has read: the last sampled one has not been."""
+        """Number of its tokens that the model has read: all except the last sampled one."""
         return len(self.prompt) + max(len(self.tokens) - 1, 0)
 
     def take(self, token: int, logprob: float, version: int) -> None:
-        """Record one sampled token, and whether it was the last."""
+        """Record one sampled token, and set ``finish`` if it was the last."""
         self.tokens.append(token)
         self.logprobs.append(logprob)
         self.versions.append(version)
@@ -62,7 +62,7 @@ class Row:
 
 
 class RunningBatch:
-    """The rows being decoded, with their key-value cache: left-padded, as long as its longest row.
+    """The rows being decoded, with their key-value cache, which is left-padded to the longest row.
 
     Args:
         model: a causal language model with full attention in every layer.
@@ -77,12 +77,12 @@ class RunningBatch:
         self.clear()
 
     def clear(self) -> None:
-        """Take all rows out."""
+        """Remove all rows."""
         self._rows: list[Row] = []  # rows that have finished may stay for a while; see _join
         self._cache = empty_cache()
 
     def step(self, arrivals: Sequence[Row], version: int) -> None:
-        """Give one token to every row, newcomers included; a row that it finishes has left afterwards."""
+        """Sample one token for every row, arrivals included, and remove the rows that it finishes."""
         with torch.no_grad(), evaluating(self.model):
             parts: list[Part] = [self._decode()] if any(not row.finish for row in self._rows) else []
             parts += [self._prefill(bucket) for bucket in buckets(arrivals)]
@@ -94,7 +94,7 @@ class RunningBatch:
             self._join(parts)
 
     def drop(self, unwanted: Sequence[Row]) -> None:
-        """Take rows out before they finish."""
+        """Remove rows before they finish."""
         for row in unwanted:
             row.finish = Finish.ABORT
 
@@ -103,7 +103,7 @@ class RunningBatch:
         return self._forward(self._rows, last, [row.cached + 1 for row in self._rows], self._cache)
 
     def _prefill(self, rows: list[Row]) -> Part:
-        # A prompt that several rows share (a group's first turn, utterances in one state) is read once.
+        # Read a prompt that several rows share (a group's first turn, utterances in one state) only once.
         readers = list({row.prompt: row for row in rows}.values())
         longest = max(len(row.prompt) for row in readers)
         padded = [[0] * (longest - len(row.prompt)) + list(row.prompt) for row in readers]
@@ -115,7 +115,7 @@ class RunningBatch:
         return Part(rows, read.logits[place], joined([(read.cache, place)], longest))
 
     def _forward(self, rows: list[Row], tokens: list[list[int]], lengths: list[int], cache: Cache) -> Part:
-        """Read ``tokens`` [rows, new]; the last ``lengths`` positions of a row are its own, the rest padding."""
+        """Read ``tokens`` [rows, new]; the last ``lengths`` positions of a row are its tokens, the rest is padding."""
         device, new = self.model.device, len(tokens[0])
         width = cache.get_seq_length() + new
         ends = torch.tensor(lengths, device=device)[:, None]
@@ -130,7 +130,7 @@ class RunningBatch:
         return Part(rows, output.logits[:, -1], cache)
 
     def _join(self, parts: Sequence[Part]) -> None:
-        """Make one batch of the rows that go on. Copying costs too: a few finished rows may stay, unread."""
+        """Make one batch of the unfinished rows. Copying costs too, so a few finished rows may stay, unread."""
         chosen = [[i for i, row in enumerate(part.rows) if not row.finish] for part in parts]
         kept = [(part, rows) for part, rows in zip(parts, chosen, strict=True) if rows]
         if not kept:
@@ -147,7 +147,7 @@ class RunningBatch:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows that went through one forward pass: their logits [rows, vocabulary], and their cache after it."""
+    """Rows of one forward pass, with their logits [rows, vocabulary] and their cache after it."""
 
     rows: list[Row]
     logits: Tensor
@@ -158,9 +158,9 @@ def sample(rows: Sequence[Row], logits: Tensor, version: int) -> None:
     """Draw one token per row by inverting the distribution function, and record it.
 
     Args:
-        rows: one per row of ``logits``.
-        logits: [rows, vocabulary].
-        version: recorded with every token.
+        rows: the rows to sample for, one per row of ``logits``.
+        logits: unnormalized log-probabilities [rows, vocabulary].
+        version: policy version to record with every token.
 
     Raises:
         PolicyError: a log-probability is not finite: the model has diverged.
@@ -170,7 +170,7 @@ def sample(rows: Sequence[Row], logits: Tensor, version: int) -> None:
     shares = [row.top_p if row.temperature else 1.0 for row in rows]
     if min(shares) < 1:
         logprobs = nucleus(logprobs, torch.tensor(shares, device=logits.device))
-    # In double precision, since a single-precision sum over a large vocabulary loses the rare tokens.
+    # Double precision, because a single-precision sum over a large vocabulary loses the rare tokens.
     mass = logprobs.double().exp().cumsum(dim=-1)
     draws = torch.tensor([row.draws.random() for row in rows], dtype=torch.float64, device=logits.device)
     drawn = torch.searchsorted(mass, draws[:, None] * mass[:, -1:], right=True).clamp_max(logits.shape[-1] - 1)
@@ -184,11 +184,11 @@ def sample(rows: Sequence[Row], logits: Tensor, version: int) -> None:
 
 
 def nucleus(logprobs: Tensor, top_p: Tensor) -> Tensor:
-    """Keep the most likely tokens of each row that together have its probability, and normalize what is left.
+    """Keep the most likely tokens of each row up to the probability ``top_p``, and normalize them.
 
     Args:
-        logprobs: [rows, vocabulary].
-        top_p: [rows].
+        logprobs: log-probabilities [rows, vocabulary].
+        top_p: cumulative probability to keep [rows]; 1 keeps all tokens.
     """
     ranked, order = logprobs.sort(dim=-1, descending=True, stable=True)
     before = ranked.exp().cumsum(dim=-1) - ranked.exp()
@@ -199,7 +199,7 @@ def nucleus(logprobs: Tensor, top_p: Tensor) -> Tensor:
 
 @contextmanager
 def evaluating(model: Any) -> Iterator[None]:
-    """Evaluation mode for a while: dropout off, and every module back as it was afterwards."""
+    """Switch a model to evaluation mode (no dropout), and restore the mode of every module at the end."""
     if not model.training:
         yield
         return
@@ -213,7 +213,7 @@ def evaluating(model: Any) -> Iterator[None]:
 
 
 def buckets(rows: Sequence[Row]) -> list[list[Row]]:
-    """Rows of similar prompt length together, so that at most half of a prefill is padding."""
+    """Group rows of similar prompt length, so that at most half of a prefill is padding."""
     found: list[list[Row]] = []
     for row in sorted(rows, key=lambda row: len(row.prompt)):
         shortest = len(found[-1][0].prompt) if found else 0

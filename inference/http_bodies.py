@@ -1,4 +1,4 @@
-"""Read what a server sends within bounds: bytes after decompression."""
+"""Read the body of a response up to a maximum number of bytes after decompression."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ PIECE = 65536
 
 
 class BodyError(Exception):
-    """A body that exceeds its bound, or that cannot be decompressed.
+    """Raised when a body exceeds its maximum length or cannot be decompressed.
 
     Args:
-        message: what is wrong with it.
-        kind: a word to count by.
+        message: description of the fault.
+        kind: short name of the fault, for counting.
     """
 
     def __init__(self, message: str, kind: str) -> None:
@@ -24,17 +24,17 @@ class BodyError(Exception):
 
 
 async def read_body(response: httpx.Response, max_bytes: int) -> bytes:
-    """The body of a streamed response, decompressed.
+    """Return the body of a streamed response, decompressed.
 
-    Bodies are asked for as they are; a proxy that compresses them all the same is understood, but nothing is
-    decompressed beyond the bound: a few kilobytes may hold gigabytes.
+    Requests ask for uncompressed bodies, but a proxy may compress them all the same. Decompression stops at
+    ``max_bytes``, because a few kilobytes can expand to gigabytes.
 
     Args:
-        response: what came, still open.
-        max_bytes: of the whole body, after decompression.
+        response: open response whose body is still unread.
+        max_bytes: maximum length of the whole body, after decompression.
 
     Raises:
-        BodyError: it is longer, or not in an encoding that it names.
+        BodyError: the body is longer, or not in the encoding that its headers declare.
         httpx.HTTPError: the connection broke.
     """
     encoding = response.headers.get("content-encoding", "identity").strip().lower()

@@ -1,4 +1,4 @@
-"""A key-value cache that rows can join and leave, with room for tokens to come."""
+"""A key-value cache that rows can join and leave, with space reserved for future tokens."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from transformers.cache_utils import Cache, DynamicLayer
 from ..errors import ModelError
 
 SPARE = 32
-"""For how many tokens room is made at a time."""
+"""Number of tokens to reserve space for at a time."""
 
 
 class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """Keys and values [rows, heads, time, head_dim] of one layer; a new token is written into room made before.
+    """Keys and values [rows, heads, time, head_dim] of one layer, with reserved space for new tokens.
 
-    The plain layer copies the whole cache for every token, which costs more than a small model's own arithmetic.
+    ``DynamicLayer`` copies the whole cache for every token, which costs more than a small model's own arithmetic.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -28,10 +28,10 @@ class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         self.room: tuple[Tensor, Tensor] | None = None
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Append the states of new positions; the states of all positions."""
+        """Append the states of new positions, and return the states of all positions."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-            self.keys, self.values = key_states, value_states  # many rows end with this pass: no room yet
+            self.keys, self.values = key_states, value_states  # many rows end with this pass: reserve nothing yet
             return key_states, value_states
         assert self.keys is not None
         assert self.values is not None
@@ -47,12 +47,12 @@ class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
 
 def empty_cache() -> Cache:
-    """A cache without rows; its layers come with the first forward pass."""
+    """Return a cache without rows; the first forward pass adds its layers."""
     return Cache(layer_class_to_replicate=RoomyLayer)
 
 
 def joined(parts: Sequence[tuple[Cache, list[int]]], width: int) -> Cache:
-    """Chosen rows of several caches as one, left-padded or cut on the left to ``width`` positions."""
+    """Combine chosen rows of several caches, left-padded or cut on the left to ``width`` positions."""
     layers: list[Any] = []
     for number in range(len(parts[0][0].layers)):
         whole: list[Any] = [(cache.layers[number], chosen) for cache, chosen in parts]
@@ -70,7 +70,7 @@ def refuse_other_caches(model: Any) -> None:
     """Check that rows of the model's cache can be cut and joined.
 
     Raises:
-        ModelError: some layer has no full attention.
+        ModelError: a layer does not have full attention.
     """
     kinds = {type(layer).__name__ for layer in DynamicCache(config=model.config).layers} - {"DynamicLayer"}
     if kinds:
@@ -81,7 +81,7 @@ def refuse_other_caches(model: Any) -> None:
 
 
 def _stacked(parts: Sequence[tuple[Tensor, list[int]]], width: int) -> Tensor:
-    """Zeros where nothing is, since a mask does not silence what is not a number."""
+    """Stack rows, with zeros as padding: a mask does not suppress NaN, which uninitialized memory may hold."""
     _, heads, _, size = parts[0][0].shape
     room = parts[0][0].new_zeros(sum(len(chosen) for _, chosen in parts), heads, width + SPARE, size)
     at = 0

@@ -1,4 +1,4 @@
-"""Loading and saving models: local folders only, whole or not at all."""
+"""Load models from local folders, and save them atomically."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from .policy_spec import is_chat_api
 from .value_guided import guided
 
 PADDING = 1024
-"""By how many ids beyond their tokenizer's models are padded at most, where no configuration tells."""
+"""Maximum number of ids that a model has beyond those of its tokenizer, if no configuration is available."""
 
 
 def load_model(
     path: str | os.PathLike[str], *, dtype: torch.dtype | str = "auto", device: str | torch.device = "cpu"
 ) -> tuple[Any, Any]:
-    """A model in evaluation mode, and its tokenizer, from a folder or from the local Hugging Face cache.
+    """Load a model in evaluation mode, and its tokenizer, from a folder or from the local Hugging Face cache.
 
-    Nothing is ever fetched: a name that is not on this machine is an error, not a download. A folder that holds values
-    beside the weights gives a ``ValueGuidedModel``.
+    Nothing is ever downloaded: a name that is not on this machine is an error. A folder that has values beside the
+    weights gives a ``ValueGuidedModel``.
 
     Args:
         path: a folder written by ``save_model`` or ``save_pretrained``, or the hub name of a cached model.
-        dtype: of the weights; "auto" keeps what was saved.
-        device: where the model goes.
+        dtype: data type of the weights; "auto" keeps the saved one.
+        device: device to put the model on.
 
     Raises:
         ModelError: The folder does not exist, or it has no model or no tokenizer.
@@ -54,7 +54,7 @@ def chosen_device(name: str) -> str:
 
 
 def existing_device(name: str | torch.device) -> torch.device:
-    """The device of that name, if this machine has it.
+    """Return the device of this name, if this machine has it.
 
     Raises:
         ModelError: there is no such device, or torch was built without it.
@@ -86,11 +86,14 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Any:
 
 
 def vocabulary_of(path: str | os.PathLike[str], tokenizer: Any) -> int:
-    """How many ids a model has: by its configuration, else by its tokenizer, beyond which models are padded.
+    """Return the number of ids of a model, from its configuration.
+
+    Without a configuration, it is an upper bound: the size of the tokenizer plus ``PADDING``, since models are often
+    padded beyond their tokenizer.
 
     Args:
         path: the folder or the name that the tokenizer was loaded from.
-        tokenizer: the model's.
+        tokenizer: tokenizer of the model.
     """
     try:
         config = AutoConfig.from_pretrained(_located(path), local_files_only=True).get_text_config()
@@ -102,19 +105,19 @@ def vocabulary_of(path: str | os.PathLike[str], tokenizer: Any) -> int:
 def save_model(
     model: Any, tokenizer: Any, path: str | os.PathLike[str], *, weights: Mapping[str, torch.Tensor] | None = None
 ) -> None:
-    """Write a model folder that ``load_model`` reads; ``path`` is the old folder or the new one, never a part.
+    """Write a model folder that ``load_model`` reads; ``path`` is always a complete folder, the old or the new one.
 
-    It is written beside ``path`` and renamed. A folder that was there is moved away just before and removed after:
-    a machine that dies between the two renames leaves both, whole, in a hidden folder beside ``path``.
+    The new folder is written beside ``path`` and then renamed. An existing folder is moved away just before and removed
+    after. A machine that dies between the two renames leaves both folders complete, in a hidden folder beside ``path``.
 
     Args:
-        model: of transformers.
-        tokenizer: goes beside it.
-        path: the folder.
-        weights: written instead of the model's own, where these are shared out or have adapters among them.
+        model: transformers model.
+        tokenizer: tokenizer to save with the model.
+        path: folder to write.
+        weights: tensors to write instead of the model's own, by name: for a model that is sharded or has adapters.
 
     Raises:
-        ModelError: the disk refuses, or ``path`` is a file.
+        ModelError: writing fails, or ``path`` is a file.
     """
     target = Path(path)
     if target.exists() and not target.is_dir():
@@ -133,12 +136,12 @@ def save_model(
             except OSError:
                 old.rename(target)
                 raise
-    except (OSError, SafetensorError) as error:  # a full disk is the latter
+    except (OSError, SafetensorError) as error:  # a full disk raises SafetensorError
         raise ModelError(f"cannot save a model to {target}: {error}") from error
 
 
 def _plain(model: Any, weights: Mapping[str, torch.Tensor] | None) -> Any:
-    """A model without weights of its own, to save others': adapters and sharding have changed the model's layers."""
+    """Return a model without data to save ``weights`` with, since adapters and sharding change a model's layers."""
     if weights is None:
         return model
     with torch.device("meta"):
@@ -149,7 +152,7 @@ def _plain(model: Any, weights: Mapping[str, torch.Tensor] | None) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """No progress bars of transformers' own: a training run saves often, and shows a bar of its own."""
+    """Hide the progress bars of transformers: a training run saves often, and shows a progress bar itself."""
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
@@ -190,6 +193,6 @@ def _cached(name: str) -> bool:
 
 
 def _line(error: Exception) -> str:
-    """The first line of an error, and what follows where that line only introduces it."""
+    """Return the first line of an error, or all lines if the first only introduces them."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()] or [type(error).__name__]
     return " ".join(lines) if lines[0].endswith(":") else lines[0]

@@ -30,7 +30,7 @@ PAD, STOP, UNKNOWN = "<pad>", "<end>", "<unk>"
 ROLES = {"system": "<sys>", "user": "<user>", "assistant": "<ai>", "tool": "<tool>"}
 MARKS = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<action>", "</action>", "<summary>", "</summary>")
 
-# One token before each message, and one after what the agent said: the shortest template that marks every turn.
+# One token before each message, and one after each message of the agent: the shortest template that marks every turn.
 CHAT_TEMPLATE = (
     "{%- if tools %}<sys>{% for tool in tools %}{{ (tool.function if tool.function else tool) | tojson }}\n"
     "{% endfor %}{% endif -%}"
@@ -168,7 +168,7 @@ def _word_level(texts: list[str], vocab_size: int) -> Tokenizer:
     for text in texts:
         for piece in _segments(text):
             found = [word for word, _ in core.pre_tokenizer.pre_tokenize_str(piece)]
-            # A word seen only after a bracket must be sayable by itself: count its spaced form too.
+            # The agent may need a word without the bracket that precedes it in the texts: count it with a space too.
             counts.update([*found, *("▁" + word for word in found if word[0] != "▁" and word[0].isalnum())])
     # By frequency, then alphabetically: the vocabulary is a function of the texts, not of their order.
     kept = sorted(counts, key=lambda word: (-counts[word], word))[:vocab_size]
@@ -185,7 +185,7 @@ def _word_level(texts: list[str], vocab_size: int) -> Tokenizer:
 
 
 def _segments(text: str) -> list[str]:
-    """Yield the stretches of text between control tokens, as the tokenizer will see them."""
+    """Return the segments of text between control tokens, as the tokenizer will see them."""
     for token in (*ROLES.values(), *MARKS, STOP, PAD):
         text = text.replace(token, "\0")
     return [segment for segment in text.split("\0") if segment]
@@ -197,8 +197,8 @@ def _learn_merges(texts: list[str], vocab_size: int) -> tuple[dict[str, int], li
         vocab_size=vocab_size, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False
     )
     core.train_from_iterator(texts, trainer)
-    learnt = json.loads(core.to_str())["model"]
-    return learnt["vocab"], [tuple(merge) for merge in learnt["merges"]]
+    learned = json.loads(core.to_str())["model"]
+    return learned["vocab"], [tuple(merge) for merge in learned["merges"]]
 
 
 def _byte_level(vocab: dict[str, int], merges: list[tuple[str, str]]) -> Tokenizer:

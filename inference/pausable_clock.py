@@ -1,4 +1,4 @@
-"""``PausableClock``: seconds in which something was the case."""
+"""``PausableClock``: a stopwatch that can be stopped and started again."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import time
 
 
 class PausableClock:
-    """Count the seconds in which it runs.
+    """Count the seconds during which it runs.
 
     Args:
-        running: whether it runs from the start.
+        running: whether it starts immediately.
     """
 
     def __init__(self, *, running: bool = True) -> None:
@@ -18,16 +18,16 @@ class PausableClock:
 
     @property
     def running(self) -> bool:
-        """Whether it runs now."""
+        """Whether it is running."""
         return self._since is not None
 
     @property
     def seconds(self) -> float:
-        """The seconds so far."""
+        """Seconds counted so far."""
         return self._before + (time.perf_counter() - self._since if self._since is not None else 0.0)
 
     def run(self, running: bool) -> None:
-        """Start or stop; nothing happens where it does so already."""
+        """Start or stop the clock; does nothing if it is in that state already."""
         if running == self.running:
             return
         self._before = self.seconds

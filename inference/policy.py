@@ -1,4 +1,4 @@
-"""The seam to whatever samples tokens: ids in, ids and their log-probabilities out."""
+"""The interface to everything that samples tokens: ids in, ids and their log-probabilities out."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ from ..errors import UsageError
 
 
 class Finish(StrEnum):
-    """Why sampling ended. No cap ends anything without being named here."""
+    """Why sampling ended. Every limit that can end a completion has a value here."""
 
     STOP = "stop"
     """A stop token was sampled; it is the last of ``token_ids``."""
     LENGTH = "length"
     """``max_tokens`` or the context ran out; the last token is not a stop token."""
     ABORT = "abort"
-    """The request was cancelled; ``token_ids`` is what there was."""
+    """The request was cancelled; ``token_ids`` has what was sampled until then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How to sample.
 
-    There is no top-k or min-p on purpose, and ``top_p`` is for evaluation: a filtered distribution is not the one the
-    trainer scores (trap 17), so training refuses it.
+    Top-k and min-p are missing on purpose, and ``top_p`` is for evaluation only: the trainer does not score a filtered
+    distribution (trap 17), so training refuses it.
 
     Args:
-        temperature: 0 means greedy; the recorded log-probabilities are then those at temperature 1.
+        temperature: sampling temperature; 0 is greedy, and then the recorded log-probabilities are those at
+            temperature 1.
         top_p: draw from the most likely tokens that together have this probability; the recorded log-probabilities are
             those of the filtered distribution.
-        max_tokens: the longest action, in tokens.
-        stop_ids: token ids that end the action; the one sampled is kept.
-        seed: makes this one request reproducible; ``None`` draws from the policy's own generator.
+        max_tokens: maximum length of the action, in tokens.
+        stop_ids: token ids that end the action; the sampled one is kept.
+        seed: seed that makes this request reproducible; ``None`` draws from the policy's own generator.
     """
 
     temperature: float = 1.0
@@ -54,13 +55,13 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What was sampled, exactly.
+    """The sampled tokens, exactly.
 
     Args:
-        token_ids: the ids, including the stop id if one was sampled.
+        token_ids: sampled ids, including the stop id if one was sampled.
         logprobs: log-probability of each id under the distribution it was drawn from; same length.
-        versions: the policy version that sampled each id; same length.
-        finish: why sampling ended.
+        versions: policy version that sampled each id; same length.
+        finish: reason why sampling ended.
         seconds: wall time from request to answer.
     """
 
@@ -86,12 +87,12 @@ class Policy(Protocol):
         """Sample one continuation of ``prompt_ids``.
 
         Args:
-            prompt_ids: exactly what the model reads.
-            sampling: how to sample.
-            session: an id shared by an episode's requests, so that a server can keep its prefix cache.
+            prompt_ids: token ids, exactly as the model reads them.
+            sampling: sampling options.
+            session: id that the requests of an episode share, so that a server can reuse its prefix cache.
 
         Raises:
-            PromptTooLongError: no room is left for a single token.
-            InfrastructureError: the server is gone.
+            PromptTooLongError: the prompt leaves no room for a single token.
+            InfrastructureError: the server is not available.
         """
         ...

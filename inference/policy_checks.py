@@ -1,4 +1,4 @@
-"""What every ``Policy`` must do, as checks that its author runs: once by hand, or as a pytest class.
+"""Checks that every ``Policy`` must pass; its author runs them by hand or as a pytest class.
 
 ::
 
@@ -6,7 +6,7 @@
         def subject(self) -> Subject:
             return Subject(MyPolicy(...), prompts=[[1, 2], [3, 4, 5]], context_length=1024, score=my_model_logprobs)
 
-    failures = await self_check(Subject(...))      # law → what was seen; empty when all hold
+    failures = await self_check(Subject(...))      # name of each broken law → what happened
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Score = Callable[[Sequence[int], Sequence[int], float], Sequence[float]]
 
 @dataclass(frozen=True)
 class Subject:
-    """A policy, and what is needed to judge it.
+    """A policy and the data to check it with.
 
     Args:
-        policy: what is judged.
-        prompts: two or more, of different lengths; best with ids that no text would encode to.
-        context_length: the most tokens of prompt and action together.
-        score: ``score(prompt_ids, action_ids, temperature)`` gives the log-probabilities of an action by a plain
-            forward pass of the same weights; without it, numbers are checked for sense only.
-        tolerance: the largest difference between two log-probabilities that are the same.
+        policy: policy to check.
+        prompts: two or more prompts of different lengths, ideally with ids that no text would encode to.
+        context_length: maximum tokens of prompt and action together.
+        score: ``score(prompt_ids, action_ids, temperature)`` returns the log-probabilities of an action from a plain
+            forward pass of the same weights; without it, log-probabilities are only checked for plausibility.
+        tolerance: largest difference between two log-probabilities that count as equal.
     """
 
     policy: Policy
@@ -43,14 +43,14 @@ class Subject:
 
 
 class PolicyContract:
-    """Inherit, name the class ``Test…``, define ``subject``; pytest (with asyncio) runs the laws."""
+    """Base class for tests of a policy: name your class ``Test…`` and define ``subject``; needs pytest-asyncio."""
 
     def subject(self) -> Subject:
-        """The policy under test; called once per law."""
+        """Return the policy under test; called once per law."""
         raise TypeError(f"{type(self).__name__} must define subject()")
 
     async def test_a_completion_is_whole(self) -> None:
-        """One finite log-probability, none above 0, and one version per id."""
+        """Each id has one version and one log-probability, which is finite and at most 0."""
         subject = self.subject()
         for completion in await _all(subject, Sampling(max_tokens=6, seed=1)):
             assert completion.token_ids, "a completion must hold at least one id"
@@ -61,7 +61,7 @@ class PolicyContract:
             assert completion.seconds >= 0, "seconds is the wall time from request to answer"
 
     async def test_length_is_named(self) -> None:
-        """``max_tokens`` is kept to exactly, and ``Finish.LENGTH`` says so."""
+        """``max_tokens`` is met exactly and reported as ``Finish.LENGTH``."""
         subject = self.subject()
         for limit in (1, 2, 5):
             completion = await _unstopped(subject, limit)
@@ -81,7 +81,7 @@ class PolicyContract:
         assert stopped.token_ids == free.token_ids[:end], "the stop id must be the last id, kept and not repeated"
 
     async def test_log_probabilities_are_those_of_the_distribution_sampled(self) -> None:
-        """They equal a plain forward pass over exactly the ids given, at the temperature used (greedy: at 1)."""
+        """They equal those of a plain forward pass over the same ids, at the same temperature (greedy: at 1)."""
         subject = self.subject()
         for temperature in (1.0, 0.5, 2.0, 0.0):
             completions = await _all(subject, Sampling(temperature=temperature, max_tokens=6, seed=5))
@@ -104,34 +104,34 @@ class PolicyContract:
         )
 
     async def test_greedy_is_the_same_every_time(self) -> None:
-        """Temperature 0 draws nothing."""
+        """Temperature 0 does not depend on the seed."""
         subject = self.subject()
         one, other = [await _all(subject, Sampling(temperature=0, max_tokens=5, seed=s)) for s in (1, 2)]
         assert [c.token_ids for c in one] == [c.token_ids for c in other], "greedy sampling depends on the seed"
 
     async def test_a_seed_makes_a_request_reproducible(self) -> None:
-        """The same seed gives the same ids, alone or in company; other seeds give others."""
+        """The same seed gives the same ids, alone or beside other requests; other seeds give other ids."""
         subject = self.subject()
         prompt, sampling = subject.prompts[0], Sampling(max_tokens=6, seed=11)
         alone = await subject.policy.generate(prompt, sampling)
         company = [subject.policy.generate(p, replace(sampling, seed=s)) for s, p in enumerate(subject.prompts)]
         together, *_ = await asyncio.gather(subject.policy.generate(prompt, sampling), *company)
-        assert together.token_ids == alone.token_ids, "the same seed gave other ids in company of other requests"
-        _close(together.logprobs, alone.logprobs, subject.tolerance, "alone and in company")
+        assert together.token_ids == alone.token_ids, "the same seed gave other ids beside other requests"
+        _close(together.logprobs, alone.logprobs, subject.tolerance, "alone and beside other requests")
         others = await asyncio.gather(
             *(subject.policy.generate(prompt, replace(sampling, seed=seed)) for seed in range(100, 116))
         )
         assert len({other.token_ids for other in others}) > 1, "sixteen seeds gave one and the same completion"
 
     async def test_without_a_seed_requests_differ(self) -> None:
-        """No seed means the policy's own generator, which goes on from request to request."""
+        """Without a seed the policy's own generator is used, which advances with each request."""
         subject = self.subject()
         sampling = Sampling(max_tokens=6)
         many = await asyncio.gather(*(subject.policy.generate(subject.prompts[0], sampling) for _ in range(16)))
         assert len({completion.token_ids for completion in many}) > 1, "sixteen unseeded requests were all the same"
 
     async def test_a_prompt_that_fills_the_context_is_refused(self) -> None:
-        """``PromptTooLongError``, with the numbers; nothing is cut."""
+        """``PromptTooLongError`` names the numbers, and nothing is truncated."""
         subject = self.subject()
         full = (list(subject.prompts[0]) * subject.context_length)[: subject.context_length]
         refusal = ""
@@ -143,7 +143,7 @@ class PolicyContract:
         assert str(subject.context_length) in refusal, f"the message must name the limit: {refusal}"
 
     async def test_the_end_of_the_context_is_a_length_finish(self) -> None:
-        """An action that meets the end of the context ends there, as ``Finish.LENGTH``."""
+        """An action that reaches the end of the context ends there, as ``Finish.LENGTH``."""
         subject = self.subject()
         nearly = (list(subject.prompts[0]) * subject.context_length)[: subject.context_length - 2]
         completion = await subject.policy.generate(nearly, Sampling(max_tokens=50, seed=0))
@@ -152,19 +152,19 @@ class PolicyContract:
             assert len(completion.token_ids) == 2, f"2 tokens fit, {len(completion.token_ids)} came"
 
     async def test_a_cancelled_request_leaves_the_others_alone(self) -> None:
-        """Cancelling frees its place; its neighbours and later requests get what they would have got."""
+        """Cancelling a request frees its row; concurrent and later requests get the same answers as without it."""
         subject = self.subject()
         sampling = Sampling(temperature=0, max_tokens=12)
         expected = [completion.token_ids for completion in await _all(subject, sampling)]
         doomed = asyncio.ensure_future(
             subject.policy.generate(subject.prompts[-1], replace(sampling, max_tokens=10**6))
         )
-        neighbours = [asyncio.ensure_future(subject.policy.generate(p, sampling)) for p in subject.prompts]
+        others = [asyncio.ensure_future(subject.policy.generate(p, sampling)) for p in subject.prompts]
         for _ in range(8):
             await asyncio.sleep(0)
         doomed.cancel()
-        found = [completion.token_ids for completion in await asyncio.gather(*neighbours)]
-        assert found == expected, "a cancelled neighbour changed what others got"
+        found = [completion.token_ids for completion in await asyncio.gather(*others)]
+        assert found == expected, "a cancelled request changed the answers of others"
         assert [c.token_ids for c in await _all(subject, sampling)] == expected, "after a cancellation, answers changed"
 
 
@@ -172,7 +172,7 @@ async def self_check(subject: Subject) -> dict[str, str]:
     """Run every law on one policy.
 
     Returns:
-        what was broken: the law's name with what was seen. Empty when all hold.
+        the name of each broken law and what happened; empty if all hold.
     """
 
     class Fixed(PolicyContract):
@@ -194,7 +194,7 @@ async def _all(subject: Subject, sampling: Sampling) -> list[Completion]:
 
 
 async def _unstopped(subject: Subject, limit: int) -> Completion:
-    """A greedy completion of ``prompts[0]`` that ended by its length; choose prompts where the model does not stop."""
+    """Return a greedy completion of ``prompts[0]`` that ended by its length; the model must not stop on this prompt."""
     completion = await subject.policy.generate(subject.prompts[0], Sampling(temperature=0, max_tokens=limit))
     assert completion.finish is not Finish.STOP, (
         "prompts[0] makes the model stop at once; choose another for this check"

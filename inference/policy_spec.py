@@ -1,4 +1,4 @@
-"""Tell the kinds of policy specifications apart, as ``--policy`` reads them."""
+"""Recognize the kind of a policy specification, as given to ``--policy``."""
 
 from __future__ import annotations
 

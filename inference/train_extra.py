@@ -20,7 +20,7 @@ def train_extra(user: str) -> Iterator[None]:
     """Report a package of the extra that is missing inside the block.
 
     Args:
-        user: What needs the package, for the message.
+        user: name of the component that needs the package, for the message.
 
     Raises:
         UsageError: A package is missing; the message has the command that installs it.

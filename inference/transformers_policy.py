@@ -18,11 +18,11 @@ from .continuous import Row, RunningBatch
 from .policy import Completion, Finish, Sampling
 
 QUIET_CYCLES = 3
-"""How many turns of the event loop without a new request end the wait for company (see ``_gather``)."""
+"""Number of cycles of the event loop without a new request after which a pass starts (see ``_gather``)."""
 COMPANY = 4
-"""Newcomers join at once when they are at least one for so many running rows."""
+"""New requests join at once if there is at least one of them for this many running rows."""
 PATIENCE = 4
-"""Otherwise they join after so many passes at the latest."""
+"""Otherwise they join after this many passes at the latest."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,7 +35,7 @@ class _Request:
     def resolve(self, finish: Finish) -> None:
         if not self.answer.done():
             row = self.row
-            versions = tuple(row.versions)  # appended last: a pass in another thread may be half-way through a token
+            versions = tuple(row.versions)  # appended last: another thread may be in the middle of recording a token
             tokens, logprobs = tuple(row.tokens[: len(versions)]), tuple(row.logprobs[: len(versions)])
             self.answer.set_result(Completion(tokens, logprobs, versions, finish, time.perf_counter() - self.asked))
 
@@ -47,26 +47,26 @@ class _Request:
 class TransformersPolicy:
     """Samples from a model in this process, with continuous batching.
 
-    Concurrent ``generate`` calls share forward passes: a call joins the batch at the next token, and leaves it when
-    it finishes or is cancelled. Ids in are read as they are; ids out are what was drawn. Log-probabilities are those
-    of the distribution drawn from, in single precision.
+    Concurrent ``generate`` calls share forward passes: a call joins the batch at the next token and leaves it when it
+    finishes or is cancelled. The model reads the prompt ids unchanged, and the answer has the ids that were drawn.
+    Log-probabilities are those of the sampled distribution, in single precision.
 
     With ``threaded=False`` the forward passes run inside the event loop, and requests join in the order in which
-    their coroutines run: with environments that do not wait for anything outside, a whole run is reproducible bit by
-    bit. With ``threaded=True`` they run in a thread of their own, so that slow environments and other requests go on
-    meanwhile; which requests share a pass then depends on time, and so does the last bit of a log-probability.
+    their coroutines run. If environments wait for nothing outside the process, a whole run is reproducible bit by bit.
+    With ``threaded=True`` the passes run in a separate thread, so that slow environments and other requests can
+    proceed meanwhile. Timing then decides which requests share a pass, and so the last bit of a log-probability.
 
     Args:
-        model: a causal language model with full attention; it is put in evaluation mode for each pass only.
-        tokenizer: gives the stop id; ``None`` leaves stopping to ``Sampling.stop_ids``.
-        max_batch: the most requests in one pass; others wait their turn.
-        context_length: the most tokens of prompt and action together; the model's own limit when omitted.
-        threaded: run the passes in a thread.
-        version: the number recorded with every token until ``update`` changes it.
-        seed: of the policy's own generator, which seeds the requests that bring no seed.
+        model: causal language model with full attention; it is in evaluation mode only during a pass.
+        tokenizer: tokenizer that has the stop id; ``None`` leaves stopping to ``Sampling.stop_ids``.
+        max_batch: maximum number of requests in one pass; more wait.
+        context_length: maximum tokens of prompt and action together; by default the model's own limit.
+        threaded: whether to run the passes in a thread.
+        version: number recorded with every token until ``update`` changes it.
+        seed: seed of the policy's own generator, which seeds requests without a seed.
 
     Raises:
-        ModelError: a model that cannot be batched, or a limit that makes no sense.
+        ModelError: the model cannot be batched, or a limit is out of range.
     """
 
     def __init__(
@@ -106,9 +106,9 @@ class TransformersPolicy:
         """Sample one continuation of ``prompt_ids``; see ``Policy``.
 
         Raises:
-            PromptTooLongError: no room is left for a single token.
-            ContractError: no ids, or ids outside the vocabulary.
-            PolicyError: the model gives numbers that are not finite.
+            PromptTooLongError: the prompt leaves no room for a single token.
+            ContractError: the prompt is empty or has ids outside the vocabulary.
+            PolicyError: the model returns numbers that are not finite.
             InfrastructureError: the forward pass failed.
         """
         prompt = tuple(prompt_ids)
@@ -136,14 +136,14 @@ class TransformersPolicy:
         return await request.answer
 
     def update(self, state_dict: Mapping[str, Any] | None, version: int) -> None:
-        """Take new weights between two passes; requests that are under way go on with them.
+        """Change the weights between two passes; requests in progress continue with the new ones.
 
         Args:
-            state_dict: copied into the model; ``None`` when the trainer changed this very model in place.
-            version: recorded with every token from now on.
+            state_dict: weights to copy into the model; ``None`` if the trainer changed the same model in place.
+            version: number to record with every token from now on.
 
         Raises:
-            ModelError: the weights do not fit; nothing was changed.
+            ModelError: the weights do not fit the model; nothing changed.
         """
         with self._busy:
             if state_dict is not None:
@@ -151,10 +151,10 @@ class TransformersPolicy:
             self.version = version
 
     def abort(self, session: str | None = None) -> int:
-        """End the requests of a session (or all): they return what they have, with ``Finish.ABORT``.
+        """End the requests of a session (or all); they return their tokens so far, with ``Finish.ABORT``.
 
         Returns:
-            how many there were.
+            the number of requests that ended.
         """
         chosen = [r for r in (*self._waiting, *self._running) if session is None or r.session == session]
         alive = [request for request in chosen if not request.answer.done()]
@@ -162,10 +162,10 @@ class TransformersPolicy:
             request.resolve(Finish.ABORT)
         return len(alive)
 
-    # -- the loop that decodes ----------------------------------------------------------------------------------
+    # -- the decoding loop --------------------------------------------------------------------------------------
 
     def _wake(self) -> None:
-        """Make sure that the worker runs in this event loop; what a closed loop left behind is forgotten."""
+        """Make sure that the worker runs in this event loop; drop requests that a closed loop left behind."""
         loop = asyncio.get_running_loop()
         if self._worker is not None and not self._worker.done():
             other = self._worker.get_loop()
@@ -204,7 +204,7 @@ class TransformersPolicy:
             self._fail(error)
 
     async def _gather(self) -> bool:
-        """Let the coroutines that are ready run, so that their requests share the next pass; is there any work?"""
+        """Let other coroutines run, so that their requests share the next pass; return whether there is any work."""
         quiet = 0
         while quiet < QUIET_CYCLES and len(self._waiting) < self.max_batch:
             before = len(self._waiting)
@@ -213,9 +213,9 @@ class TransformersPolicy:
         return bool(self._waiting or self._running)
 
     def _admitted(self) -> list[_Request]:
-        """The requests that join the next pass.
+        """Remove the requests that join the next pass from the queue and return them.
 
-        A few newcomers wait a few tokens for more, since reading one prompt costs a pass as reading many does.
+        A few new requests wait for more, since a pass that reads one prompt costs about as much as one that reads many.
         """
         free = self.max_batch - len(self._running)
         if not self._waiting or not free:
@@ -232,7 +232,7 @@ class TransformersPolicy:
             self._batch.step(arrivals, self.version)
 
     def _drop_abandoned(self) -> None:
-        """Free the rows of requests that were cancelled or aborted."""
+        """Remove the rows of requests that were cancelled or aborted."""
         self._waiting = [request for request in self._waiting if not request.answer.done()]
         abandoned = [request for request in self._running if request.answer.done()]
         if abandoned:
@@ -255,11 +255,11 @@ class TransformersPolicy:
 def load_weights(model: Any, state_dict: Mapping[str, Any]) -> None:
     """Copy weights into a model, in place.
 
-    Tied weights may be absent, since they are the same tensor; anything else missing, unknown or of another shape
-    is an error, and then nothing is changed.
+    Tied weights may be absent, since they share one tensor. Any other name that is missing or unknown, or a wrong
+    shape, is an error, and then nothing changes.
 
     Raises:
-        ModelError: the weights do not fit.
+        ModelError: the weights do not fit the model.
     """
     own = model.state_dict()
     tied = set(getattr(model, "all_tied_weights_keys", None) or {})

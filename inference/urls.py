@@ -1,4 +1,4 @@
-"""``http_url``: read the address of a server as a person typed it."""
+"""``http_url``: parse the URL of a server as a user typed it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ def http_url(address: str, *, what: str, example: str) -> httpx.URL:
     """Parse the URL of a server.
 
     Args:
-        address: what was typed.
-        what: how an error names it, e.g. ``server 'localhost'``.
-        example: a URL as it must look.
+        address: text of the URL.
+        what: name of the URL in errors, e.g. ``server 'localhost'``.
+        example: example of a valid URL, for errors.
 
     Raises:
         UsageError: it is not a URL, its scheme is not HTTP, or it has no host or no possible port.

@@ -1,4 +1,4 @@
-"""A language model guided by token values: ``log π_β + β·(min(Q₁, Q₂) − V)``, sampled as any other model is."""
+"""A language model guided by token values, ``log π_β + β·(min(Q₁, Q₂) − V)``, that samples like any other model."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ..errors import ModelError
 from .kv_cache import empty_cache
 
 GUIDE, VALUES = "value_guided.json", "values.safetensors"
-"""The files beside a model's weights that make its folder one of a guided model."""
+"""Files beside a model's weights that turn its folder into that of a guided model."""
 FORMAT = "turnwise-value-guided/1"
 
 
 class ValueHeads(nn.Module):
-    """One or two Q heads over the vocabulary, and a V head, on hidden states: two layers each, 0 at first.
+    """One or two Q heads over the vocabulary and a V head on hidden states, of two layers each; they start at 0.
 
     Args:
-        hidden: width H of the states.
-        vocabulary: V.
-        critics: how many Q heads; their minimum is what guides (ILQL has 2, Monte-Carlo regression 1).
+        hidden: width H of the hidden states.
+        vocabulary: vocabulary size V.
+        critics: number of Q heads; their minimum guides the policy (ILQL has 2, Monte-Carlo regression 1).
         states: whether there is a V head; without one V is 0, which changes no distribution.
-        seed: the weights are a pure function of it; the global generator is left as it was.
+        seed: seed of the weights; the global generator is unchanged.
     """
 
     def __init__(self, hidden: int, vocabulary: int, *, critics: int = 2, states: bool = True, seed: int = 0) -> None:
@@ -43,31 +43,31 @@ class ValueHeads(nn.Module):
 
     @torch.no_grad()
     def start_at(self, value: float) -> None:
-        """Let every Q and V of fresh heads be ``value``.
+        """Initialize every Q and V of new heads to ``value``.
 
-        At the least return of the data, what is never shown looks no better than anything that is; at 0, where returns
-        are negative, it would look better than all.
+        With the smallest return of the data, actions that the data lack look no better than any that it has. With 0
+        and negative returns, they would look better than all others.
         """
         for head in (*self.q, *([] if self.v is None else [self.v])):
             head[-1].bias.fill_(value)
 
     def action_values(self, hidden: Tensor) -> Tensor:
-        """Q of every next token, ``[critics, …, V]`` in 32 bits, from states ``[…, H]``."""
+        """Return Q of every next token, ``[critics, …, V]`` in 32 bits, for hidden states ``[…, H]``."""
         return torch.stack([head(hidden.float()) for head in self.q])
 
     def state_values(self, hidden: Tensor) -> Tensor:
-        """V of states ``[…, H]``, ``[…]`` in 32 bits."""
+        """Return V of hidden states ``[…, H]``, as ``[…]`` in 32 bits."""
         if self.v is None:
             return torch.zeros(hidden.shape[:-1], device=hidden.device)
         return self.v(hidden.float())[..., 0]  # type: ignore[no-any-return]
 
 
 class ActionValues(nn.Module):
-    """Value heads, and the backbone whose last hidden states they read.
+    """Value heads and the backbone whose last hidden states they read.
 
     Args:
-        heads: see ``ValueHeads``.
-        backbone: a transformer of its own, as ``policy.base_model`` is; ``None`` to read the policy's states.
+        heads: Q and V heads.
+        backbone: separate transformer like ``policy.base_model``; ``None`` to read the policy's hidden states.
     """
 
     def __init__(self, heads: ValueHeads, backbone: nn.Module | None) -> None:
@@ -79,10 +79,10 @@ class ActionValues(nn.Module):
     def of(
         cls, policy: Any, *, critics: int = 2, states: bool = True, share_backbone: bool = False, seed: int = 0
     ) -> ActionValues:
-        """Fresh heads on a policy's backbone, or on a copy of it that may learn apart (as LMRL-Gym's do).
+        """Create new heads on a policy's backbone, or on a copy of it that learns separately, as in LMRL-Gym.
 
-        They are 32-bit, whatever the policy is stored in: targets that follow by half a percent at a time would never
-        move in 16 bits, where that much is less than the distance between two numbers.
+        They are always 32-bit. Target networks move by half a percent at a time, and in 16 bits so small a change is
+        less than the distance between two numbers.
         """
         vocabulary, hidden = policy.get_output_embeddings().weight.shape
         heads = ValueHeads(hidden, vocabulary, critics=critics, states=states, seed=seed)
@@ -92,7 +92,7 @@ class ActionValues(nn.Module):
 
 @dataclass(slots=True)
 class GuidedOutput:
-    """What a pass gives: logits ``[B, kept, V]``, the log-probabilities of the guided distribution up to a constant."""
+    """Result of a forward pass: logits ``[B, kept, V]``, the guided log-probabilities up to a constant."""
 
     logits: Tensor
     past_key_values: Cache | None = None
@@ -102,12 +102,12 @@ class ValueGuidedModel(nn.Module):
     """A cloned policy whose next token is drawn from ``softmax(log π_β + β·(min(Q₁, Q₂) − V))``.
 
     The policy extraction of ILQL (arXiv 2206.11871, §4.3) and LMRL-Gym (arXiv 2311.18232). V shifts all logits of a
-    position alike: it leaves the distribution as it is, and the numbers near those of the policy.
+    position equally. It does not change the distribution, but keeps the logits close to those of the policy.
 
     Args:
-        policy: π_β, a causal language model.
+        policy: causal language model π_β.
         values: Q and V.
-        beta: β, how far values count; 0 is the policy itself.
+        beta: weight β of the values; 0 is the policy itself.
 
     Raises:
         ModelError: β is negative.
@@ -125,17 +125,17 @@ class ValueGuidedModel(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """Device of the model."""
         return next(self.policy.parameters()).device  # type: ignore[no-any-return]
 
     @property
     def all_tied_weights_keys(self) -> dict[str, str]:
-        """Which of the policy's weights are the same tensor, by the names that they have in here."""
+        """Names of the policy's weights that share one tensor, as they are in this model."""
         tied = getattr(self.policy, "all_tied_weights_keys", None) or {}
         return {f"policy.{name}": f"policy.{other}" for name, other in dict(tied).items()}
 
     def get_input_embeddings(self) -> Any:
-        """The policy's."""
+        """Return the input embeddings of the policy."""
         return self.policy.get_input_embeddings()
 
     def forward(
@@ -147,9 +147,9 @@ class ValueGuidedModel(nn.Module):
         use_cache: bool | None = None,
         logits_to_keep: int | Tensor = 0,
     ) -> GuidedOutput:
-        """One pass of policy and values, as transformers' causal models are called.
+        """Run policy and values, with the arguments of transformers' causal models.
 
-        The cache holds the layers of the policy, and after them those of the values' own backbone.
+        The cache has the layers of the policy, followed by those of the values' separate backbone.
         """
         shown = {"input_ids": input_ids, "attention_mask": attention_mask, "position_ids": position_ids}
         shared = self.values.backbone is None
@@ -176,11 +176,11 @@ class ValueGuidedModel(nn.Module):
     def save_pretrained(
         self, folder: str | os.PathLike[str], *, state_dict: Mapping[str, Tensor] | None = None
     ) -> None:
-        """Write the policy as any model, and the values beside it; ``load_model`` makes a guided model of the two.
+        """Write the policy like any model, and the values beside it; ``load_model`` reads both as a guided model.
 
         Args:
-            folder: a new one, or one to write into.
-            state_dict: written instead of the model's own weights.
+            folder: folder to write to; created if it does not exist.
+            state_dict: weights to write instead of the model's own.
         """
         own = self.state_dict() if state_dict is None else state_dict
         parts = {
@@ -201,14 +201,14 @@ class ValueGuidedModel(nn.Module):
 
 
 def guided(policy: Any, folder: str | os.PathLike[str]) -> Any:
-    """The policy, guided by the values that are saved beside it; as it is where there are none.
+    """Return the policy guided by the values that are saved beside it, or the policy itself if there are none.
 
     Args:
-        policy: as it was read from ``folder``.
-        folder: a model's folder.
+        policy: causal language model that was read from ``folder``.
+        folder: folder of the model.
 
     Raises:
-        ModelError: the values are there and cannot be read, or do not fit the policy.
+        ModelError: the folder has values that cannot be read or do not fit the policy.
     """
     path = Path(folder, GUIDE)
     if not path.is_file():
@@ -243,7 +243,7 @@ def _head(hidden: int, out: int) -> nn.Sequential:
 
 
 def _halves(cache: Cache | None) -> tuple[Cache | None, Cache | None]:
-    """The two models' parts of one cache: both have as many layers, since one's backbone is a copy of the other's."""
+    """Split a cache between policy and values, which have equally many layers: one backbone is a copy of the other."""
     if cache is None:
         return None, None
     middle = len(cache.layers) // 2
