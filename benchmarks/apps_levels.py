@@ -1,8 +1,8 @@
-"""What do the levels of the apps family ask for, and how many different tasks are there?
+"""Measure the levels of the apps family, and the number of different tasks.
 
-Levels: sampled tasks are solved by their templates' own solutions, whose calls are counted (``task_answer``, messages
-to the user and logins included); "rows" are those that differ in the end. Distinct tasks: specs drawn at random are
-told apart by what is asked, in which world, by which user, whatever their level; among them, equal ones are counted.
+Levels: the templates' own solutions solve sampled tasks, and their calls are counted (``task_answer``, messages to the
+user and logins included); "rows" are those that differ in the end. Distinct tasks: two random specs are equal if they
+have the same question, world and user, at any level. The number of tasks is estimated from the equal pairs.
 
 Run: python benchmarks/apps_levels.py [--n 300] [--sample 6000] [--count 0] [--json PATH]
 """
@@ -31,20 +31,20 @@ from turnwise.tasks.spec import Split, TaskSpec
 
 SPLITS = tuple(split for split in Split if APPS_FAMILY.templates(split))
 SURE = 3.0
-"""Standard errors that are granted to chance."""
+"""Standard errors allowed for chance."""
 
 
 @dataclass(frozen=True)
 class Solved:
-    """What one task asked for.
+    """Measurements of one task.
 
     Args:
-        kind: of the task.
-        calls: that its solution made.
-        needed: apps.
-        shown: apps.
-        offered: calls of the apps that are shown.
-        rows: that differ in the end.
+        kind: kind of the task.
+        calls: number of calls that its solution made.
+        needed: number of necessary apps.
+        shown: number of visible apps.
+        offered: number of calls of the visible apps.
+        rows: number of rows that differ in the end.
     """
 
     kind: str
@@ -57,13 +57,13 @@ class Solved:
 
 @dataclass(frozen=True)
 class Distinct:
-    """How many different tasks there are, judged by a random sample.
+    """The number of different tasks, estimated from a random sample.
 
     Args:
-        sampled: tasks.
-        seen: different ones among them.
-        estimate: of the number of all different tasks, from below: it is that number only if all are equally likely.
-        surely: the same with three standard errors of the sample taken off.
+        sampled: number of sampled tasks.
+        seen: number of different ones among them.
+        estimate: lower estimate of the number of all different tasks; exact only if all are equally likely.
+        surely: the same with three standard errors of the sample subtracted.
     """
 
     sampled: int
@@ -73,10 +73,10 @@ class Distinct:
 
 
 def solved(spec: TaskSpec) -> Solved:
-    """Solve a task.
+    """Solve a task, and return its measurements.
 
     Raises:
-        AssertionError: its solution does not.
+        AssertionError: its own solution does not solve it.
     """
     task = APPS_FAMILY.generate(spec)
     world = open_world(spec, task)
@@ -88,13 +88,13 @@ def solved(spec: TaskSpec) -> Solved:
 
 
 def content(spec: TaskSpec, task: AppTask) -> bytes:
-    """What makes two tasks different: the prompt, the world, what is added to it, and what else the user would say."""
+    """Return everything that makes two tasks different: prompt, world, additions, and the user's other messages."""
     world = (spec.seed + task.draw // 8) % WORLDS
     return stable_hash(task.prompt, str(spec.split), world, repr(task.setup), repr(task.talk))
 
 
 def drawn(n: int, seed: int = 0) -> list[TaskSpec]:
-    """Specs at random, every template of every split as often as any other; those of one world stand together."""
+    """Draw random specs, every template of every split equally often, sorted by world."""
     rng, found = Rng("how many tasks", seed), []
     pairs = [(split, template) for split in SPLITS for template in APPS_FAMILY.templates(split)]
     for _ in range(n):
@@ -105,15 +105,14 @@ def drawn(n: int, seed: int = 0) -> list[TaskSpec]:
 
 
 def distinct(contents: Iterable[bytes]) -> Distinct:
-    """How many different tasks there are, from how many of a random sample are equal.
+    """Estimate the number of different tasks from the equal pairs of a random sample.
 
     Two independent draws from K things are equal with probability sum p_k^2 >= 1 / K (Cauchy-Schwarz), whatever their
     frequencies p_k; so K is at least one over the share of equal pairs. That share is a U-statistic, whose variance
-    is W. Hoeffding's (Annals of Mathematical Statistics 19, 1948); three more pairs are granted for the case that none
-    is equal.
+    is W. Hoeffding's (Annals of Mathematical Statistics 19, 1948); three more pairs are added in case none is equal.
 
     Args:
-        contents: of independent draws, at least two.
+        contents: content of at least two independent draws.
     """
     times = Counter(contents)
     n = sum(times.values())
@@ -126,22 +125,22 @@ def distinct(contents: Iterable[bytes]) -> Distinct:
 
 
 def how_many(sample: int, seed: int = 0) -> Distinct:
-    """How many different tasks there are in the whole family.
+    """Estimate the number of different tasks in the whole family.
 
     Args:
-        sample: tasks to draw.
-        seed: of the draw.
+        sample: number of tasks to draw.
+        seed: seed of the draw.
     """
     return distinct(content(spec, APPS_FAMILY.generate(spec)) for spec in drawn(sample, seed))
 
 
 def counted(n: int) -> int:
-    """How many of n tasks, drawn as above, are different: with enough patience, no estimate is needed."""
+    """Count the different tasks among n drawn as above; a large n needs no estimate."""
     return len({content(spec, APPS_FAMILY.generate(spec)) for spec in drawn(n, seed=1)})
 
 
 def row(name: str, level: int | None, found: Sequence[Solved], templates: int) -> str:
-    """A line of the table."""
+    """Return a line of the table."""
     calls = sorted(one.calls for one in found)
     cells = (
         name,
@@ -160,7 +159,7 @@ def row(name: str, level: int | None, found: Sequence[Solved], templates: int) -
 
 
 def kinds(name: str, found: Sequence[Solved]) -> str:
-    """A line of the table of kinds."""
+    """Return a line of the table of kinds."""
     shares = Counter(one.kind for one in found)
     cells = (f"{100 * shares[kind] / len(found):.0f} %" for kind in KINDS)
     return f"| {name} | {' | '.join(cells)} |"
@@ -175,7 +174,7 @@ KINDS_HEAD = (f"| split | {' | '.join(KINDS)} |", "|---" * (1 + len(KINDS)) + "|
 
 
 def tables(found: dict[tuple[Split, int], list[Solved]]) -> list[str]:
-    """Two Markdown tables: what the levels ask for, and the kinds of the splits."""
+    """Return two Markdown tables: the requirements of the levels, and the kinds of the splits."""
     lines = [*HEAD]
     for level in APPS_FAMILY.levels:
         both = [one for split in SPLITS for one in found[split, level]]

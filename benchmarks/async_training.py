@@ -1,9 +1,9 @@
-"""What does overlapping play and learning gain where environments are slow now and then, and does it cost return?
+"""Measure the gain of overlapping play and learning where environments are sometimes slow, and its cost in return.
 
 LOOP on a maze whose every answer takes a log-normal time (one in a hundred a hundred times the median), from one weak
-clone, with the same settings and as many episodes on every side: one side plays and learns in turns, the others overlap
-the two with a bound on staleness. Seconds are of the training steps alone; the return is measured afterwards, on the
-maze without delays. Sides alternate within a seed. Intervals are 95 % Student intervals over seeds.
+clone, with the same settings and number of episodes on every side. One side alternates play and learning; the others
+overlap them with a bound on staleness. Seconds are of the training steps alone; the return is measured afterwards, on
+the maze without delays. Sides alternate within a seed. Intervals are 95 % Student intervals over seeds.
 
 Run: python benchmarks/async_training.py [--seeds 3] [--steps 12] [--staleness 1 3] [--json FILE]
 """
@@ -40,15 +40,15 @@ TURNS = 12
 
 
 class SlowMaze(MazeU):
-    """The maze with a heavy tail: every answer waits for a log-normal time, without blocking anybody."""
+    """The maze with a heavy tail: every answer waits for a log-normal time, without blocking other episodes."""
 
     def __init__(self, *, median: float = 0.01, sigma: float = 2.0, longest: float = 5.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._wait = median, sigma, longest
-        self._random = random.Random()  # not the world's: only how long things take
+        self._random = random.Random()  # independent of the world: it decides only on times
 
     async def act(self, action: tw.Action) -> tw.Step:  # type: ignore[override]
-        """As the maze, later."""
+        """Act as in the maze, with a delay."""
         median, sigma, longest = self._wait
         await asyncio.sleep(min(longest, median * self._random.lognormvariate(0.0, sigma)))
         return super().act(action)
@@ -60,11 +60,11 @@ class Ran:
 
     Args:
         side: ``sync``, or the bound on staleness.
-        seconds: of all training steps.
+        seconds: seconds of all training steps.
         idle_learner, idle_policy: shares of it in which that side waited.
         staleness: mean age of the trained tokens, in versions.
-        spanning: share of actions that more than one version spoke.
-        before, after: mean return over the maze's starts, of the clone and of what was learnt.
+        spanning: share of actions with tokens of more than one version.
+        before, after: mean return over the maze's starts, of the clone and of the trained model.
     """
 
     side: str
@@ -80,7 +80,7 @@ class Ran:
 
 
 def shared(out: Path, env: str, **env_kwargs: Any) -> dict[str, Any]:
-    """Settings of every run."""
+    """Return settings of every run."""
     return {
         "env": env,
         "out": str(out),
@@ -94,7 +94,7 @@ def shared(out: Path, env: str, **env_kwargs: Any) -> dict[str, Any]:
 
 
 def cloned(out: Path) -> Path:
-    """The weak model that every run starts from."""
+    """Clone the weak model that every run starts from."""
     settings = shared(out, PLAIN) | {
         "steps": 60,
         "batch": 64,
@@ -106,7 +106,7 @@ def cloned(out: Path) -> Path:
 
 
 def returns(model: Path, episodes: int = 200) -> float:
-    """Mean return without delays."""
+    """Return the mean return without delays."""
     tasks = [MazeU.tasks().spec(number, split="train") for number in range(episodes)]
     played = run(PLAIN, agent_from(str(model)), tasks, env_kwargs={"max_turns": TURNS}, concurrency=256)
     return statistics.mean(episode.total_reward for episode in played if episode.scored)

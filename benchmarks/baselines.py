@@ -1,9 +1,9 @@
-"""What do agents that know nothing score? Random play, a constant, a memorizer, a template and a memoryless table.
+"""Measure agents that know nothing: random play, a constant, a memorizer, a template and a memoryless table.
 
-Per environment and level, the baselines are made of the oracle's episodes on training tasks and play every split; on
-``train`` they meet the very tasks that they have seen. The constant is the best of ``--sequences`` fixed sequences of
+Per environment and level, the baselines are made from the oracle's episodes on training tasks and play every split; on
+``train`` they play the very tasks that they have seen. The constant is the best of ``--sequences`` fixed sequences of
 actions on ten training tasks. Results are appended to a file, so that a run can be stopped and repeated; the table is
-made of all that is there.
+made from the whole file.
 
 Run: python benchmarks/baselines.py [ID ...] [--levels 1 2] [--demonstrations 60] [--tasks 6] [--sequences 40]
      [--out FILE] [--table]

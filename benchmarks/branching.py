@@ -1,13 +1,13 @@
-"""Does ARPO reach the reward of plain sampling with fewer calls to the environment?
+"""Measure whether ARPO reaches the reward of plain sampling with fewer calls to the environment.
 
-GRPO with whole attempts against ARPO with as many episodes per task, half of which branch off others; from the same
-weak clone, with the same tasks, episodes per step, learning rate and updates. A *call* is an action that an environment
-was told of: a turn that a branch repeats was paid for where it was played. Per seed, the target is a share of what GRPO
-gained over the clone (mean of its last evaluations), and each side's calls are those until its evaluations reach it.
-The ratio is a geometric mean over seeds with Student's interval of the logarithms, 95 %; a side that does not arrive
-counts with all the calls that it made, which is too few, and is named.
+GRPO with whole attempts against ARPO with the same number of episodes per task, half of which branch off others. Both
+start from the same weak clone, with the same tasks, episodes per step, learning rate and updates. A *call* is an action
+that an environment received: a turn that a branch repeats counts where it was played. Per seed, the target is a share
+of GRPO's gain over the clone (mean of its last evaluations), and each side's calls are those until its evaluations
+reach it. The ratio is a geometric mean over seeds, with a 95 % Student interval of the logarithms. A side that does not
+reach the target counts with all of its calls, which is too few, and is marked.
 
-Everything is kept in ``--out``, and the same command goes on where it stopped.
+Everything is kept in ``--out``, and the same command resumes the measurement.
 
 Run: python benchmarks/branching.py --out DIR [--seeds 5] [--steps 40] [--k 8] [--json FILE]
 """
@@ -32,9 +32,9 @@ from turnwise.trainers.run.metrics import read_metrics
 
 PLAIN = "grpo"
 SIDES = {PLAIN: (PLAIN, ()), "arpo": ("arpo", ()), "arpo-hard": ("arpo", ("algorithm.advantage=hard",))}
-"""What is trained with, by the name of the side: word and settings."""
+"""Training commands by the name of the side: algorithm and settings."""
 LAST = 3
-"""Evaluations at the end whose mean is what a run arrived at."""
+"""Number of last evaluations whose mean is a run's final return."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Curve:
     """One side's run with one seed.
 
     Args:
-        side: of ``SIDES``.
-        calls: actions told to environments until each evaluation.
+        side: key of ``SIDES``.
+        calls: actions that environments had received by each evaluation.
         returns: mean return of each evaluation, the first of the clone.
-        sampled: tokens sampled in all.
-        prefilled: prompt tokens that a perfect prefix cache leaves to be read, in all.
-        branches: episodes that left another one, in all.
+        sampled: number of sampled tokens in all.
+        prefilled: prompt tokens that a perfect prefix cache does not serve, in all.
+        branches: number of episodes that left another one, in all.
     """
 
     side: str
@@ -60,23 +60,23 @@ class Curve:
 
     @property
     def final(self) -> float:
-        """What it arrived at."""
+        """The final return."""
         return statistics.mean(self.returns[-LAST:])
 
     def until(self, target: float) -> float | None:
-        """Calls until an evaluation reached the target; ``None`` if none did."""
+        """Return the calls until an evaluation reached the target; ``None`` if none did."""
         return next((calls for calls, value in zip(self.calls, self.returns, strict=True) if value >= target), None)
 
 
 @dataclass(frozen=True)
 class Against:
-    """A side beside plain sampling with the same seed.
+    """A side compared with plain sampling, with the same seed.
 
     Args:
-        ratio: of calls until the target.
-        arrived: whether it came there; a ratio of one that did not is a lower bound.
-        spent: ratio of the calls of whole runs, which have as many episodes.
-        final: difference of the returns they arrived at.
+        ratio: ratio of the calls until the target.
+        arrived: whether it reached the target; otherwise the ratio is a lower bound.
+        spent: ratio of the calls of whole runs, which have equally many episodes.
+        final: difference of the final returns.
     """
 
     ratio: float
@@ -86,7 +86,7 @@ class Against:
 
 
 def against(mine: Curve, plain: Curve, share: float) -> Against | None:
-    """The comparison of a seed; ``None`` where plain sampling gained nothing, so that there is no target."""
+    """Compare the sides of a seed; ``None`` if plain sampling gained nothing, so that there is no target."""
     start = plain.returns[0]
     if plain.final <= start:
         return None
@@ -101,14 +101,14 @@ def against(mine: Curve, plain: Curve, share: float) -> Against | None:
 
 
 def geometric(ratios: Sequence[float]) -> Estimate:
-    """The geometric mean of ratios, with Student's interval of their logarithms."""
+    """Return the geometric mean of ratios, with Student's interval of their logarithms."""
     logs = student([math.log(ratio) for ratio in ratios])
     low, high = (None if end is None else math.exp(end) for end in (logs.low, logs.high))
     return Estimate(math.exp(logs.value), low, high, logs.n, "Student's t of logarithms", logs.confidence)
 
 
 def curve_of(side: str, seed: int, run: Path) -> Curve:
-    """What a finished run's metrics say."""
+    """Read the curve of a finished run from its metrics."""
     calls, returns, spent = list[float](), list[float](), dict[str, float]()
     for line in read_metrics(run / "metrics.jsonl"):
         for name in ("steps", "sampled", "prefilled", "branches"):
@@ -121,7 +121,7 @@ def curve_of(side: str, seed: int, run: Path) -> Curve:
 
 
 def ran(side: str, seed: int, start: Path, arguments: argparse.Namespace) -> Curve:
-    """Train on one side with one seed, or read what was."""
+    """Train one side with one seed, or read an earlier run."""
     word, settings = SIDES[side]
     words = [
         f"model={start}",
@@ -144,13 +144,13 @@ def ran(side: str, seed: int, start: Path, arguments: argparse.Namespace) -> Cur
 
 
 def noted(arguments: argparse.Namespace) -> dict[str, object]:
-    """The settings that a folder of runs was begun with."""
+    """Return the settings that a folder of runs was started with."""
     names = ("env", "steps", "tasks", "k", "lr", "every", "episodes", "turns", "threshold", "weight", "beam", "cloned")
     return {name: getattr(arguments, name) for name in names}
 
 
 def table(curves: Sequence[Curve], share: float) -> Table:
-    """One line per side."""
+    """Return one line per side."""
     found = Table(title=f"calls until {share:.0%} of what plain sampling gains")
     columns = (
         "side",

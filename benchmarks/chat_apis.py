@@ -1,4 +1,4 @@
-"""Chat APIs that fail: do all episodes end, is none scored by a failure, does the cap hold, is nothing asked twice?
+"""Check chat APIs that fail: all episodes end, none is scored by a failure, the cap holds, nothing is sent twice.
 
     python benchmarks/chat_apis.py --episodes 1000 --fault 0.02
 
@@ -70,7 +70,7 @@ def faults(n: int, fault: float, seed: int, folder: Path) -> dict[str, Any]:
 
 
 def capped(n: int, fault: float, seed: int, folder: Path) -> dict[str, Any]:
-    """The cap holds, and a resumed run goes on from it."""
+    """The cap holds, and a resumed run continues from it."""
     api, cap = server(fault, seed), 0.4
     stops = 0
     for _ in range(2):
@@ -86,7 +86,7 @@ def capped(n: int, fault: float, seed: int, folder: Path) -> dict[str, Any]:
 
 
 def interrupted(n: int, seed: int, folder: Path) -> dict[str, Any]:
-    """A resumed run asks nothing twice."""
+    """A resumed run sends no request twice."""
     api = server(0.0, seed)
 
     def stop(path: str, body: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ def interrupted(n: int, seed: int, folder: Path) -> dict[str, Any]:
             raise StoppedError
 
     api.validate = stop
-    with contextlib.suppress(ContractError):  # what is none of an agent's errors is a bug, and stops the run
+    with contextlib.suppress(ContractError):  # an unexpected error of an agent is a bug, and stops the run
         play(api, n, folder)
     assert len(api.requests) == 2 * n, "it was not stopped"
     before, api.validate = len(api.answered), lambda path, body: None

@@ -1,14 +1,14 @@
-"""Does training over vLLM arrive where training in one process arrives, and where does the time go?
+"""Check that training over vLLM reaches the return of training in one process, and measure where the time goes.
 
 LOOP and ArCHer on LMRL-Gym's fully observed maze, from the same weak clone, with the same settings, seeds and numbers
-of episodes. One side samples in the trainer's own process and takes turns with learning; the others sample from a real
-vLLM server, to which weights are sent after every update: LOOP in turns, LOOP overlapped (staleness of one version,
-truncated importance sampling), ArCHer in turns with fresh utterances from the server. What was learnt is measured in
-process, on the same tasks with the same luck. Intervals are 95 % Student intervals over seeds; differences are within a
-seed.
+of episodes. One side samples in the trainer's own process and alternates with learning. The others sample from a real
+vLLM server, which gets new weights after every update: LOOP alternating, LOOP overlapped (staleness of one version,
+truncated importance sampling), ArCHer alternating with fresh utterances from the server. The trained models are
+measured in process, on the same tasks with the same luck. Intervals are 95 % Student intervals over seeds; differences
+are within a seed.
 
-One server serves all runs, one after the other. Everything is kept in ``--out``, and the same command goes on where it
-stopped. Run it in the environment with vLLM:
+One server serves all runs, one after the other. Everything is kept in ``--out``, and the same command resumes the
+measurement. Run it in the environment with vLLM:
 
     .venv-vllm/bin/python benchmarks/end_to_end.py --out DIR [--seeds 5] [--sides loop loop-overlap] [--json FILE]
 """
@@ -37,18 +37,18 @@ from turnwise.trainers.run.metrics import read_metrics
 
 ENV = "turnwise/MazeFO-v0"
 PARTS = ("collect", "learn", "sync", "fresh")
-"""Of a step's seconds; overlapped, ``collect`` is what the learner waited for episodes. What ArCHer waited for
-utterances, ``fresh``, is a part of ``learn``."""
+"""Parts of a step's seconds; overlapped, ``collect`` is the time that the learner waited for episodes. ``fresh``, the
+time that ArCHer waited for utterances, is a part of ``learn``."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """What is trained with, and where it samples.
+    """An algorithm, and where it samples.
 
     Args:
-        word: the algorithm, as ``turnwise train`` calls it.
-        config: a shipped configuration.
-        beside: the side that it is compared with; its own name for one that samples in process.
+        word: name of the algorithm for ``turnwise train``.
+        config: name of a shipped configuration.
+        beside: side to compare it with; its own name if it samples in process.
         words: further settings.
     """
 
@@ -83,15 +83,15 @@ class Ran:
     """One side's run with one seed.
 
     Args:
-        side: its name.
-        value: mean return of what was learnt.
-        success: share of episodes solved.
-        seconds: of all training steps.
-        parts: of these, by what they went into.
+        side: name of the side.
+        value: mean return of the trained model.
+        success: share of solved episodes.
+        seconds: seconds of all training steps.
+        parts: seconds of each part of these steps.
         mismatch: largest difference of a recorded log-probability and the learner's own, on-policy or not.
         gap: largest difference that a canary found.
         staleness: mean age of the trained tokens, in versions.
-        spanning: share of actions that more than one version spoke.
+        spanning: share of actions with tokens of more than one version.
     """
 
     side: str

@@ -1,4 +1,4 @@
-"""What one step, one reset and one fork of an environment cost, in microseconds.
+"""Measure one step, one reset and one fork of environments, in microseconds.
 
     python benchmarks/env_step.py [ID ...]
 

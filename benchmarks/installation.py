@@ -1,4 +1,4 @@
-"""What an installation costs: the size of its packages, and processor seconds of commands that should answer at once.
+"""Measure an installation: the size of its packages, and processor seconds of commands that should be fast.
 
 python benchmarks/installation.py .venv                      # or any other virtual environment with Turnwise in it
 python benchmarks/installation.py /tmp/lean /tmp/full --repeat 5

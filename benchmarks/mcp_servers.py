@@ -1,9 +1,9 @@
-"""What MCP servers cost: starting one, one call of a tool, and one call of an environment that is served.
+"""Measure MCP servers: the start of one, one call of a tool, and one call of a served environment.
 
     python benchmarks/mcp_servers.py [--repeat 5] [--calls 200] [--servers .venv/mcp-servers]
 
-Medians. The servers are one of ours without the SDK, and those that scripts/install-mcp-servers installs; one that is
-not there is left out, and named.
+Medians. The servers are one of this package without the SDK, and those that scripts/install-mcp-servers installs; a
+missing one is left out, and named.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def measured(spec: ServerSpec, tool: str, arguments: dict[str, Any], repeat: int
         env.reset(seed=seed)
         env.step(tw.ToolCall(tool, arguments))
         starts.append(env.start_seconds[spec.name])
-        for _ in range(calls // repeat if "turnwise" not in spec.name else 10):  # an episode of ours ends some time
+        for _ in range(calls // repeat if "turnwise" not in spec.name else 10):  # this package's episodes are short
             began = time.perf_counter()
             observation = env.step(tw.ToolCall(tool, arguments))[0]
             times.append(time.perf_counter() - began)

@@ -38,10 +38,10 @@ FAILED = (1, 2)
 
 @dataclass(frozen=True)
 class Result:
-    """What happened to one fault.
+    """The result of one fault.
 
     Args:
-        place: what the fault breaks.
+        place: part of the system that the fault breaks.
         fault: its name.
         planted: the file with the old and the new text, to tell whether a stored result is still valid.
         caught_by: names of the tests that fail with the fault and pass without; empty if it escaped.

@@ -1,9 +1,9 @@
-"""How fast does ``TransformersPolicy`` sample, next to ``model.generate`` one request at a time and in static batches?
+"""Compare ``TransformersPolicy`` with ``model.generate``, one request at a time and in static batches.
 
 Requests have prompts and answers of different lengths, as turns do. A static batch lasts as long as its longest
 answer; continuous batching gives the place to the next request. All three sample the same number of useful tokens,
-in one process, alternating; seconds are of processor time, so that neighbours on the machine count little. Then: what
-a turn costs besides the model, in wall time.
+in one process, alternating. Seconds are of processor time, so that other programs on the machine count little. The last
+table has the cost of a turn without the model, in wall time.
 
 Run: python benchmarks/policy.py [--requests 128] [--rounds 3] [--threads 1]
 """
@@ -96,7 +96,7 @@ def compare(size: Size, longest: int, arguments: argparse.Namespace) -> None:
 
 
 class Instant:
-    """A policy that answers at once: what remains of a turn is ours."""
+    """A policy that answers immediately: the rest of a turn's time is the agent's."""
 
     async def generate(self, prompt_ids: Any, sampling: Sampling, *, session: str = "") -> Completion:
         return Completion((5, sampling.stop_ids[0]), (-0.1, -0.1), (0, 0), Finish.STOP)

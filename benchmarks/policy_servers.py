@@ -1,4 +1,4 @@
-"""Policy servers that fail: what becomes of each fault, and are the means of runs right?
+"""Check policy servers that fail: the handling of each fault, and the means of runs.
 
     python benchmarks/policy_servers.py
 
@@ -43,7 +43,7 @@ RUN_ENDED = "run ended"
 
 
 class Parity(Count):
-    """Solved where what was said has an even number of characters: any other answer would change the mean."""
+    """Solved if the answer has an even number of characters: any other answer would change the mean."""
 
     def act(self, action: tw.Action) -> Any:
         result = super().act(action)
@@ -53,13 +53,13 @@ class Parity(Count):
 
 
 def serve(folder: str, orders: Connection) -> None:
-    """Serve until told to stop; each order is a share and the faults to send."""
+    """Serve until a stop order; each order is a share and the faults to send."""
     from turnwise.inference.models import load_model
 
     model, tokenizer = load_model(folder)
     with FaultyServer(model, tokenizer, root=folder) as server:
         for bits in (31, 15):
-            bomb(bits)  # here, and not while a request waits
+            bomb(bits)  # here, not while a request waits
         orders.send(server.url)
         while (order := orders.recv()) is not None:
             share, faults, once = order
@@ -103,7 +103,7 @@ def each(url: str, orders: Connection, console: Console) -> bool:
         ends = []
         started = time.perf_counter()
         for once, limit in ((False, 2.0), (True, 20.0)):
-            orders.send((0.0, (name,), False))  # whoever begins meets a good server
+            orders.send((0.0, (name,), False))  # the first requests meet a good server
             orders.recv()
             agent = agent_from(url, max_tokens=4, turn_timeout=limit)
             orders.send((1.0, (name,), once))
@@ -112,7 +112,7 @@ def each(url: str, orders: Connection, console: Console) -> bool:
             ends.append(outcome)
             if not once:
                 seconds, said = time.perf_counter() - started, error
-        # What hangs once at a server that works is the policy's slowness, which cannot be told from it.
+        # A single hang at a working server is indistinguishable from a slow policy.
         wanted = (
             RUN_ENDED if name in SETTINGS else str(Outcome.INFRA_FAILED),
             str(Outcome.POLICY_FAILED if name.startswith(SLOW) else Outcome.COMPLETED),

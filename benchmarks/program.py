@@ -1,8 +1,8 @@
-"""What a program's calls cost: an empty run of a session, a request of its code to the host, and a tool called as a
-function, each measured in turn on every backend.
+"""Measure the calls of a program: an empty run of a session, a request of its code to the host, and a tool called as a
+function, each in turn on every backend.
 
-Latencies are medians in milliseconds. Requests and tools are timed inside, one after the other; runs outside. *Begun*
-is the first program of an episode: a sandbox that waited, a session, and the module with its tools.
+Latencies are medians in milliseconds. Requests and tools are timed inside, one after the other; runs outside. *Start*
+is the first program of an episode: a waiting sandbox, a session, and the module with its tools.
 
 Run: python benchmarks/program.py [BACKEND …] [--n 200] [--tools 80]
 """
@@ -77,7 +77,7 @@ async def measured(backend: str, n: int, count: int) -> dict[str, float]:
             found.setdefault(name, []).append(float((await programs.run(source, 60.0)).result.stdout.text))
         await room.close()
         await asyncio.sleep(0.2)  # others are made ready meanwhile
-    times = {"begun": statistics.median(begun) * 1000, "empty run": statistics.median(runs) * 1000}
+    times = {"start": statistics.median(begun) * 1000, "empty run": statistics.median(runs) * 1000}
     return {**times, **{name: statistics.median(values) for name, values in found.items()}}
 
 
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=200)
     parser.add_argument("--tools", type=int, default=80)
     chosen = parser.parse_args()
-    table = Table("backend", "begun", "empty run", "request", "tool", "tools a second")
+    table = Table("backend", "start", "empty run", "request", "tool", "tools a second")
     for backend in chosen.backends:
         found = asyncio.run(measured(backend, chosen.n, chosen.tools))
         table.add_row(backend, *(f"{value:.2f}" for value in found.values()), f"{1000 / found['tool']:.0f}")

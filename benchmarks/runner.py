@@ -1,8 +1,8 @@
-"""How near is the runner to the ideal rate, what does a turn cost, and who waits for whom?
+"""Measure how near the runner is to the ideal rate, the cost of a turn, and the time spent waiting.
 
-The environment is empty and the policy sleeps, so whatever is missing to the ideal is the runner's. With every
-episode alive at once, the ideal is the longest episode's own latencies added up. "Own cost" is processor time per
-turn, the benchmark's sleeping included; "instant" is wall time per turn with a policy that answers at once.
+The environment is empty and the policy sleeps, so the difference from the ideal is the runner's. With all episodes
+alive at once, the ideal is the longest episode's own latencies added up. "Own cost" is processor time per turn,
+including the benchmark's sleeping; "instant" is wall time per turn with a policy that answers immediately.
 
 Run: python benchmarks/runner.py [--quick] [--check]
 """
@@ -46,7 +46,7 @@ class Scale(NamedTuple):
 
 
 class Empty(tw.TurnEnv):
-    """Answers at once, and is over after ``length`` turns."""
+    """Answers immediately, and ends after ``length`` turns."""
 
     blocking = False
 
@@ -75,7 +75,7 @@ class Blocking(Empty):
 
 
 class Latency:
-    """How long each answer takes, and how long the slowest episode must take at least."""
+    """Duration of each answer, and the shortest possible duration of the slowest episode."""
 
     def __init__(self, mean: float, tail: float = 0.0) -> None:
         self.mean, self.tail, self.longest = mean, tail, 0.0
@@ -89,7 +89,7 @@ class Latency:
 
 @dataclass(slots=True)
 class Sleeper:
-    """An agent without a model: sleeps, then says the same."""
+    """An agent without a model: it sleeps, then gives the same answer."""
 
     latency: Latency
 
@@ -127,7 +127,7 @@ class SleepingPolicy:
 
 def chat_agent(latency: Latency) -> Agent:
     """A real agent with a word-level tokenizer over the sleeping policy."""
-    # Here, so that the other measurements run without a deep-learning library in the process and in its garbage.
+    # Imported here, so that the other measurements run without a deep-learning library in the process.
     from turnwise.agents.chat import ChatAgent
     from turnwise.inference.nano import build_tokenizer
 
@@ -137,7 +137,7 @@ def chat_agent(latency: Latency) -> Agent:
 
 
 class Measured(NamedTuple):
-    """One run: when the ``waited_for`` quickest episodes were done, and what the processor did."""
+    """One run: when the ``waited_for`` quickest episodes finished, and the processor time."""
 
     seconds: float
     processor: float
@@ -145,7 +145,7 @@ class Measured(NamedTuple):
 
 
 async def play(env: Callable[..., tw.TurnEnv], agent: Agent, scale: Scale, waited_for: int | None = None) -> Measured:
-    """Play all episodes at once; stop when ``waited_for`` of them are over."""
+    """Play all episodes at once; stop when ``waited_for`` of them have finished."""
     tasks = [tw.TaskSpec(env.__name__, seed=seed) for seed in range(scale.episodes)]
     options = RunOptions(
         concurrency=scale.episodes, env_kwargs={"length": scale.turns, "slow": SLOW_STEP if waited_for else 0.0}

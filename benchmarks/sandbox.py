@@ -1,10 +1,10 @@
-"""What sandboxes cost, side by side, in one run: to start, to use, to copy, to end; many at a time; and per episode.
+"""Measure sandboxes side by side, in one run: to start, to use, to copy, to end; many at a time; and per episode.
 
-Latencies are medians in milliseconds, each way measured in turn so that what else the machine does meets all of them.
-*Many* makes N sandboxes that live at the same time: memory each is the proportional share (PSS) of all their processes
-outside our own, and what the control group of one counts. *Episodes* are short: a sandbox, a file, three Python
-programs that compute, the end; beside the same programs as plain subprocesses, as many at a time as there are cores.
-Their quotient is the share of the cores' capacity that is left for the programs themselves.
+Latencies are medians in milliseconds, each way measured in turn so that other load on the machine affects all of them.
+*Many* makes N sandboxes that live at the same time. Memory of each is the proportional share (PSS) of all their
+processes outside this one's, and the counter of one's control group. *Episodes* are short: a sandbox, a file, three
+Python programs that compute, the end. They are compared with the same programs as plain subprocesses, as many at a time
+as there are cores. The quotient is the share of the cores' capacity that is left for the programs themselves.
 
 Run: python benchmarks/sandbox.py [BACKEND …] [--n 30] [--many 256] [--episodes 1000] [--json FILE]
 """
@@ -45,7 +45,7 @@ TITLES = {
     "destroy": "destroy",
 }
 DEAR = 3
-"""Ways through Docker's commands are measured so many times less often."""
+"""Factor by which Docker's commands are measured less often."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Episodes:
 
     @property
     def share(self) -> float:
-        """Of the cores' capacity that the programs themselves got."""
+        """Share of the cores' capacity that the programs themselves got."""
         return self.plain_seconds / self.seconds
 
 
@@ -168,7 +168,7 @@ async def episodes(system: Ours, number: int, work: float, at_once: int) -> Epis
 
 @contextlib.asynccontextmanager
 async def ours(names: Sequence[str]) -> AsyncIterator[list[Ours]]:
-    """Those of our backends that work here, as they are and with sandboxes made ahead; of the others it is said why
+    """Yield this package's backends that work here, as they are and with sandboxes made ahead; print why others do
     not.
     """
     found: list[Ours] = []
@@ -191,7 +191,7 @@ async def ours(names: Sequence[str]) -> AsyncIterator[list[Ours]]:
 
 
 def others(image: str) -> list[System]:
-    """What people use without us, as far as it is there."""
+    """Return other sandbox systems, as far as they are installed."""
     found: list[System] = [Plain()]
     if image:
         import docker

@@ -1,4 +1,4 @@
-"""SWE-ReX's Docker deployment, for ``benchmarks/sandbox.py``: a server in the container, spoken with over HTTP.
+"""SWE-ReX's Docker deployment, for ``benchmarks/sandbox.py``: a server in the container, called over HTTP.
 
 It is measured where it is installed (``pip install swe-rex`` in the environment of the benchmark): its server runs in
 a container of the same image, from this very environment, mounted read-only; so it needs neither a registry nor a
@@ -15,7 +15,7 @@ import socket
 import sys
 import time
 
-os.environ.setdefault("SWE_REX_LOG_STREAM_LEVEL", "ERROR")  # it is read when the package is imported
+os.environ.setdefault("SWE_REX_LOG_STREAM_LEVEL", "ERROR")  # read when the package is imported
 
 from sandbox_systems import CONTENT, HARDENED, PYTHON, System
 from swerex.deployment.docker import DockerDeployment  # type: ignore[import-not-found]
@@ -23,9 +23,9 @@ from swerex.runtime.abstract import Command, ReadFileRequest, WriteFileRequest  
 
 HELD = tuple(word for word in HARDENED if not word.startswith(("--network", "--workdir")))
 LIBRARIES = f"/usr/lib/{platform.machine()}-linux-gnu"
-"""What compiled modules of this environment need; the image has what Python itself needs."""
+"""Libraries that compiled modules of this environment need; the image has those of Python itself."""
 PORT = 8000
-"""On which its server listens, whatever it is told."""
+"""Port on which its server listens, whatever its settings are."""
 
 
 class SweRex(System):
@@ -83,7 +83,7 @@ class SweRex(System):
 
 
 async def free() -> None:
-    """Wait until the last container's server has let go of its port."""
+    """Wait until the last container's server has released its port."""
     async with asyncio.timeout(30):
         while True:
             with socket.socket() as trial, contextlib.suppress(OSError):

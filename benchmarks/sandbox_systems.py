@@ -1,4 +1,4 @@
-"""What ``benchmarks/sandbox.py`` measures: our backends, and what people use without them."""
+"""The systems for ``benchmarks/sandbox.py``: this package's backends, and alternatives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAME = {"PATH": ENVIRONMENT["PATH"], "LANG": "C.UTF-8"}
 PYTHON = ("python3", "-c", "print(1)")
 CONTENT = os.urandom(100_000)
 TREE = {f"folder{i % 10}/file{i}": os.urandom(5_000) for i in range(200)}
-"""What is in the directory of which snapshots and forks are taken: 200 files, 1 MB."""
+"""Content of the directory for snapshots and forks: 200 files, 1 MB."""
 READY = 2
 """Sandboxes that are made ahead, as environments do."""
 REFILLED = 0.5
@@ -33,11 +33,11 @@ OPTIONS = (
     "tmpfs=/tmp:exec,mode=1777,size=64m user=1000:1000 workdir=/tmp init"
 )
 HARDENED = tuple(f"--{option}" for option in OPTIONS.split(" "))
-"""``docker run`` as a careful person writes it, with about the limits of ours."""
+"""Options of a hardened ``docker run``, with about the limits of this package's sandboxes."""
 
 
 class System(ABC):
-    """A way to run commands; each method is one measurement in seconds, or ``None`` where there is no such thing."""
+    """A way to run commands; each method is one measurement in seconds, or ``None`` if it is not supported."""
 
     name: str
     cheap: bool = True
@@ -110,7 +110,7 @@ class Plain(System):
 
 
 class Ours(System):
-    """A backend of ours, or a third party's."""
+    """A backend of this package, or a third party's."""
 
     def __init__(self, backend: Backend, absent: frozenset[Limit]) -> None:
         self.backend, self.name, self.cheap = backend, backend.name, backend.name != "docker"

@@ -1,11 +1,11 @@
-"""How fast do the engines search, what do they find, what do they weigh?
+"""Measure search engines: their speed, results and memory.
 
     python benchmarks/search.py [--sizes 1000 100000 1000000] [--queries 300] [--wiki 300] [--json FILE]
 
 Pages are generated: 60 to 120 words by Zipf's law, the most common ones those of English, and a title of two names. A
-query is a question with four words of the text of a page, which is the evidence. ``--wiki`` asks what the oracle of so
-many questions of the fictional wiki searches for, each in its own world. Each engine runs in a process of its own, one
-query at a time; memory is what the process has grown by.
+query is a question with four words of the text of a page, which is the evidence. ``--wiki`` sends the queries of the
+oracle for so many questions of the fictional wiki, each in its own world. Each engine runs in a process of its own, one
+query at a time; memory is the growth of the process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from turnwise.tasks.search.document import Corpus, Document
 from turnwise.tasks.search.stored import StoredCorpus
 
 DIFFERENT = 500_000
-"""Words that there are."""
+"""Number of words in the language."""
 ENGINES = ("fts5 file", "fts5 memory", "fts5 unbounded", "tantivy", "bm25s")
 EPISODES, TURNS, ATTEMPTS = 256, 20, 8
 DEPTHS = (1, 5, 10)
@@ -45,7 +45,7 @@ EVERYTHING = 10**12
 
 
 def spelt(number: int) -> str:
-    """A word that nobody has said."""
+    """Return an invented word."""
     said = ""
     number += 81
     while number:
@@ -123,7 +123,7 @@ def searching(engine: str, corpus: StoredCorpus) -> Callable[[str, int], list[st
 
 
 def open_engine(engine: str, corpus: Corpus) -> Retriever:
-    """One of ours."""
+    """Open one of this package's engines."""
     if engine == "tantivy":
         return tantivy(corpus)
     if engine == "fts5 unbounded":
@@ -178,7 +178,7 @@ def concurrent(engine: str, path: Path) -> dict[str, Any]:
 
 
 def wiki(engine: str, n: int) -> dict[str, Any]:
-    """What the oracle's searches of the fictional wiki find: the page that each was made for."""
+    """Measure the results of the oracle's queries in the fictional wiki, against the page that each was made for."""
     from turnwise.envs.search.retrieval.engines import Shelf
     from turnwise.tasks.search.family import SEARCH_FAMILY
 

@@ -1,10 +1,10 @@
-"""What do the levels of the search family ask for, how well does a guess do, and how many different tasks are there?
+"""Measure the levels of the search family, the success of guessing, and the number of different tasks.
 
-Levels: what the tasks of every template have in the mean. "Pages read" are those that the oracle reads; "distractors"
-are pages with a name of their titles in theirs: earlier revisions, poor sources, copies, lists, others of one name.
-Guesses: the share of tasks of a template that the answer which comes most often would solve. Sweep: consecutive seeds,
-levels in turn; two tasks are the same if they ask the same of the same wiki. With --prove, a reader who knows nothing
-but the pages answers each question from all of them: one is ambiguous if that gives no answer, several, or another.
+The table of levels has means over the tasks of every template. "Pages read" are those that the oracle reads.
+"Distractors" are pages whose titles share a name with these: earlier revisions, poor sources, copies, lists, namesakes.
+"Guesses" is the share of a template's tasks that the most frequent answer would solve. The sweep takes consecutive
+seeds, with levels in turn; two tasks are equal if they ask the same about the same wiki. With --prove, a reader who
+knows only the pages answers each question from all of them; no answer, several, or another one make it ambiguous.
 
 Run: python benchmarks/search_levels.py [--n 200] [--count 0] [--split train] [--level 0] [--prove]
      [--processes 1] [--json PATH]
@@ -34,17 +34,17 @@ from turnwise.tasks.spec import Split
 
 @dataclass(frozen=True)
 class Measured:
-    """What the tasks of a level ask for, in the mean.
+    """Mean properties of the tasks of a level.
 
     Args:
-        level: of them.
-        pages: of a wiki.
-        hops: facts that are followed one after another.
-        facts: that the answer rests on.
-        read: pages that the oracle reads.
-        words: on those pages.
-        distractors: pages with titles like theirs.
-        ms: to make a task.
+        level: level of the tasks.
+        pages: number of pages of a wiki.
+        hops: number of facts that have to be followed one after another.
+        facts: number of facts that the answer rests on.
+        read: number of pages that the oracle reads.
+        words: number of words on those pages.
+        distractors: number of pages with titles like theirs.
+        ms: milliseconds to make a task.
     """
 
     level: int
@@ -59,14 +59,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class Swept:
-    """What a sweep found.
+    """The result of a sweep.
 
     Args:
-        tasks: that were made.
-        duplicates: among them.
-        ambiguous: among them; nothing, if that was not looked at.
-        wikis: that they are about.
-        seconds: that it took.
+        tasks: number of tasks.
+        duplicates: number of duplicates among them.
+        ambiguous: number of ambiguous ones among them; ``None`` without a check.
+        wikis: number of wikis that they are about.
+        seconds: duration of the sweep.
     """
 
     tasks: int
@@ -77,7 +77,7 @@ class Swept:
 
 
 def distractors(task: SearchTask) -> int:
-    """Pages that are not read by the oracle, with a long word of the title of one that is."""
+    """Count the pages that the oracle does not read, with a long word from the title of one that it reads."""
     read = {one.document for one in task.lookups}
     titles = [page.title for id in read if (page := task.corpus.get(id)) is not None]
     told = {word for title in titles for word in title.split() if len(word) > 6 and word[0].isupper()}
@@ -85,7 +85,7 @@ def distractors(task: SearchTask) -> int:
 
 
 def measured(level: int, n: int) -> Measured:
-    """The means of n tasks of a level, every template of ``train`` as often as any other."""
+    """Return the means of n tasks of a level, every template of ``train`` equally often."""
     names = SEARCH_FAMILY.templates(Split.TRAIN)
     begun = time.perf_counter()
     specs = [SEARCH_FAMILY.spec(i, level=level, template=names[i % len(names)]) for i in range(n)]
@@ -105,7 +105,7 @@ def measured(level: int, n: int) -> Measured:
 
 
 def guesses(n: int) -> dict[str, float]:
-    """The share of n tasks of level 1 that the best constant answer solves, by template."""
+    """Return the share of n tasks of level 1 that the best constant answer solves, by template."""
     said: dict[str, Counter[str]] = defaultdict(Counter)
     for split in (Split.TRAIN, Split.CHALLENGE):
         for name in SEARCH_FAMILY.templates(split):
@@ -125,15 +125,15 @@ def swept(n: int, *, split: str, level: int | None, prove: bool, processes: int)
 
 
 def part(n: int, split: str, level: int | None, prove: bool, of: int, number: int) -> tuple[int, int, int, int]:
-    """One process's part: the tasks of some wikis. Those of two wikis are never the same.
+    """Run one process's part: the tasks of some wikis. Those of two wikis are never equal.
 
     Returns:
-        tasks, different ones, ambiguous ones, wikis.
+        Numbers of tasks, different ones, ambiguous ones, and wikis.
     """
     seen: set[tuple[str, str]] = set()
     ambiguous = tasks = 0
     specs = [one for one in SEARCH_FAMILY.sample(n, split=split, level=level) if one.seed % 64 % of == number]
-    # Those of one wiki stand together, so that it is made and read once.
+    # Tasks of one wiki are consecutive, so that it is made and read once.
     for spec in sorted(specs, key=lambda one: (one.seed // 1024, one.seed % 64, one.level)):
         task = SEARCH_FAMILY.generate(spec)
         tasks += 1

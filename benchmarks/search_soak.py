@@ -46,7 +46,7 @@ def answers(text: str, *ids: str) -> Act:
 
 
 def ways(env: SearchEnv, spec: TaskSpec) -> dict[str, Act]:
-    """What must not succeed, for the task whose episode has begun."""
+    """Return actions that must not succeed, for the task of the current episode."""
     assert env.work is not None
     right, rng = env.work.answers[0], Rng("soak", spec.digest)
     ids = [id for fact in env.work.evidence for id in fact]

@@ -6,9 +6,9 @@
 
 A study is a file in ``benchmarks/studies``. Learning rates are swept with the same list for every learner, on seeds of
 their own (100, 101, …); the best mean return decides; then the reported seeds run at that rate. Every run is a process
-with one thread. Ctrl-C lets each write a checkpoint; the same command goes on. Of what is finished there is a line per
-run, with its curve, in ``benchmarks/results/STUDY``, which is part of the repository: reports are made of these lines
-alone, and more seeds can be added on another machine.
+with one thread. Ctrl-C lets each write a checkpoint; the same command resumes them. Every finished run has a line with
+its curve in ``benchmarks/results/STUDY``, which is part of the repository. Reports are made from these lines alone, and
+more seeds can be added on another machine.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class Harness:
     """Runs what a study still needs, so many processes at a time.
 
     Args:
-        study: what.
+        study: study to run.
         root: the folder of its runs.
-        results: the folder of what came of them.
+        results: the folder of their results.
         jobs: processes at a time.
-        retry: start runs again that failed before.
+        retry: whether to start runs again that failed before.
     """
 
     def __init__(self, study: Study, root: Path, results: Path, *, jobs: int = 2, retry: bool = False) -> None:
@@ -125,7 +125,7 @@ class Harness:
         return about["return"]
 
     def start(self, job: Job) -> None:
-        """Start a run, or go on with one that was interrupted."""
+        """Start a run, or resume one that was interrupted."""
         folder = self.root / job.folder
         folder.mkdir(parents=True, exist_ok=True)
         study = self.study
@@ -158,7 +158,7 @@ class Harness:
         self.running.append(Running(job, process, time.monotonic()))
 
     def reap(self) -> int:
-        """Wait until a run is over, and note what came of it; how many of them failed."""
+        """Wait until a run finishes, and record its result; return how many failed."""
         while not (over := [running for running in self.running if running.process.poll() is not None]):
             time.sleep(POLL)
         failed = 0
@@ -227,7 +227,7 @@ def read_results(path: Path) -> list[dict[str, Any]]:
 
 
 def measure_digest(study: Study) -> str:
-    """Names the final measurement: another one is made anew, without training again."""
+    """Return a digest of the final measurement; a changed one is repeated without training again."""
     return hashlib.sha256(study.measure.model_dump_json().encode()).hexdigest()[:8]
 
 
@@ -238,7 +238,7 @@ def last_line(log: Path) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What the numbers were made with."""
+    """Return the versions behind the numbers."""
     from importlib.metadata import version
 
     described = subprocess.run(

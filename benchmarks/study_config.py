@@ -1,4 +1,4 @@
-"""What a study's TOML file says: the task, its learners, how they are swept and compared."""
+"""The TOML file of a study: the task, its learners, the sweep and the comparison."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ STUDIES = Path(__file__).resolve().parent / "studies"
 
 
 class Scale(Config):
-    """LMRL-Gym's normalised score: ``min`` is 0, the dataset's mean return is 50, ``max`` is 100, linear between."""
+    """LMRL-Gym's normalized score: ``min`` is 0, the dataset's mean return is 50, ``max`` is 100, linear between."""
 
     min: float
     """The lowest return that counts as play."""
     max: float
-    """The best mean return there is."""
+    """The highest possible mean return."""
 
 
 class DataConfig(Config):
     """The offline data that all learners of a study share."""
 
     episodes: int = pydantic.Field(ge=1)
-    """How many are played."""
+    """Number of episodes to play."""
     skills: list[float]
     """Each episode draws one: the share of its turns that the oracle takes; the others are random."""
     weights: list[float]
-    """How often each skill is drawn."""
+    """Relative frequency of each skill."""
     seed: int = 0
-    """Of tasks and play."""
+    """Seed of tasks and play."""
 
 
 class MeasureConfig(Config):
-    """How every trained model is measured in the end: the same tasks and the same luck for all."""
+    """The final measurement of every trained model: the same tasks and the same luck for all."""
 
     split: str = "train"
-    """Where the tasks come from."""
+    """Split of the tasks."""
     tasks: int = pydantic.Field(default=100, ge=1)
-    """How many; a family with fewer gives all it has."""
+    """Number of tasks; a family with fewer gives all it has."""
     attempts: int = pydantic.Field(default=4, ge=1)
     """Episodes per task."""
     seed: int = 1000
-    """Of tasks and luck."""
+    """Seed of tasks and luck."""
 
 
 class SweepConfig(Config):
@@ -64,17 +64,17 @@ class LearnerConfig(Config):
     """One learner of a study."""
 
     name: str
-    """As the tables have it."""
+    """Name in the tables."""
     like: str | None = None
     """An ablation: the same as this learner, at the rate that was chosen for it, but for ``settings``."""
     script: str = ""
-    """Of ``turnwise.trainers``: ``behaviour_cloning``, ``loop``, …"""
+    """Script of ``turnwise.trainers``: ``behaviour_cloning``, ``loop``, …"""
     config: str = ""
     """The shipped configuration, e.g. ``ppo-maze``; without one, everything is in ``settings``."""
     after: str | None = None
-    """Starts from the model that this learner made of the same seed."""
+    """Learner whose model of the same seed it starts from."""
     data: bool = False
-    """Reads the study's offline data."""
+    """Whether it reads the study's offline data."""
     swept: str | None = None
     """The setting that is swept, e.g. ``optimizer.lr``; none, if the configuration's is kept."""
     seeds: int | None = pydantic.Field(default=None, ge=1)
@@ -87,11 +87,11 @@ class Study(Config):
     """A study: one task, its learners in order, and how they are compared."""
 
     title: str
-    """Of its section."""
+    """Title of its section."""
     env: str
     """The environment's id."""
     levels: list[int] | None = None
-    """Of its tasks; all when omitted."""
+    """Levels of its tasks (default: all)."""
     env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
     """Constructor arguments of the environment."""
     thresholds: list[float]
@@ -99,7 +99,7 @@ class Study(Config):
     against: tuple[str, str] = ("ppo", "archer")
     """The two learners whose episodes to each threshold are divided, the slower one first."""
     scale: Scale
-    """Of the normalised score."""
+    """The bounds of the normalized score."""
     data: DataConfig
     """The offline data."""
     measure: MeasureConfig = MeasureConfig()
@@ -109,7 +109,7 @@ class Study(Config):
     shared: dict[str, Any] = pydantic.Field(default_factory=dict)
     """Settings of every learner."""
     learner: list[LearnerConfig]
-    """In the order of the table."""
+    """The learners, in the order of the table."""
 
     @pydantic.model_validator(mode="after")
     def _swept(self) -> Self:

@@ -1,4 +1,4 @@
-"""Which runs a study has, and which of them can start: pure, so that it can be tested."""
+"""The runs of a study, and which of them can start: pure functions, so that they can be tested."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Job:
     """One training run with its measurement.
 
     Args:
-        learner: its name.
-        digest: of all its settings but ``value`` and ``seed``: what was run with others is another run.
-        value: of the swept setting; ``None`` for learners that are not swept.
-        seed: of the run.
+        learner: name of the learner.
+        digest: digest of all its settings except ``value`` and ``seed``; other settings make another run.
+        value: value of the swept setting; ``None`` for learners that are not swept.
+        seed: seed of the run.
     """
 
     learner: str
@@ -38,7 +38,7 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        """Where it lives, below the study's folder."""
+        """Its folder, below the study's folder."""
         value = "default" if self.value is None else f"{self.value:g}"
         return Path(f"{self.learner}-{self.digest}", value, f"seed-{self.seed}")
 
@@ -115,10 +115,10 @@ def choose(scores: Mapping[float, Sequence[float | None]]) -> float | None:
     """The rule of the sweep: the value with the best mean return; of equals the smaller; a failed run is the worst.
 
     Args:
-        scores: by value, the return of each of its seeds; ``None`` for a run that failed.
+        scores: return of each seed, by value; ``None`` for a run that failed.
 
     Returns:
-        the value, or ``None`` if every value had a run that failed.
+        The value, or ``None`` if every value had a run that failed.
     """
     means = {v: -math.inf if None in found else statistics.fmean(map(_number, found)) for v, found in scores.items()}
     best = min(means, key=lambda value: (-means[value], value))
@@ -141,7 +141,7 @@ State = Literal["open", "impossible"]
 
 
 def chosen(study: Study, name: str, outcomes: Outcomes) -> float | State | None:
-    """The swept value that a learner's reported runs have; ``"open"`` before its sweep is over."""
+    """Return the swept value of a learner's reported runs; ``"open"`` before its sweep has finished."""
     sweep = swept_jobs(study, name)
     if not sweep:
         return None

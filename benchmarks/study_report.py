@@ -1,4 +1,4 @@
-"""What a study's results say: scores with intervals, episodes to a return, curves, in Markdown and one picture."""
+"""The report of a study: scores with intervals, episodes to a return, curves, in Markdown and one image."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class Row:
     """One learner's reported runs.
 
     Args:
-        name: of the learner.
-        value: of the swept setting.
+        name: name of the learner.
+        value: value of the swept setting.
         lines: its results, by seed.
         traces: its curves, in the same order.
-        clips: what was clipped of its ratios, in the same order; ``None`` where it clips none.
-        failed: how many seeds failed.
+        clips: clipping of its ratios, in the same order; ``None`` without clipping.
+        failed: number of seeds that failed.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Row:
 
 
 def table_rows(study: Study, results: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """The reported runs of every learner whose sweep is over, in the study's order."""
+    """Return the reported runs of every learner whose sweep has finished, in the study's order."""
     by_job = {Job(one["learner"], one["digest"], one["value"], one["seed"]): one for one in results}
     outcomes = {job: line["return"] for job, line in by_job.items()}
     rows = []
@@ -181,7 +181,7 @@ def clip_table(rows: Sequence[Row]) -> list[str]:
 
 
 def clipping_of(run: Run) -> Clipping | None:
-    """What a run clipped of its ratios."""
+    """Return how often a run clipped its ratios."""
     means = [[value for _, value, _ in run.series(name).values()] for name in ("clip_low", "clip_high", "ratio_p99")]
     return Clipping(*map(statistics.fmean, means)) if all(means) else None
 
@@ -209,16 +209,16 @@ def sweep_table(study: Study, results: Sequence[Mapping[str, Any]]) -> list[str]
 def write_report(
     study: Study, folder: Path, results: Sequence[Mapping[str, Any]], docs: Path
 ) -> dict[str, list[float]]:
-    """Put the study's section into ``results.md``, between its marks, and its curves into a picture beside it.
+    """Write the study's section of ``results.md``, between its marks, and its curves as an image beside it.
 
     Args:
-        study: that was run.
-        folder: of what came of it; its name is the study's.
-        results: of its runs.
-        docs: where ``results.md`` is.
+        study: the study.
+        folder: folder of its results; its name is the study's.
+        results: results of its runs.
+        docs: folder of ``results.md``.
 
     Returns:
-        by learner, the normalised scores of its seeds.
+        The normalized scores of each learner's seeds.
     """
     about = json.loads((folder / "data.json").read_text(encoding="utf-8"))
     current = newest(results)
@@ -262,8 +262,8 @@ def write_overall(scores: Mapping[str, Mapping[str, Sequence[float]]], docs: Pat
     """Put the mean over several studies into ``results.md``.
 
     Args:
-        scores: by learner, by study, the normalised score of each seed; learners that a study lacks are left out.
-        docs: the folder.
+        scores: normalized score of each seed, by learner and study; learners that a study lacks are left out.
+        docs: folder of ``results.md``.
     """
     tasks = {task for found in scores.values() for task in found}
     whole = {name: found for name, found in scores.items() if set(found) == tasks}
@@ -285,7 +285,7 @@ def write_overall(scores: Mapping[str, Mapping[str, Sequence[float]]], docs: Pat
 
 
 def newest(results: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Those that were measured as the last one was."""
+    """Return the results with the same measurement as the last one."""
     return [one for one in results if one["measure"] == results[-1]["measure"]]
 
 
@@ -310,7 +310,7 @@ def draw(study: Study, rows: Sequence[Row], path: Path) -> bool:
         traces = [trace for trace in row.traces if trace]
         if not traces:
             continue
-        if not any(trace[-1][0] for trace in traces):  # learnt from data alone: a level, not a curve
+        if not any(trace[-1][0] for trace in traces):  # learned from data alone: a level, not a curve
             level = statistics.fmean(trace[-1][1] for trace in traces)
             axes.axhline(level, linewidth=1, linestyle=":", color=f"C{len(axes.lines)}", label=f"{row.name} (offline)")
             drawn = True

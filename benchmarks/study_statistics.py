@@ -1,4 +1,4 @@
-"""What a study's numbers are reduced to: when a return was first reached, and how two learners compare."""
+"""Statistics of a study: when a return was first reached, and how two learners compare."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def ratio_of_medians(slow: Sequence[float], fast: Sequence[float]) -> Estimate:
     """How many times the episodes: medians over seeds divided, each side's seeds resampled on their own."""
 
     def ratio(first: Floats, second: Floats) -> float:
-        return float(np.median(first)) / max(float(np.median(second)), 1.0)  # nobody needs fewer than one episode
+        return float(np.median(first)) / max(float(np.median(second)), 1.0)  # at least one episode is needed
 
     return resampled([slow, fast], ratio)
 

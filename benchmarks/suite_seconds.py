@@ -1,4 +1,4 @@
-"""Where the time of a test run goes: seconds by folder, file, function, fixture or test.
+"""Add up the time of a test run: seconds by folder, file, function, fixture or test.
 
 scripts/test --seconds build/seconds.jsonl
 python benchmarks/suite_seconds.py build/seconds.jsonl --by file --top 30

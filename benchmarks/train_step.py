@@ -1,4 +1,4 @@
-"""How fast is one optimizer step, and how much memory does it take, next to TRL's ``GRPOTrainer``?
+"""Compare the speed and memory of one optimizer step with TRL's ``GRPOTrainer``.
 
 Both sides take the same model, the same rows of several turns, the same loss (clipped ratios per token, a mean over
 tokens, no KL) and AdamW in one process with one thread each; they alternate. That they do the same is checked: loss and
@@ -37,7 +37,7 @@ LARGE = "0.5B"
 
 
 def rows(count: int, vocabulary: int, scale: int, seed: int = 0) -> list[dict[str, Any]]:
-    """Conversations: a prompt, then turns of something said to the model and something that it said."""
+    """Return conversations: a prompt, then turns of observation and response."""
     rng = random.Random(seed)
 
     def some(low: int, high: int) -> list[int]:

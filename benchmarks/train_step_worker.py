@@ -1,4 +1,4 @@
-"""One side of ``train_step.py`` in a process of its own: it loads model and batch, then steps whenever it is told to.
+"""One side of ``train_step.py`` in a process of its own: it loads model and batch, then makes steps on command.
 
 Run by either interpreter: that of Turnwise, or one with TRL and without Turnwise.
 """
@@ -99,7 +99,7 @@ def trl_step(folder: Path, settings: dict[str, Any]) -> Step:
 
 
 def _trl_trainer(folder: Path, settings: dict[str, Any], batch: int) -> Any:
-    """TRL's trainer with the loss and the optimizer of Turnwise's side; it is never asked to sample."""
+    """Return TRL's trainer with the loss and the optimizer of Turnwise's side; it never samples."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 

@@ -75,7 +75,7 @@ def episode(env: Any, wanted: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(html: str, chromium: str) -> None:
-    """Answer until standard input ends. One task's environments are kept until another task is asked for."""
+    """Answer until standard input ends. One task's environments are kept until a request for another task."""
     with tempfile.TemporaryDirectory() as folder:
         build_of(Path(folder), chromium)
         os.environ["MINIWOB_URL"] = f"{(Path(html) / 'miniwob').as_uri()}/"

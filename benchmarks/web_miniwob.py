@@ -3,10 +3,10 @@
 
 Every system plays every episode, one right after the other: the same page of the same package, the same draw of it, the
 same acts, the same Chromium. What a page asks is compared, and so is whether it was solved. BrowserGym lives in a
-virtual environment of its own; ``web_browsergym.py`` says how that is made, and which of its defaults cost time. It is
-measured as it is by default, and once more without its pauses. Its observations have a picture, so ours is measured
-with one, too. Playwright alone opens the page in a new context, begins the episode as ours does, acts, and takes an
-aria snapshot; it does not wait until the page has come to rest.
+virtual environment of its own; ``web_browsergym.py`` describes that, and which of its defaults cost time. It is
+measured with its defaults, and once more without its pauses. Its observations have a screenshot, so Turnwise is
+measured with one, too. Playwright alone opens the page in a new context, starts the episode as Turnwise does, acts, and
+takes an aria snapshot; it does not wait until the page has come to rest.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Act = list[Any]
 
 
 def drawn(seed: int) -> int:
-    """What BrowserGym seeds a page with where it is itself seeded so: ours takes the page's seed as it is."""
+    """Return the seed that BrowserGym gives a page from its own seed; Turnwise takes the page's seed directly."""
     return int(np.random.RandomState(seed).randint(0, 1_000_000))
 
 
@@ -61,7 +61,7 @@ class BrowserGym:
     """BrowserGym in a process of its own.
 
     Args:
-        python: of the environment in which it is installed.
+        python: interpreter of the environment in which it is installed.
     """
 
     def __init__(self, python: str) -> None:
@@ -171,13 +171,13 @@ async def measured(python: str, seeds: int, found: Found, tasks: tuple[str, ...]
     """Play every page with so many seeds, and once more before them, which is not counted.
 
     Args:
-        python: of the environment in which BrowserGym is installed.
-        seeds: of each page.
-        found: where milliseconds are put, by system.
-        tasks: which pages.
+        python: interpreter of the environment in which BrowserGym is installed.
+        seeds: number of seeds of each page.
+        found: lists of milliseconds to extend, by system.
+        tasks: pages to play.
 
     Returns:
-        how many episodes each system had, how many of them asked what ours asked, and how many were solved.
+        Numbers of episodes per system, of those that asked the same as in Turnwise, and of solved ones.
     """
     counts: Counts = {}
     async with BrowserGym(python) as other:

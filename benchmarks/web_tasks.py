@@ -26,7 +26,7 @@ def distinct(n: int) -> None:
         found = Counter[str]()
         for spec in WEB_FAMILY.sample(per, split=split, first_seed=1_000_000):
             task = WEB_FAMILY.generate(spec)
-            # What is asked, where, of whom: the same words in another world are another task.
+            # The question, the place and the user: the same words in another world are another task.
             found[f"{spec.seed % 64} {spec.level} {task.prompt}"] += 1
         seen += per
         equal += sum(many * (many - 1) // 2 for many in found.values())

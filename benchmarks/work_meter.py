@@ -1,4 +1,4 @@
-"""What counting work costs: wall time of the woven solutions of the efficiency tasks, beside that of another commit.
+"""Measure counting work: wall time of the instrumented solutions of the efficiency tasks, beside another commit's.
 
     python benchmarks/work_meter.py [--before COMMIT] [--repeat N]
 

@@ -1,4 +1,4 @@
-"""What holds for every test: no network, one thread per library, reproducible examples in CI, Ctrl-C heard."""
+"""Rules for every test: no network, one thread per library, reproducible examples in CI, Ctrl-C works."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Select by shift, and measure where that is asked for."""
+    """Select by shift, and measure on request."""
     config.pluginmanager.register(Shifts(config.getoption("shift")), "shifts")
     seconds.register(config)
 
@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(autouse=True)
 def own_registrations() -> Iterator[None]:
-    """What a test registers is gone after it: its ids are free for the next."""
+    """Remove a test's registrations after it: its ids are free for the next."""
     before = dict(registry._entries)
     yield
     registry._entries.clear()
@@ -95,7 +95,7 @@ def own_ctrl_c() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_network() -> Any:
-    """Whatever reaches out of this machine fails at once, and says so."""
+    """Make every connection out of this machine fail at once, with an error that says so."""
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
 
     def check(address: Any) -> None:

@@ -1,4 +1,4 @@
-"""Configurations are read from TOML and words; what is wrong in them is said in one clear line."""
+"""Configurations are read from TOML and words; each mistake in them gets one clear line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Circle(Config):
     """One kind."""
 
     name: Literal["circle"] = "circle"
-    """Which."""
+    """Name of the kind."""
     radius: float = pydantic.Field(default=1.0, gt=0)
     """Its size."""
 
@@ -25,7 +25,7 @@ class Square(Config):
     """Another kind."""
 
     name: Literal["square"] = "square"
-    """Which."""
+    """Name of the kind."""
     side: float = 1.0
     """Its size."""
 
@@ -117,7 +117,7 @@ class Named(Config):
     size: float | str = 1.0
     """A number, or a word."""
     anything: dict[str, object] = pydantic.Field(default_factory=dict)
-    """Whatever it is."""
+    """Any value."""
 
 
 @pytest.mark.parametrize("word", ["true", "2026", "1e3", "2026-01-01", "inf", "0x10"])

@@ -25,7 +25,7 @@ def shown(path: Path) -> tuple[str, str, str]:
 
 
 def algorithm(path: Path) -> str:
-    """What a file configures."""
+    """Return the configuration in a file."""
     return shown(path)[1]
 
 

@@ -29,7 +29,7 @@ LAYERS = {
     "commands": 8,
     "cli": 9,
     "__main__": 10,
-    "": 10,  # the front door, __init__.py: it shows what is below and is imported by nobody
+    "": 10,  # the front door, __init__.py: it re-exports the folders below, and none of them imports it
 }
 """A module may import its own folder and whatever has a lower number. A new folder needs a place here first."""
 

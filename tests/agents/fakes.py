@@ -1,4 +1,4 @@
-"""Hand-written tokenizers in the manner of several model families, and a policy that says what it is told."""
+"""Hand-written tokenizers in the manner of several model families, and a policy with scripted samples."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def tokenizer(manner: str = "chatml", **changes: Any) -> Any:
 
 
 class Parrot:
-    """A policy that samples what it is told to: a list of (ids, finish), one per request; it keeps what it read."""
+    """A policy that samples from a list of (ids, finish), one per request, and keeps the prompts that it read."""
 
     def __init__(self, lines: Sequence[tuple[Sequence[int], Finish]]) -> None:
         self.lines = list(lines)
@@ -89,7 +89,7 @@ def context(
     oracle: Callable[[], Action] = lambda: Action("best"),
     random: Callable[[int], Action] = lambda seed: Action(f"random {seed}"),
 ) -> EpisodeContext:
-    """What a runner would tell an agent."""
+    """Return the context that a runner would give an agent."""
 
     async def ask() -> Action:
         return oracle()

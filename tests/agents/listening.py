@@ -16,9 +16,9 @@ TICKS = 10
 async def listening(serve: Serve) -> AsyncIterator[str]:
     """Serve connections inside the block; yields the address.
 
-    At its end all of them are aborted, also one that was accepted a moment ago: a server that is closed in between
-    loses its transport, and a task that is cancelled before its first step never runs. What is left is collected, with
-    a warning, in another test.
+    At its end all of them are aborted, also one that was accepted a moment ago. A server that is closed in between
+    loses its transport, and a task that is canceled before its first step never runs. Leftovers would be collected,
+    with a warning, in another test.
     """
     served: dict[asyncio.Task[None] | None, asyncio.StreamWriter] = {}
 
@@ -46,7 +46,7 @@ async def listening(serve: Serve) -> AsyncIterator[str]:
 
 
 async def accepted(server: asyncio.Server) -> None:
-    """Accept nobody else, and wait until who was accepted is served: then the server can be closed."""
+    """Accept no further connection, and wait until accepted ones are served: then the server can be closed."""
     for listener in server.sockets:
         asyncio.get_running_loop().remove_reader(listener.fileno())
     await _ticks()

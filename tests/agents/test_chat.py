@@ -237,7 +237,7 @@ class TestDemonstrations:
     @pytest.mark.parametrize("strategy", STRATEGIES)
     @pytest.mark.parametrize("manner", ["chatml", "thinking", "plain"])
     async def test_they_are_what_the_agent_would_have_read_and_said(self, manner: str, strategy: str) -> None:
-        """The law of behaviour cloning: sampling those very ids gives those very prompts."""
+        """The law of behavior cloning: sampling those very ids gives those very prompts."""
         made = ChatAgent(Parrot([]), CHAT[manner], context=strategy).encode_demonstration(self.turns)
         policy = Parrot([(decision.action_ids, Finish.STOP) for decision in made])
         session = ChatAgent(policy, CHAT[manner], context=strategy).start(context())
@@ -271,7 +271,7 @@ def look(at: str) -> str:
     """Look at something.
 
     Args:
-        at: what to look at.
+        at: position to check.
     """
     return at
 

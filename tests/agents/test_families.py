@@ -1,4 +1,4 @@
-"""Chat templates of ten model families: what is read, said, called and answered, byte for byte.
+"""Chat templates of ten model families: prompts, responses, calls and answers, byte for byte.
 
 The templates in ``families/`` are abridged: the prose is shorter, control tokens and their order are as published.
 """
@@ -33,7 +33,7 @@ def look(at: str) -> str:
     """Look at something.
 
     Args:
-        at: what to look at.
+        at: position to check.
     """
     return at
 
@@ -45,7 +45,7 @@ FENCED = DeepSeekParser(source="```json").how
 
 @dataclass(frozen=True)
 class Family:
-    """What a family's model reads and says in a conversation with one call.
+    """The exact prompts and responses of a family's model in a conversation with one call.
 
     Args:
         special: control tokens of its vocabulary; the first is ``eos_token``.
@@ -54,7 +54,7 @@ class Family:
         said: what the model then samples, with the stop token at its end.
         second: all that follows when the tool answers "a door".
         plain: what it says to "Left or right?" in a text environment, a thought where the family thinks.
-        rewritten: how the template shows the conversation up to ``second``, where it rewrites what was said.
+        rewritten: the conversation up to ``second`` in the template's form, if it rewrites earlier responses.
     """
 
     special: Sequence[str]

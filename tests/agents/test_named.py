@@ -1,4 +1,4 @@
-"""What a person may type after --policy, and what they are told when it names nothing."""
+"""The values of --policy, and the errors for unknown ones."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_fingerprint_names_weights_and_settings_and_not_their_place(tmp_path: 
 
 @pytest.mark.slow
 def test_scripted_policies_need_no_torch() -> None:
-    """A person who evaluates an oracle should not wait for torch to load."""
+    """Evaluating an oracle must not wait for torch to load."""
     code = (
         "import sys; from turnwise.agents.named import agent_from; agent_from('oracle'); print('torch' in sys.modules)"
     )

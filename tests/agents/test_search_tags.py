@@ -1,4 +1,4 @@
-"""Search-R1's tags: the first search or answer counts, and what a model invents for itself is no action."""
+"""Search-R1's tags: the first search or answer counts, and information that a model invents is not an action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Token-exact transcripts: prompts grow by what was sampled and what was said since, or a new row begins."""
+"""Token-exact transcripts: prompts grow by sampled ids and new messages, or a new row begins."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_prompt_extends_what_was_read_and_sampled_or_is_a_new_row(
 
 @given(turns=turns)
 def test_a_template_that_only_appends_never_forks(turns: list[tuple[str, list[int], bool]]) -> None:
-    """Whatever is said in ChatML, the episode is one row, and it is the one written out here by hand."""
+    """With any messages in ChatML, the episode is one row, equal to the one written out here by hand."""
     template, start = CHAT["chatml"], ids_of("chatml", "<|im_start|>")
     transcript = Transcript(template.bind())
     entries: list[Entry] = []
@@ -172,7 +172,7 @@ class TestRewriting:
 
 
 def test_tools_that_move_through_history_fork_every_turn() -> None:
-    """A template that writes the tools before the last user message rewrites history each time it is asked."""
+    """A template that writes the tools before the last user message rewrites history each time it is rendered."""
     template = CHAT["moving"]
     for tools, rows in (([], 1), ([TOOL], 3)):
         transcript = Transcript(template.bind(tools))
@@ -241,7 +241,7 @@ def test_a_copy_is_independent() -> None:
 
 
 def test_messages_that_hold_tool_calls_are_rendered() -> None:
-    """An environment may show an example of a call; it cannot be looked up by value, and is rendered anew."""
+    """An environment may show an example of a call; it cannot be looked up by value, and is rendered again."""
     shown = tokenizer(
         chat_template="{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}"
         "{% if m.tool_calls %}{{ m.tool_calls[0].function.name }}({{ m.tool_calls[0].function.arguments.x }})"

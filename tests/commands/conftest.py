@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command did."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -36,7 +36,7 @@ class Ran:
             assert text in self.err, f"{text!r} should be said: {self.err}"
 
     def interrupted(self) -> None:
-        """The law of Ctrl-C: exit code 130, no traceback, and how to go on is said."""
+        """The law of Ctrl-C: exit code 130, no traceback, and a line on how to resume."""
         assert self.code == 130, f"Ctrl-C ends with 130, not {self.code}: {self.err}"
         assert "Traceback" not in self.err
         assert "--resume" in self.err

@@ -1,4 +1,4 @@
-"""What a shell offers after Tab."""
+"""The completions that a shell offers after Tab."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that has learnt nothing."""
+    """An untrained model."""
     tokenizer = build_tokenizer("word", ["1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16", "Guess my number between 1 and 16."])
     folder = tmp_path_factory.mktemp("model") / "nano"
     save_model(build_model(NanoConfig(size="0.1M", layers=1, hidden=32), tokenizer), tokenizer, folder)

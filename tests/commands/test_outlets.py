@@ -1,4 +1,4 @@
-"""Where results are printed must not decide whether there are any."""
+"""Results must not depend on where they are printed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COMMAND = f"{sys.executable} -m turnwise.cli"
 
 
 def shell(line: str) -> subprocess.CompletedProcess[str]:
-    """What a shell makes of a line."""
+    """Run a line as a shell does."""
     return subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
 
 

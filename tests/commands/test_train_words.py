@@ -1,4 +1,4 @@
-"""What stands after ``turnwise train``: a word per algorithm, its settings, and files that are another's."""
+"""Arguments after ``turnwise train``: algorithms, their settings, and files of another algorithm."""
 
 from __future__ import annotations
 

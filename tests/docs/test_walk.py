@@ -1,4 +1,4 @@
-"""What it means to follow a page, tried on pages that are wrong."""
+"""Following a page of the documentation, tried on pages that are wrong."""
 
 from __future__ import annotations
 

@@ -36,10 +36,10 @@ class Step:
     """One fence of a page.
 
     Args:
-        language: of the fence.
+        language: language of the fence.
         text: inside it.
         file: the name to write it to, if any.
-        line: where it stands, for messages.
+        line: line number, for messages.
     """
 
     language: str
@@ -128,8 +128,8 @@ def follow(page: Path, folder: Path) -> None:
     """Do what a page says, in an empty folder.
 
     Args:
-        page: to be followed.
-        folder: where; it gets two folders, of which the user sees one.
+        page: page to follow.
+        folder: working folder; it gets two subfolders, of which the user sees one.
     """
     place = folder / "user"
     place.mkdir()

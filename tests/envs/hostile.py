@@ -32,7 +32,7 @@ def unscored(env: TurnEnv, tries: Attempts) -> dict[str, str]:
     """Play each attempt in an episode of the present task, and then nothing until the episode ends.
 
     Args:
-        env: at the beginning of a task.
+        env: environment at the beginning of a task.
         tries: the actions of each attempt, by name.
 
     Returns:

@@ -41,7 +41,7 @@ class Till(tw.ToolEnv):
 
     @tw.tool
     def unplug(self) -> str:
-        """Break the machinery."""
+        """Break the infrastructure."""
         raise EnvironmentFailedError("the till is unplugged")
 
     @tw.tool(ends=True)
@@ -296,7 +296,7 @@ def test_a_tool_may_not_replace_a_part_of_the_environment() -> None:
 @pytest.mark.parametrize("error", [ConnectionError("gone"), MemoryError()])
 def test_what_no_agent_can_mend_is_not_an_observation(error: Exception) -> None:
     class Broken(tw.ToolEnv):
-        """A tool whose machinery fails."""
+        """A tool whose infrastructure fails."""
 
         def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
             return "Go."

@@ -1,4 +1,4 @@
-"""Who fails may not choose not to be counted: too many failures of the infrastructure make a run inconclusive."""
+"""A failing policy cannot avoid being counted: too many infrastructure failures make a run inconclusive."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ KNOWN = 30
 
 
 class Fragile(tw.TurnEnv):
-    """Asks for a number, and breaks where it is told to: always, or at the first times."""
+    """Asks for a number, and fails on request: always, or the first times."""
 
     blocking = False
     breaks: ClassVar[Counter[int]] = Counter()
@@ -47,7 +47,7 @@ class Fragile(tw.TurnEnv):
 
 
 DRAWN: Counter[int] = Counter()
-"""How often the policy was asked to begin a task."""
+"""Number of times that the policy started a task."""
 
 
 def knows(context: EpisodeContext) -> bool:
@@ -159,7 +159,7 @@ class NumberedEnv(DoubleEnv):
 
 @pytest.fixture
 def confined() -> Iterator[None]:
-    """What confines here, closed afterwards."""
+    """A confining sandbox backend, closed afterwards."""
     try:
         backend = shared_backend(None)
     except SandboxUnavailableError as error:

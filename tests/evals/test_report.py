@@ -262,7 +262,7 @@ def test_a_training_run_and_its_evaluations_make_one_report(make_episode: Make, 
     training(tmp_path, seeds=1)
     store(tmp_path / "eval" / "episodes", mixed(make_episode))
     for folder in ("seed-0/demonstrations", "seed-0/checkpoints/step-1/pending"):
-        store(tmp_path / folder, mixed(make_episode))  # what was trained on is no evaluation
+        store(tmp_path / folder, mixed(make_episode))  # training episodes are not an evaluation
     found = gather([tmp_path])
     assert len(found.trainings) == 1
     assert [each.name for each in found.evaluations] == ["eval"]

@@ -1,4 +1,4 @@
-"""Which tasks are played: deterministic, balanced, distinct, and never from the training split by accident."""
+"""The tasks of an evaluation: deterministic, balanced, distinct, and never from the training split by accident."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted, what is averaged, and above all what is not."""
+"""The episodes that are counted, those that are averaged, and above all those that are not."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_attempts_at_one_task_are_one_unit_and_give_pass_k(make_episode: Make) -
 
 
 def test_pass_k_uses_only_tasks_with_enough_attempts(make_episode: Make) -> None:
-    """A task that lost an attempt to the machinery cannot speak about k = 3."""
+    """A task that lost an attempt to the infrastructure says nothing about k = 3."""
     episodes = [make_episode(True, seed=0, attempt=i) for i in range(3)]
     episodes += [make_episode(False, seed=1, attempt=i) for i in range(2)]
     episodes += [make_episode(seed=1, attempt=2, outcome=Outcome.INFRA_FAILED)]

@@ -1,4 +1,4 @@
-"""An unmodified program of OpenAI's SDK solves environments of ours through the endpoint."""
+"""An unmodified program of OpenAI's SDK solves Turnwise environments through the endpoint."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SHOPS = ("Adler", "Blum", "Cole")
 
 
 def shopper(prompt: str) -> str:
-    """What a model says that has learnt to shop."""
+    """The responses of a model that has learned to shop."""
     told = [int(price) for price in re.findall(r"<tool>(\d+)", prompt)]
     return calls("price", shop=SHOPS[len(told)]) if len(told) < len(SHOPS) else calls("buy", price=min(told))
 
 
 def halving(prompt: str) -> str:
-    """What a model says that has learnt to search."""
+    """The responses of a model that has learned to search."""
     low, high = 1, 16
     for guess, answer in re.findall(r"<ai>(\d+)<end><user>(Too \w+)", prompt):
         low, high = (int(guess) + 1, high) if answer == "Too low" else (low, int(guess) - 1)

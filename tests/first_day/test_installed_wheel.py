@@ -1,4 +1,4 @@
-"""The commands of a new user, from an installed wheel, in a folder that has nothing of ours.
+"""The commands of a new user, from an installed wheel, in a folder without files of the repository.
 
 The names in brackets are findings of the first new users. The packages of the wheel are links, as in ``scripts/smoke``.
 """

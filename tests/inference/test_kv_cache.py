@@ -1,4 +1,4 @@
-"""The cache: rows keep their own states, right-aligned, whoever joins or leaves."""
+"""The cache: rows keep their own states, right-aligned, while others join or leave."""
 
 from __future__ import annotations
 

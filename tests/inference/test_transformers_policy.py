@@ -423,7 +423,7 @@ def test_limits_that_make_no_sense_are_refused() -> None:
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "qwen2"])
 async def test_other_families_of_models_are_batched_as_exactly(family: str) -> None:
-    """Grouped heads, learnt positions, biases, tied embeddings: positions and masks hold for all of them."""
+    """Grouped heads, learned positions, biases, tied embeddings: positions and masks hold for all of them."""
     model = _other(family)
     rng = random.Random(1)
     prompts = [[rng.randrange(40) for _ in range(rng.randint(1, 20))] for _ in range(6)]

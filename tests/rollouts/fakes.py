@@ -195,7 +195,7 @@ def answering() -> FakeAgent:
 
 
 class HoldingAgent(FakeAgent):
-    """Answers, and keeps book of how its sessions were told that their episodes are over; it drafts every answer."""
+    """Answers, and records how its sessions learned that their episodes ended; it drafts every answer."""
 
     def __init__(
         self, act: Callable[[EpisodeContext, int, Observation], Awaitable[Decision]], next_ids: tuple[int, ...] = ()

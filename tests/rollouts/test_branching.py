@@ -1,4 +1,4 @@
-"""Trees of episodes: complete records, the same tree whoever is fast, nothing counted twice, no failure scored."""
+"""Trees of episodes: complete records, the same tree at any speed, nothing counted twice, no failure scored."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def played(
 
 
 def tree(episodes: Sequence[Episode]) -> dict[str, Any]:
-    """All that follows from the seed; the tokens' numbers do not."""
+    """Everything that follows from the seed; the tokens' numbers do not."""
     return {e.episode_id: (e.fork, [t.action.text for t in e.turns], e.total_reward, e.attempts) for e in episodes}
 
 

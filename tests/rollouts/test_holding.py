@@ -1,4 +1,4 @@
-"""Sessions that hold a process are told how their episode ends; what they draft is recorded and never sent."""
+"""Sessions with a process learn how their episode ended; their drafts are recorded and never sent."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class Odd(Exception):
 
 
 class Raises(tw.TurnEnv):
-    """Raises whatever is asked for, where it is asked for."""
+    """Raises a given error at a given place."""
 
     def __init__(self, where: str, what: Callable[[], BaseException]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a result says of its making is complete, and holds no secret."""
+"""A result's record of its origin is complete, and has no secret."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_any_edit_is_found_at_its_turn(number: int, data: st.DataObject) -> None
         "obs_key": (lambda: edited(episode, number, obs_key="forged"), number, "obs_key"),
         "info": (lambda: edited(episode, number, info={"forged": 1}), number, "info"),
     }
-    if not last:  # what is heard in the last turn goes unrecorded here: nothing could tell
+    if not last:  # the last turn's observation is not recorded here, so no check could fail
         edits["action"] = (lambda: edited(episode, number, action=tw.Action("forged")), number, "info")
     tampered, turn, what = edits[data.draw(st.sampled_from(sorted(edits)))]
     result = replay(tampered(), Count)
@@ -160,7 +160,7 @@ def test_an_environment_that_fails_now_is_a_difference() -> None:
 
 @pytest.fixture
 def let_go() -> Iterator[threading.Event]:
-    """Set when a test is over, whose threads are then awaited."""
+    """Set at the end of a test, whose threads are then awaited."""
     before, event = set(threading.enumerate()), threading.Event()
     yield event
     event.set()

@@ -1,4 +1,4 @@
-"""The runner: every task is played, failures are never scores, nobody waits for anybody, nothing is left behind."""
+"""The runner: every task is played, failures are never scores, no episode waits for another, no leftovers."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ async def test_a_thousand_episodes_are_alive_at_once() -> None:
 
     async def meet(context: EpisodeContext, turn: int, observation: Observation) -> Decision:
         if turn == 1:
-            await meeting.wait()  # nobody passes unless all thousand are here
+            await meeting.wait()  # none passes before all thousand have arrived
         return await answer(context, turn, observation)
 
     episodes = await played(Count, FakeAgent(meet), tasks(1000), concurrency=1000)
@@ -425,7 +425,7 @@ async def test_a_policy_server_that_is_gone_is_retried_in_a_new_session() -> Non
 
 
 async def test_a_retry_repeats_the_recorded_actions_and_draws_nothing_again() -> None:
-    """A policy that can make the machinery fail must gain nothing by it: no second sample, no other session."""
+    """A policy that can cause infrastructure failures must not gain by it: no second sample, no other session."""
     drawn = itertools.count()
 
     async def draws(context: EpisodeContext, turn: int, observation: Observation) -> Decision:
@@ -783,7 +783,7 @@ async def test_run_refuses_to_start_a_loop_within_a_loop() -> None:
 
 
 class Tap:
-    """A source that hands out tasks when it is told to."""
+    """A source that hands out tasks on request."""
 
     def __init__(self, wanted: list[Any]) -> None:
         self.wanted = wanted

@@ -1,4 +1,4 @@
-"""What a run counts: outcomes, failures, and (trap 25) how long the dropped episodes had lasted."""
+"""The counts of a run: outcomes, failures, and (trap 25) how long the dropped episodes had lasted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sandboxes would leave on this machine, looked for while others' sandboxes come and go."""
+"""Leftovers of sandboxes on this machine, searched while other tests' sandboxes come and go."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def control_groups(holding: str) -> list[Path]:
-    """Control groups with these letters in their names.
+    """Control groups with this text in their names.
 
     ``Path.glob`` fails when a folder ends between being listed and being looked into; ``os.walk`` passes it over.
     """

@@ -1,4 +1,4 @@
-"""What ``unconfined`` starts is found again by its mark, whoever is gone in the meantime."""
+"""A mark identifies the processes of ``unconfined``, even if others have died meanwhile."""
 
 from __future__ import annotations
 

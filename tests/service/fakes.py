@@ -1,4 +1,4 @@
-"""A policy that says what it is told to, and programs that need no SDK."""
+"""A policy with scripted answers, and programs that need no SDK."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client sends back is found again: prompts grow by the ids that were sampled, or a new row begins."""
+"""A client's history is recognized: prompts grow by the sampled ids, or a new row begins."""
 
 from __future__ import annotations
 

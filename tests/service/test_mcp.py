@@ -58,7 +58,7 @@ class Shops(tw.ToolEnv):
 
     @tw.tool
     def burn(self) -> str:
-        """Break the machinery."""
+        """Break the infrastructure."""
         raise EnvironmentFailedError("the shop burned down")
 
     @tw.tool(ends=True)

@@ -32,7 +32,7 @@ Play = Callable[..., Any]
 
 
 class Shop(tw.ToolEnv):
-    """Two prices may be asked for, then one bought at."""
+    """The agent may ask for two prices, then buys at one."""
 
     blocking = False
     max_turns = 4
@@ -57,7 +57,7 @@ class Shop(tw.ToolEnv):
 
 
 def shopper(prompt: str) -> str:
-    """What a model that has learnt it says."""
+    """The responses of a trained model."""
     told = [int(part) for part in prompt.split("<tool>")[1:] for part in part.split("<")[0].split() if part.isdigit()]
     return calls("price", shop="ab"[len(told)]) if len(told) < 2 else calls("buy", price=min(told))
 
@@ -92,7 +92,7 @@ async def test_a_plain_loop_over_tools_solves_a_tool_environment(play: Play) -> 
 
 
 async def test_a_program_is_answered_as_a_chat_agent_would_be(play: Play) -> None:
-    """The same seeds, prompts and tokens: who runs the loop makes no difference to what is learnt."""
+    """The same seeds, prompts and tokens: it makes no difference to training which side runs the loop."""
     seeds: dict[str, list[Any]] = {}
     for who in ("program", "chat"):
         policy = Speaker(lambda prompt: f"say {len(prompt)}")

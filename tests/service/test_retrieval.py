@@ -63,7 +63,7 @@ def post(url: str, body: Any) -> httpx.Response:
 
 
 def as_search_r1_reads(answer: Any) -> list[str]:
-    """What Search-R1's agents make of an answer: title and text of each page, out of ``contents``."""
+    """How Search-R1's agents read an answer: title and text of each page, from ``contents``."""
     shown = []
     for found in answer["result"]:
         text = ""
@@ -131,7 +131,7 @@ def test_pages_are_opened_and_health_is_told(address: str) -> None:
 
 
 class Broken:
-    """An engine that is gone."""
+    """An engine that is down."""
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         raise InfrastructureError("the disk is lost")
@@ -365,7 +365,7 @@ def test_one_odd_answer_about_a_page_is_the_machinerys_fault_and_not_for_ever(
 
 def test_a_server_that_opened_no_page_yet_and_knows_no_such_address_only_searches(theirs: Theirs) -> None:
     remote = Remote(theirs.url, retries=0)
-    for _ in range(2):  # the first is answered by 404, the second is not asked
+    for _ in range(2):  # the first gets a 404, the second is never sent
         with pytest.raises(UsageError, match="only searches"):
             remote.get("x")
         theirs.answers = [lambda handler: say(handler, 200, {"id": "x", "title": "T", "text": "y"})]
@@ -391,7 +391,7 @@ def dripping(head: bytes) -> Callable[[BaseHTTPRequestHandler], None]:
                 handler.wfile.flush()
                 time.sleep(0.1)
         except OSError:
-            pass  # whoever asked has gone
+            pass  # the caller has gone
 
     return drip
 
@@ -441,7 +441,7 @@ def test_many_queries_are_answered_in_their_order(address: str) -> None:
 
 
 class Gated(Fts5):
-    """An engine that lets one search at a time through, when it is told to."""
+    """An engine that lets one search at a time through, on request."""
 
     def __init__(self, corpus: Corpus) -> None:
         super().__init__(corpus)

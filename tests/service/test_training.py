@@ -47,7 +47,7 @@ def cloned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Spy(TransformersPolicy):
-    """Keeps what it was asked and what it said."""
+    """Keeps its requests and its answers."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -86,7 +86,7 @@ async def test_what_is_trained_is_what_was_sampled(cloned: Path, tmp_path: Path)
 
     same = 0
     for one, other in zip(await played(chat), episodes, strict=True):
-        if not any("think>" in turn.action.text for turn in one.turns):  # a program is not told of thoughts
+        if not any("think>" in turn.action.text for turn in one.turns):  # a program does not get thoughts
             tokens = [[(turn.prompt_ids, turn.action_ids) for turn in episode.turns] for episode in (one, other)]
             assert tokens[0] == tokens[1], "the model itself, with the same seeds, would have played the same tokens"
             same += 1

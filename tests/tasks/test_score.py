@@ -1,4 +1,4 @@
-"""Scores: the judgement of one episode."""
+"""Scores: the verdict on one episode."""
 
 from __future__ import annotations
 

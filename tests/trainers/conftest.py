@@ -9,7 +9,7 @@ from .small import clone, cloning
 
 @pytest.fixture(scope="session")
 def cloned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a finished run of behaviour cloning; its ``model`` is what LOOP starts from."""
+    """The folder of a finished run of behavior cloning, whose ``model`` LOOP starts from."""
     folder = tmp_path_factory.mktemp("cloned") / "bc"
     clone(cloning(folder))
     return folder

@@ -61,7 +61,7 @@ def episode(
 def conversation(
     said: Sequence[Said], *, group: str = "g0", name: str = "e", outcome: Outcome = Outcome.COMPLETED
 ) -> Episode:
-    """An episode whose prompts grow by what was said; ``rewrites`` starts again from that turn's context alone."""
+    """An episode whose prompts grow by new messages; ``rewrites`` starts again from that turn's context alone."""
     history: tuple[int, ...] = ()
     turns = []
     for part in said:
@@ -77,7 +77,7 @@ def returning(reward: float, *, group: str = "g0", name: str = "e", outcome: Out
 
 
 def comparing(groups: Sequence[Group]) -> tuple[Tensor, Tensor]:
-    """What a group baseline is told of episodes: their returns, and which group each is of."""
+    """The inputs of a group baseline: returns of episodes, and the group of each."""
     batch = Batch.of(groups)
     return batch.return_E, batch.group_E
 

@@ -102,10 +102,10 @@ async def stopped(
 
 
 def interrupted(out: Path, model: Path, *words: str) -> int:
-    """Start an endless LOOP in a process, send it Ctrl-C in the midst of it, and hold it to what is then said.
+    """Start an endless LOOP in a process, interrupt it with Ctrl-C, and check its output.
 
     Returns:
-        the last step that it logged.
+        The last step that it logged.
     """
     settings = [f"out={out}", "steps=100000", f"env={ENV}", f"model={model}", "tasks=2", "k=2", "agent.context=last:1"]
     settings += ["agent.max_tokens=4", "episodes.env_kwargs.max_turns=12", "eval.episodes=0", "threads=1"]

@@ -30,7 +30,7 @@ from .test_resume import finish as to_the_end
 from .test_resume import killed_and_resumed, same, state
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("archer-*maze*.toml"))
-"""Those of other environments run for two updates in ``test_configs``, where they are at home."""
+"""Configurations of other environments run for two updates in ``test_configs``, where they belong."""
 CRITIC: dict[str, Any] = {"encoder": {"hidden": 8, "layers": 1, "heads": 1, "intermediate": 8}, "head": 8}
 
 
@@ -161,7 +161,7 @@ def test_an_interruption_while_learning_waits_for_the_end_of_the_step(tmp_path: 
 
 @pytest.mark.slow
 def test_of_a_step_that_was_torn_nothing_is_kept(tmp_path: Path, cloned: Path) -> None:
-    """A second Ctrl-C, outside of a command: the event loop is closed while the actor has not learnt yet."""
+    """A second Ctrl-C, outside of a command: the event loop is closed before the actor has learned."""
     broken = config(tmp_path / "broken", cloned / "model")
 
     def all_tasks(task: asyncio.Task[None]) -> None:
@@ -269,7 +269,7 @@ async def test_centred_advantages_are_those_of_a_critic_without_offset(tmp_path:
 
 @pytest.mark.parametrize("centred", ["none", "batch", "state"])
 async def test_a_token_baseline_is_fitted_to_what_it_is_taken_off(tmp_path: Path, cloned: Path, centred: str) -> None:
-    """Fitted to what was not centred, it would put back the offset that centring takes off."""
+    """Fitted to uncentered values, it would put back the offset that centering removes."""
     fitted: list[torch.Tensor] = []
 
     class Baseline:

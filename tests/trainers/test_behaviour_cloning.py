@@ -90,7 +90,7 @@ def test_a_demonstration_beyond_the_context_is_refused_not_cut(tmp_path: Path) -
 
 
 def test_demonstrations_of_other_constructor_arguments_are_not_taken_over(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="context holds"):  # dies after it played, before it learnt
+    with pytest.raises(UsageError, match="context holds"):  # dies after it played, before it learned
         small.clone(small.cloning(tmp_path / "run", nano={"context_length": 8}))
     longer = small.cloning(tmp_path / "run", episodes={"env_kwargs": {"max_turns": 5}})
     with pytest.raises(StoreError, match="env_kwargs is"):
@@ -98,7 +98,7 @@ def test_demonstrations_of_other_constructor_arguments_are_not_taken_over(tmp_pa
 
 
 def test_demonstrations_of_another_count_are_refused_with_a_way_to_start_over(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="context holds"):  # dies after it played, before it learnt
+    with pytest.raises(UsageError, match="context holds"):  # dies after it played, before it learned
         small.clone(small.cloning(tmp_path / "run", nano={"context_length": 8}))
     fewer = small.cloning(tmp_path / "run", demonstrations={"count": 6, "skills": [0.5]}, steps=1)
     played = tmp_path / "run" / "demonstrations"

@@ -32,7 +32,7 @@ CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
 
 
 def word(path: Path) -> str:
-    """What a file configures, by the command that its comment shows."""
+    """Return the configuration of a file, by the command in its comment."""
     found = re.search(r"^#\s+turnwise train ([\w-]+) ", path.read_text(), re.MULTILINE)
     assert found
     return found.group(1)

@@ -44,7 +44,7 @@ def test_it_runs_and_reports_what_it_is_about(name: str, tmp_path: Path, cloned:
 
 @pytest.mark.slow
 def test_a_reference_that_changed_since_is_refused(tmp_path: Path, cloned: Path) -> None:
-    """A resumed run would otherwise go on with another objective, and nobody would know."""
+    """A resumed run would otherwise continue with another objective, unnoticed."""
     first = shipped("grpo-epo-maze", tmp_path / "run", cloned / "model", "loss.kl.coef=0.1")
     trained = on_policy.train(first).model
     aside = tmp_path / "aside"

@@ -1,4 +1,4 @@
-"""What a person gets wrong: said at once, in one line, before anything is played or written."""
+"""A user's mistakes: reported at once, in one line, before anything is played or written."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ TREES = {str(p.relative_to(TRAINERS)): ast.parse(p.read_text(encoding="utf-8")) 
 ABOUT_RUNS = [name for name in TREES if name.startswith(("run/", "collect/")) or "/" not in name]
 CONSTRUCTORS = {"__init__", "__post_init__"}
 STEP = ["send", "collect", "learn", "finish_step", "report", "save_if_due", "evaluate"]
-"""What the loop calls, in this order."""
+"""The calls of the loop, in this order."""
 
 
 def assigned(node: ast.AST) -> Iterator[ast.Attribute]:

@@ -42,8 +42,8 @@ ASKED = {
 
 
 class Scripted:
-    """A policy that says what it is told to, and lets a model sample where it is told nothing; every log-probability is
-    the model's.
+    """A policy with scripted samples, which lets a model sample where the script has none; every log-probability is the
+    model's.
     """
 
     def __init__(self, model: Any, tokenizer: Any, script: Sequence[str | None]) -> None:

@@ -27,7 +27,7 @@ SHARED: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model that knows letters, and little else."""
+    """A model that knows single characters, and little else."""
     settings = {"nano": {"size": "0.1M", "layers": 1, "hidden": 32, "tokenizer": "byte", "context_length": 1024}}
     more = {"steps": 1, "batch": 2, "demonstrations": {"count": 2}, "out": str(tmp_path_factory.mktemp("clone"))}
     return behaviour_cloning.train(CloningConfig.model_validate({**SHARED, **settings, **more})).model

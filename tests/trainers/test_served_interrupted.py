@@ -78,7 +78,7 @@ def test_a_run_that_is_stopped_in_a_sync_resumes(
         assert process.returncode == 130, said
         assert "--resume" in said
         assert len(said.strip().splitlines()) == 1, said
-    if kind is signal.SIGINT:  # whoever asks again will not wait for servers
+    if kind is signal.SIGINT:  # a user who repeats it will not wait for servers
         assert server.paused == (times > 1), "after one they go on, with whole weights"
     small.run(config.model_copy(update={"resume": True}))
     assert not server.paused

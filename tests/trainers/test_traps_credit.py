@@ -77,7 +77,7 @@ def test_trap_10_a_group_of_one_has_no_advantage(estimator: object) -> None:
 
 @given(st.lists(st.sampled_from(list(Outcome)), min_size=1, max_size=8), st.data())
 def test_failures_of_the_machinery_never_reach_a_baseline(outcomes: list[Outcome], data: st.DataObject) -> None:
-    """Whatever rewards lost episodes had gathered, advantages are those of the group without them."""
+    """With any rewards of lost episodes, advantages are those of the group without them."""
     given_ = [data.draw(reward) for _ in outcomes]
     everything = [returning(r, name=f"e{i}", outcome=o) for i, (r, o) in enumerate(zip(given_, outcomes, strict=True))]
     survivors = [e for e in everything if e.trainable]
@@ -88,7 +88,7 @@ def test_failures_of_the_machinery_never_reach_a_baseline(outcomes: list[Outcome
 
 
 def test_failing_early_is_not_cheap() -> None:
-    """Where turns cost something, a policy that times out at once would be the best paid of its group."""
+    """If turns cost something, a policy that times out at once would be the best paid of its group."""
     played = [returning(r, name=f"e{i}") for i, r in enumerate((-5.0, -7.0))]
     groups = grouped([*played, returning(0.0, name="late", outcome=Outcome.POLICY_FAILED)])
     assert members(groups) == played
@@ -106,7 +106,7 @@ def test_a_group_where_all_but_one_failed_teaches_nothing() -> None:
 
 
 def test_trap_12_inserting_environment_tokens_changes_no_advantage() -> None:
-    """Trap 12: GAE runs over turns. Long observations between actions are no steps, and γ is per turn."""
+    """Trap 12: GAE runs over turns. Long observations between actions are not steps, and γ is per turn."""
     short = conversation([Said((1,), (2, 2), 1.0), Said((3,), (4,), 2.0), Said((5,), (6, 6, 6), 4.0)])
     long = conversation([Said((1,) * 9, (2, 2), 1.0), Said((3,) * 50, (4,), 2.0), Said((5,) * 7, (6, 6, 6), 4.0)])
     values = torch.tensor([0.5, 1.0, 2.0])

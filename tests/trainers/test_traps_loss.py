@@ -76,7 +76,7 @@ def credited(episodes: list[Episode], mode: Normaliser = "traj_mean") -> Rows:
 
 
 def test_trap_02_a_template_that_rewrites_history_forks_the_row() -> None:
-    """Trap 2: a template drops earlier reasoning (token 9). The next prompt is no continuation, so a row begins."""
+    """Trap 2: a template drops earlier reasoning (token 9). The next prompt does not extend the row, so one begins."""
     first, second = turn((1,), (9, 2), logp=-0.5), turn((1, 2, 3), (4,), logp=-0.7)
     kept, fresh = merge(episode([first, second]))
     assert (kept.ids, fresh.ids) == ((1, 9, 2), (1, 2, 3, 4))

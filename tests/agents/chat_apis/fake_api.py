@@ -27,7 +27,7 @@ URLS = {
 SHOPS = ("Adler", "Blum", "Cole")
 STATUSES = {"429": 429, "429 after": 429, "500": 500, "503": 503, "529": 529}
 FAULTS = (*STATUSES, "cut JSON", "no choices", "reset", "endless", "stall", "deep", "error in 200")
-"""What can go wrong with one request, none of it the model's doing."""
+"""Faults of one request, none of them the model's doing."""
 
 
 class _Jumping(selectors.DefaultSelector):
@@ -38,7 +38,7 @@ class _Jumping(selectors.DefaultSelector):
         self.now = 0.0
 
     def select(self, timeout: float | None = None) -> Any:
-        """What is ready now; waits only for threads, which have no timer."""
+        """Run everything that is ready now; waits only for threads, which have no timer."""
         ready = super().select(0 if timeout is not None else None)
         if not ready and timeout:
             self.now += timeout
@@ -111,11 +111,11 @@ class FakeApi:
     Args:
         brain: decides what to say.
         faults: how likely each fault is, per request.
-        seed: of the faults.
+        seed: seed of the faults.
         per_minute: requests that are let through in a minute; the rest gets 429.
         price: dollars per million tokens in and out: what is billed.
         validate: checks each request's body by the rules of its dialect; raises what a strict server refuses.
-        bad_arguments: how likely the model writes arguments that are no JSON.
+        bad_arguments: probability that the model writes arguments that are not JSON.
         latency: seconds before an answer begins, at least and at most.
     """
 

@@ -53,7 +53,7 @@ class Thinking(Strict):
 
 
 class Redacted(Strict):
-    """A thinking block that nobody can read."""
+    """A thinking block that only the provider can read."""
 
     type: Literal["redacted_thinking"]
     data: str
@@ -77,7 +77,7 @@ class ToolResult(Strict):
 
 
 class UserMessage(Strict):
-    """What the user says."""
+    """A message of the user."""
 
     role: Literal["user"]
     content: Annotated[
@@ -86,7 +86,7 @@ class UserMessage(Strict):
 
 
 class AssistantMessage(Strict):
-    """What the model said."""
+    """A message of the model."""
 
     role: Literal["assistant"]
     content: Annotated[
@@ -141,8 +141,8 @@ def check(path: str, body: dict[str, Any], *, beyond: frozenset[str] = frozenset
     """Raise what a strict server would refuse, unknown fields included.
 
     Args:
-        path: of the request.
-        body: of the request.
+        path: path of the request.
+        body: body of the request.
         beyond: fields of messages that are not OpenAI's own.
     """
     if path.endswith("/messages"):

@@ -1,4 +1,4 @@
-"""What is sent is what the APIs document, and what comes back is read strictly."""
+"""Requests follow the documentation of the APIs, and answers are read strictly."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def look(place: str, times: int = 1) -> str:
     """Look at a place.
 
     Args:
-        place: where.
+        place: position of the problem.
         times: how often.
     """
     return place * times

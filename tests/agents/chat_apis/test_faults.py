@@ -1,4 +1,4 @@
-"""What a status and its words mean: whose fault it is, and whether to ask again."""
+"""The meaning of a status and its message: who is at fault, and whether to retry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where programs run in tests: in a sandbox that confines, or not at all."""
+"""The sandbox of programs in tests: one that confines, or none at all."""
 
 from __future__ import annotations
 

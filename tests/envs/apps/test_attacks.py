@@ -1,4 +1,4 @@
-"""Whatever an agent does to its apps, the episode is scored."""
+"""An episode is scored whatever an agent does to its apps."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def opened(seed: int = 0, **options: Any) -> AppsEnv:
 
 
 def called(env: AppsEnv, name: str, /, **arguments: Any) -> str:
-    """What a call is answered."""
+    """Return the answer to a call."""
     observation, *_ = env.step(ToolCall(name, arguments))
     return observation.text
 
@@ -219,7 +219,7 @@ def test_to_take_out_and_put_in_again_changes_nothing_that_anybody_sees() -> Non
 
 
 def test_what_the_user_takes_back_has_to_be_heard() -> None:
-    """The right refusal with the right evidence is a guess, if nobody was spoken to."""
+    """The right refusal with the right evidence is a guess if the agent spoke to no one."""
     env = opened(template="mail_dialogue_taken_back", level=1, split="test_template")
     assert env.work is not None
     assert env.work.refusal is not None
@@ -232,7 +232,7 @@ def test_what_the_user_takes_back_has_to_be_heard() -> None:
 @pytest.mark.shift
 @pytest.mark.parametrize("split", Split)
 def test_a_thousand_tasks_are_solved_by_the_oracle_and_by_nothing_else(split: Split) -> None:
-    """Play the oracle and nobody on a thousand tasks of a split, levels in turn."""
+    """Play the oracle and the idle agent on a thousand tasks of a split, levels in turn."""
     env = tw.make("turnwise/Apps-v1")
     inner = env.unwrapped
     assert isinstance(inner, AppsEnv)

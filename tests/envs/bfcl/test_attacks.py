@@ -1,4 +1,4 @@
-"""Whatever an agent calls in a suite of BFCL, the episode is scored."""
+"""An episode is scored whatever an agent calls in a suite of BFCL."""
 
 from __future__ import annotations
 

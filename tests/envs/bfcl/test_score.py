@@ -64,7 +64,7 @@ def test_every_possible_answer_is_worth_one_and_silence_nothing(category: str, s
 
 
 def suites_verdict(env: BfclEnv, plan: Plan) -> bool:
-    """What the suite's own program says of the same calls, under a name that nobody has used before."""
+    """Return the verdict of the suite's own program on the same calls, under an unused name."""
     suite = "bfcl_eval.eval_checker.multi_turn_eval"
     checker = importlib.import_module(f"{suite}.multi_turn_checker")
     utils = importlib.import_module(f"{suite}.multi_turn_utils")

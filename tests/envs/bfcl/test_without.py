@@ -1,4 +1,4 @@
-"""What holds where ``bfcl-eval`` is not installed: the message says how to install it, and nothing else breaks."""
+"""Without ``bfcl-eval``, the message says how to install it, and nothing else breaks."""
 
 from __future__ import annotations
 

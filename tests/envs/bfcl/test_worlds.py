@@ -23,7 +23,7 @@ def made(name: str = "Base") -> BfclEnv:
 
 
 def played(env: BfclEnv) -> Answers:
-    """What the oracle hears until the end."""
+    """Return everything that the oracle observes until the end."""
     answers: Answers = []
     while True:
         observation, reward, terminated, _, _ = env.step(env.oracle())
@@ -272,7 +272,7 @@ def test_every_function_is_described_in_json_schema() -> None:
 
 
 def test_defaults_are_the_suites_own() -> None:
-    """What is left out is left out of the call: a description says "None" where the function has none at all."""
+    """Omitted arguments are omitted in the call: a description says "None" where the function has none at all."""
     env = made()
     env.reset(seed=task_with("GorillaFileSystem"))
     assert call(env, "find") == call(env, "find", path=".")

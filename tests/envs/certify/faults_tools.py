@@ -32,8 +32,8 @@ class Shelf(tw.ToolEnv):
         """Move a thing.
 
         Args:
-            thing: what to move.
-            place: where to put it.
+            thing: name of the thing to move.
+            place: place to put it.
             times: how often.
         """
         if thing not in self.where:

@@ -42,10 +42,10 @@ class Regression:
     """A limit that is removed.
 
     Args:
-        limit: what it bounds.
-        function: where it is.
+        limit: limit that it bounds.
+        function: function that contains it.
         old: text of the function, once in it.
-        new: what replaces it.
+        new: text that replaces it.
         env: name of the environment that then fails, in ``BEGIN``.
         attempt: part of the names of the attempts that find it.
     """

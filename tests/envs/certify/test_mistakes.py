@@ -64,11 +64,11 @@ class Mistake:
     """A mistake in one of the two environments above.
 
     Args:
-        name: what the author did.
-        law: which finding there must be, and no other.
+        name: mistake of the author.
+        law: the only finding that there must be.
         words: a pattern that it must match: the cause and the cure.
         line: a piece of the line that it must name.
-        changes: what is replaced in the source, by what.
+        changes: replacements in the source.
         source: the environment without the mistake.
     """
 

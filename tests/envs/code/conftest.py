@@ -1,4 +1,4 @@
-"""Where code runs in tests of code environments: in a sandbox that confines, or not at all."""
+"""The sandbox of code in tests of code environments: one that confines, or none at all."""
 
 from __future__ import annotations
 

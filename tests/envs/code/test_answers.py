@@ -1,4 +1,4 @@
-"""What a plain answer means, however it is fenced."""
+"""The meaning of a plain answer, with any fences."""
 
 from __future__ import annotations
 

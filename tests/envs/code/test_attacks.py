@@ -58,7 +58,7 @@ def test_every_attack_is_scored(sandbox: str, how: str, names: list[str]) -> Non
 
 
 class Never(Exception):
-    """What nobody raises: to catch it is to catch nothing."""
+    """An error that is never raised: catching it catches nothing."""
 
 
 FULL = "a command that fills the disk"

@@ -1,4 +1,4 @@
-"""What a process leaves when it ends without closing anything."""
+"""Leftovers of a process that ends without closing anything."""
 
 from __future__ import annotations
 

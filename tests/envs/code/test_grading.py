@@ -119,7 +119,7 @@ async def test_a_wrong_value_is_shown_beside_the_right_one(backend: Backend) -> 
 
 
 class NoSandboxes(Backend):
-    """One that never comes about."""
+    """A sandbox that is never created."""
 
     name = "none"
 

@@ -120,7 +120,7 @@ CHEATS: dict[str, str] = {
     "a daemon that rewrites results": "import os, time\nif os.fork() == 0:\n    os.setsid()\n"
     "    for name in os.listdir('.'):\n        pass\n    time.sleep(1)\n    os._exit(0)\n{define} return None\n",
 }
-"""Sources in which ``{define}`` is the first line of the function that was asked for."""
+"""Sources in which ``{define}`` is the first line of the requested function."""
 PLANTED = {
     "conftest.py": b"def pytest_runtest_makereport(item, call):\n    call.excinfo = None\n",
     "sitecustomize.py": b"import os\nos._exit(0)\n",

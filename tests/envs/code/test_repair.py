@@ -1,4 +1,4 @@
-"""Playing repair: the oracle restores what was there, what is no repair earns nothing, and the index is right."""
+"""Playing repair: the oracle restores the original, other changes earn nothing, and the index is right."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_skipped():
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Where a task set can be written: pytest's own folders are closed to the user that a sandbox runs as."""
+    """Return a folder for a task set: pytest's own folders are closed to the user that a sandbox runs as."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         yield Path(name) / "set"
@@ -128,7 +128,7 @@ def package(tmp_path: Path) -> Path:
 
 
 def build(package: Path, folder: Path, backend: Backend, limit: int | None = None) -> list[Progress]:
-    """Build a task set; what was told of it."""
+    """Build a task set, and return its messages."""
     told: list[Progress] = []
     builder = Builder(opened(str(package)), folder, backend, spec_for(None), None)
     wait_for = builder.build(limit, 2, told.append)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("backend")
 
 
 class Notes(CodeTool):
-    """Whatever one likes."""
+    """A task without requirements."""
 
     def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
         return "Go on."

@@ -1,4 +1,4 @@
-"""Whatever an agent says in a game, the episode is scored."""
+"""An episode of a game is scored whatever an agent says."""
 
 from __future__ import annotations
 

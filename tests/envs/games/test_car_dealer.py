@@ -25,7 +25,7 @@ def test_the_oracle_sells_near_the_best_price_on_every_split_and_level(split: tw
 
 
 def test_the_oracle_is_honest() -> None:
-    """Its first price may depend on what was said only: buyers that said the same are asked the same."""
+    """Its first price may depend only on the messages: the same messages get the same price."""
     import dataclasses
 
     env = CarDealerEnv()

@@ -1,4 +1,4 @@
-"""Acting in a house: the command grammar, refusals that say why, what is told and what is not, partial checks."""
+"""Acting in a house: the command grammar, refusals with reasons, visible and hidden facts, partial checks."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def raw(*words: str, **fields: Any) -> ServerSpec:
 
 
 class Around(McpTools):
-    """Whatever the servers offer, and one tool of the environment's own."""
+    """The servers' tools, and one tool of the environment's own."""
 
     max_turns = 1000
 
@@ -41,7 +41,7 @@ class Around(McpTools):
 
 
 def said(env: tw.TurnEnv, tool: str, /, **arguments: Any) -> str:
-    """What an environment answers to one call."""
+    """Return an environment's answer to one call."""
     return env.step(tw.ToolCall(tool, arguments))[0].text
 
 

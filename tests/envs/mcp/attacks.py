@@ -20,7 +20,7 @@ OTHERWISE = (
     *(f"endless {what}" for what in ("bytes", "lines", "brackets")),
     *("leave a child", "become deaf", "raise", "complain", "delete its folder", "nothing of this"),
 )
-"""What else the server without the SDK does when it is asked to."""
+"""Further actions of the server without the SDK, on request."""
 HANGS = ("close 0", "close 012", "endless", "leave a child", "become deaf", "signal 19", "hangs")
 """Parts of the names of attempts that wait for their time limit."""
 

@@ -16,7 +16,7 @@ TOOLS = ("add", "echo", "pid", "half", "junk", "hang", "die", "nonsense", "write
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 counted = 0
 doomed = ""
-"""What happens at the next count."""
+"""The action at the next count."""
 
 
 def answer(id: Any, result: Any) -> None:
@@ -130,9 +130,9 @@ WRITTEN: dict[str, Callable[[bytes], bytes]] = {
     "carriage returns": lambda line: line.replace(b" ", b"\r") + b"\r\n",
     "10,000 empty lines": lambda line: b"\n" * 10_000 + line + b"\n",
 }
-"""What is written, made of the right answer."""
+"""Answers to write, made from the right one."""
 REQUESTS = ("sampling/createMessage", "roots/list", "elicitation/create", "ping", "no/such")
-"""What a server may ask its client."""
+"""Requests that a server may send its client."""
 NOTICES: dict[str, Any] = {
     "progress": {"progressToken": 1, "progress": 1},
     "message": {"level": "error", "data": "x"},
@@ -140,7 +140,7 @@ NOTICES: dict[str, Any] = {
     "cancelled": {"requestId": 1},
     "nonsense": {"no": "such"},
 }
-"""What a server may tell its client, 2,000 times."""
+"""Notifications that a server may send its client, 2,000 times."""
 
 
 def main() -> None:

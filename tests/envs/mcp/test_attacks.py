@@ -93,7 +93,7 @@ def test_all_odd_values_are_scored(hanging: Around) -> None:
 
 
 def spec_of(name: str) -> tuple[ServerSpec, Attempts]:
-    """A server that nobody here wrote, and what is tried on it."""
+    """A third party's server, and the attacks on it."""
     if name == "time":
         if importlib.util.find_spec("mcp_server_time") is None:
             pytest.skip("NOT TESTED: PyPI package mcp-server-time: run scripts/install-mcp-servers")

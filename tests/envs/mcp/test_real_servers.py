@@ -1,4 +1,4 @@
-"""Servers that nobody here wrote, one from PyPI and three from npm, as tools of an environment.
+"""Third parties' servers, one from PyPI and three from npm, as tools of an environment.
 
 ``scripts/install-mcp-servers`` installs them; where it could not, what is missing is named and its test skipped.
 """
@@ -28,7 +28,7 @@ NODE = Path(os.environ.get("TURNWISE_MCP_SERVERS", Path(sys.prefix) / "mcp-serve
 
 
 def node(name: str) -> tuple[str, ...]:
-    """What starts one of the servers from npm."""
+    """Return the command that starts one of the servers from npm."""
     if shutil.which("node") is None:
         pytest.skip(f"NOT TESTED: server-{name} needs Node: apt-get install nodejs npm; scripts/install-mcp-servers")
     program = NODE / "@modelcontextprotocol" / f"server-{name}" / "dist" / "index.js"

@@ -1,4 +1,4 @@
-"""What several tests here share: making an environment of a page, and playing what ``solutions`` writes down."""
+"""Shared helpers of these tests: make an environment of a page, and play the ``solutions``."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from turnwise.envs.web.page import Node
 from turnwise.tasks.miniwob.suite import id_of
 
 UPSTREAM: dict[str, Any] = json.loads(Path(__file__).with_name("upstream.json").read_text(encoding="utf-8"))
-"""What upstream's own driver answered; ``record_upstream.py`` wrote it."""
+"""Answers of upstream's own driver; ``record_upstream.py`` wrote them."""
 
 
 @contextmanager
 def opened(page: str, seed: int | None = 0, **kwargs: Any) -> Iterator[MiniwobEnv]:
-    """An environment whose episode has begun, and which is closed afterwards.
+    """An environment whose episode has started, and which is closed afterwards.
 
     Args:
         page: such as ``click-test``.
         seed: of the episode; ``None`` for none yet.
-        kwargs: of the environment.
+        kwargs: arguments of the environment.
     """
     env = cast(MiniwobEnv, tw.make(id_of(page), **kwargs).unwrapped)
     try:

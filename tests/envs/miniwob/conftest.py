@@ -12,7 +12,7 @@ from turnwise.errors import UsageError
 from turnwise.tasks.miniwob.suite import INSTALL
 
 ANYWHERE = ("test_without",)
-"""What needs none of them."""
+"""Tests that need none of them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -63,7 +63,7 @@ def do(env: Any, observation: Any, act: list[Any]) -> Any:
 
 
 def played(task: str, seeds: tuple[int, ...]) -> list[dict[str, Any]]:
-    """What upstream's driver gives for every way to play a task."""
+    """Return the rewards of upstream's driver for every way to play a task."""
     found, env = [], environment(task)
     for seed in seeds:
         utterance = fresh(env, seed)["utterance"]
@@ -79,7 +79,7 @@ def played(task: str, seeds: tuple[int, ...]) -> list[dict[str, Any]]:
 
 
 def asked(task: str, seeds: tuple[int, ...]) -> list[dict[str, Any]]:
-    """What a task's page asks for."""
+    """Return the request of a task's page."""
     env = environment(task)
     found = [{"task": task, "seed": seed, "utterance": fresh(env, seed)["utterance"]} for seed in seeds]
     env.close()

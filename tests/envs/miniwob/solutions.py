@@ -13,12 +13,12 @@ ORDINALS = {"1st": 0, "2nd": 1, "3rd": 2}
 
 
 def quoted(utterance: str) -> list[str]:
-    """What stands between quotation marks."""
+    """Return the text between quotation marks."""
     return re.findall(r'"([^"]*)"', utterance)
 
 
 def listed(utterance: str) -> list[str]:
-    """What is to be selected: ``Select a, b and click Submit.``"""
+    """Return the items to select: ``Select a, b and click Submit.``"""
     found = re.fullmatch(r"Select (.*) and click Submit\.", utterance)
     assert found is not None, utterance
     return [] if found[1] == "nothing" else found[1].split(", ")
@@ -31,7 +31,7 @@ def checked(labels: list[str]) -> list[Act]:
 
 
 def plays(task: str, utterance: str) -> dict[str, list[Act]]:
-    """Ways to play a task that is asked for in these words, by name."""
+    """Return ways to play a task with this request, by name."""
     words = quoted(utterance)
     match task:
         case "click-test":

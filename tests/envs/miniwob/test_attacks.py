@@ -1,4 +1,4 @@
-"""Whatever an agent does to a page of MiniWoB, the episode is scored."""
+"""An episode is scored whatever an agent does to a page of MiniWoB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an episode is: the page's verdict, once; nothing that makes it say something else; nothing that begins again."""
+"""An episode has the page's verdict, once; nothing changes that verdict, and nothing starts the episode again."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_calls_after_the_end_are_not_run() -> None:
 
 
 def test_a_page_that_was_loaded_again_has_no_verdict() -> None:
-    """Nothing of ours loads it again; if something did, its globals would not be asked."""
+    """Turnwise does not load it again; even then its globals would have no effect."""
     from turnwise.envs.web.chromium.loop import LOOP
 
     with opened("click-test") as env:

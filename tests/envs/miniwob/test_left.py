@@ -1,4 +1,4 @@
-"""Windows that nobody has any more are closed, and none that waits keeps a browser from ending."""
+"""Abandoned windows are closed, and no waiting window keeps a browser from ending."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds where ``miniwob`` is not installed: the message says how to install it, and nothing else breaks."""
+"""Without ``miniwob``, the message says how to install it, and nothing else breaks."""
 
 from __future__ import annotations
 

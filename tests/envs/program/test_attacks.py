@@ -1,4 +1,4 @@
-"""Whatever a program does to its session and to the calls that leave its sandbox, the episode is scored."""
+"""An episode is scored whatever a program does to its session and to the calls that leave its sandbox."""
 
 from __future__ import annotations
 

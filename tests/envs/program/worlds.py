@@ -23,7 +23,7 @@ class BookshopTools(tw.ToolEnv):
         """Ask a shop for its price.
 
         Args:
-            shop: whom to ask.
+            shop: name of the shop to ask.
             copies: how many books.
         """
         self.asked.append(shop)

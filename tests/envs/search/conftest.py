@@ -60,7 +60,7 @@ def files(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def opened(files: dict[str, str]) -> Opens:
-    """An environment over the ten pages, an episode begun."""
+    """An environment over the ten pages, with a started episode."""
 
     def open_(split: str = "train", level: int = 1, **kwargs: Any) -> SearchEnv:
         id = "turnwise/SearchTags-v0" if kwargs.pop("tags", False) else "turnwise/Search-v0"

@@ -1,4 +1,4 @@
-"""Whatever an agent searches for, opens, cites or answers, the episode is scored."""
+"""An episode is scored whatever an agent searches for, opens, cites or answers."""
 
 from __future__ import annotations
 

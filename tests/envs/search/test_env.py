@@ -25,7 +25,7 @@ ODD = (
 
 
 def called(env: SearchEnv, name: str, /, **arguments: Any) -> str:
-    """What a call is answered; the episode goes on, and nothing is earned."""
+    """Return the answer to a call; the episode continues, with no reward."""
     observation, reward, terminated, truncated, _ = env.step(ToolCall(name, arguments))
     assert (reward, terminated, truncated) == (0.0, False, False)
     return observation.text

@@ -1,4 +1,4 @@
-"""What is shown of pages: every word once, no markup, and spans that say truly what was shown."""
+"""Display of pages: every word once, no markup, and spans that match the shown text."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_page_without_spaces_has_words_too() -> None:
 
 
 def plainly(page: Document, query: str, size: int) -> Span:
-    """Where a snippet is, found by looking at every stretch anew."""
+    """Find a snippet by searching every stretch from scratch."""
     words = [re.sub(r"\W+", "", word).casefold() for word in WORD.findall(page.text)]
     asked = {re.sub(r"\W+", "", word).casefold() for word in query.split()} - {""}
     wanted = asked - STOP_WORDS or asked

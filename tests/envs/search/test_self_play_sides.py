@@ -1,4 +1,4 @@
-"""The two sides of search self-play as environments: pages at hand, and an answer to be asked for."""
+"""The two sides of search self-play as environments: given pages, and a given answer to make a question for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever an agent does to a site or a browser, the episode is scored; without a window and in Chromium."""
+"""An episode is scored whatever an agent does to a site or a browser; without a window and in Chromium."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def test_the_same_seed_gives_the_same_pages_while_others_play() -> None:
 
 
 def trace(envs: list[WebEnv]) -> list[list[str]]:
-    """What each sees while all act in turn."""
+    """Return the observations of each while all act in turn."""
     seen: list[list[str]] = [[env.page.text] for env in envs]
     for _ in range(12):
         for env, pages in zip(envs, seen, strict=True):

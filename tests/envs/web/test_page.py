@@ -1,4 +1,4 @@
-"""What is told of a page: nothing twice, and what can be acted on by numbers in reading order."""
+"""Text of a page: every part once, and numbers in reading order for elements to act on."""
 
 from __future__ import annotations
 

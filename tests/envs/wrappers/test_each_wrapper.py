@@ -1,4 +1,4 @@
-"""What each wrapper promises."""
+"""The contract of each wrapper."""
 
 from __future__ import annotations
 

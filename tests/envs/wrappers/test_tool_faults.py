@@ -40,7 +40,7 @@ class Ledger(tw.ToolEnv):
         """Write a number.
 
         Args:
-            number: which.
+            number: number of the item.
         """
         self.written.append(number)
         return f"wrote {number}"
@@ -73,7 +73,7 @@ def texts(observation: tw.Observation) -> list[str]:
 
 
 def episode(env: Any, seed: int = 0) -> list[Any]:
-    """What the oracle is answered when it says again what did not get through."""
+    """Return the answer to an oracle that repeats a lost call."""
     answers = [plain(env.reset(seed=seed))]
     while True:
         answer = env.step(env.oracle())
@@ -298,7 +298,7 @@ def test_two_processes_agree() -> None:
 
 
 def test_what_an_agent_is_told_of_tools_is_what_the_outermost_wrapper_has(tmp_path: Path) -> None:
-    """And a fault is an episode like any other, never a failure of the machinery."""
+    """A fault is an episode like any other, never an infrastructure failure."""
     seen: list[list[str]] = []
 
     class Told(OracleAgent):

@@ -1,4 +1,4 @@
-"""What holds for every wrapper: sync and async, forks, composition, Gymnasium's make, certification."""
+"""The contract of all wrappers: sync and async, forks, composition, Gymnasium's make, certification."""
 
 from __future__ import annotations
 

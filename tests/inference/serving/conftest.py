@@ -35,7 +35,7 @@ def models(tokenizer: Any) -> list[Any]:
 
 @pytest.fixture(scope="session")
 def folders(models: list[Any], tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Where each of ``models`` is saved."""
+    """Save each of ``models``, and return the folders."""
     base = tmp_path_factory.mktemp("models")
     for number, model in enumerate(models):
         save_model(model, tokenizer, base / str(number))
@@ -57,6 +57,6 @@ def fake(serve: Serve) -> FakeServer:
 
 @pytest.fixture(scope="session")
 def standing(models: list[Any], tokenizer: Any) -> Iterator[FakeServer]:
-    """A fake server for many tests: nobody changes anything about it."""
+    """A fake server for many tests, none of which changes it."""
     with FakeServer(models[0], tokenizer) as server:
         yield server

@@ -1,7 +1,7 @@
-"""A server that speaks vLLM's routes over real HTTP, on a nano model; it can be told to do what servers do wrong.
+"""A server with vLLM's routes over real HTTP, on a nano model; tests can make it misbehave as servers do.
 
-It runs in a thread with an event loop of its own, so that a test talks to it as to another process: it can be
-killed, and started again on the same port with the weights it had at first.
+It runs in a thread with an event loop of its own, so that a test talks to it as to another process. It can be killed,
+and started again on the same port with its first weights.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ SABOTAGE = {
     "hangs": "never answers",
     "not found": "answers with a page of HTML",
 }
-"""What it may be told to do, by adding the name to ``FakeServer.sabotage``."""
+"""The faults that a test may add to ``FakeServer.sabotage``."""
 
 
 class Refused(Exception):
-    """An answer that is no success."""
+    """An answer that reports a failure."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -86,14 +86,14 @@ class FakeServer:
     """One replica.
 
     Args:
-        model: of transformers; it is copied.
+        model: a model of transformers; it is copied.
         tokenizer: for ``/tokenize`` and what sabotage needs.
         version: what it says it is.
         name: of the base model.
         root: where it says that it comes from.
         native: whether there is ``/inference/v1/generate``; "older" as it was in the first supported versions.
         development: whether there are the routes of ``VLLM_SERVER_DEV_MODE=1``.
-        max_rank: of adapters; 0 for none.
+        max_rank: maximum rank of adapters; 0 for none.
         api_key: asked for on guarded routes.
         delay: seconds that each answer takes at least.
     """
@@ -126,7 +126,7 @@ class FakeServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Its URL."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -220,7 +220,7 @@ class FakeServer:
                         break
                     await self._reply(writer, asked, *answer)
         finally:
-            writer.close()  # which waits until all is sent; what nobody reads is aborted at the end
+            writer.close()  # waits until everything is sent; unread data are aborted at the end
 
     async def _reply(self, writer: asyncio.StreamWriter, asked: Asked, status: int, content: Any) -> None:
         """Send an answer; the place where a faulty server sends something else."""
@@ -525,7 +525,7 @@ class FakeServer:
 
 
 class Made(NamedTuple):
-    """What a request made, in the words of both routes."""
+    """The result of a request, in the form of both routes."""
 
     ids: list[int]
     told: list[int]

@@ -26,7 +26,7 @@ FAULTS: dict[str, Send] = {}
 SLOW = ("hang", "silence after", "drip", "endless continue")
 """How the names of faults begin that last until the client's time is up."""
 SETTINGS = ("ids one too few", "stopped by itself")
-"""What a server does by a setting of its own."""
+"""Faults of a server that come from a setting of its own."""
 
 
 class FaultyServer(FakeServer):
@@ -128,7 +128,7 @@ def logprob(name: str, value: Any) -> None:
 
 
 def token(name: str, value: Any) -> None:
-    """A fault in the last id, told twice."""
+    """A fault in the last id, sent twice."""
 
     def edit(content: Any) -> None:
         content["choices"][0]["token_ids"][-1] = _entries(content)[-1]["token_id"] = value
@@ -149,7 +149,7 @@ def bomb(bits: int) -> bytes:
 
 
 def many(name: str, head: bytes, piece: bytes, pause: float | None = None) -> None:
-    """A fault that sends a piece again and again, until nobody listens."""
+    """A fault that sends a piece again and again, until the client closes the connection."""
 
     async def send(writer: asyncio.StreamWriter, content: Any) -> None:
         writer.write(head)

@@ -1,4 +1,4 @@
-"""What several tests of serving need."""
+"""Shared helpers of the tests of serving."""
 
 from __future__ import annotations
 

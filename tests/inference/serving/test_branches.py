@@ -1,4 +1,4 @@
-"""Branches over several servers: whoever leaves an episode goes on at the server that holds its prefix."""
+"""Branches over several servers: a branch continues at the server that has its prefix."""
 
 from __future__ import annotations
 

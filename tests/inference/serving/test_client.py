@@ -1,4 +1,4 @@
-"""One server over real HTTP: exact ids, what it can do, and what is said when it does not."""
+"""One server over real HTTP: exact ids, its capabilities, and the errors without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client does not let one refusal, or the time of another call, take from it."""
+"""Neither a refusal nor the time of another call takes capabilities from a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose fault it is that time is up, and how often and how long one completion is asked for."""
+"""Time limits of one completion: who is at fault, and how often and how long it is retried."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from turnwise.inference.serving.server import Capabilities, Pause, ServerRespons
 GOOD = ServerResponse(Completion((5,), (-0.1,), (0,), Finish.STOP), (1, 2))
 SAMPLING = Sampling(max_tokens=8, stop_ids=(5,), seed=0)
 LONG = 0.3
-"""Seconds of a request's limit where a test waits until it is over."""
+"""Seconds of a request's limit in a test that waits until it expires."""
 
 
 class Scripted:

@@ -1,4 +1,4 @@
-"""An engine that only one thread touches: pauses between tokens, exact versions, errors that reach whoever waits."""
+"""An engine that only one thread touches: pauses between tokens, exact versions, errors that reach all callers."""
 
 from __future__ import annotations
 

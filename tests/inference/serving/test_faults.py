@@ -1,4 +1,4 @@
-"""What a policy's server does wrong is its fault: asked again, then an infrastructure failure, and never a score."""
+"""Faults of a policy's server are its own: retried, then an infrastructure failure, and never a score."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ async def test_a_list_of_models_that_drips_is_given_up(monkeypatch: pytest.Monke
 
 
 def test_one_ctrl_c_ends_the_wait_for_a_server_that_never_speaks() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, and nobody reads
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, and no process reads
         clock = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
         clock.start()
         with pytest.raises(KeyboardInterrupt):  # and not the error of having waited to the end

@@ -1,4 +1,4 @@
-"""A server that is started is stopped: by whoever started it, or with them."""
+"""A started server is stopped: by the process that started it, or together with it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Health(http.server.BaseHTTPRequestHandler):
 
 http.server.HTTPServer(("127.0.0.1", port), Health).serve_forever()
 """
-"""What vLLM's server does as far as starting and stopping go, with a child of its own."""
+"""The behavior of vLLM's server at start and stop, with a child of its own."""
 
 
 class Bench:
@@ -78,7 +78,7 @@ class Bench:
 
 
 def alive(pid: int) -> bool:
-    """Whether it runs; a zombie, which nobody here can reap, does not."""
+    """Whether it runs; a zombie, which this process cannot reap, does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -1,4 +1,4 @@
-"""The real vLLM, held to the laws that the stand-in is held to. Where the two differ, the stand-in is wrong."""
+"""The real vLLM under the same laws as the stand-in. Where the two differ, the stand-in is wrong."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TOLERANCE = 5e-5
 """Between vLLM and transformers, both in float32, on nano models: 1e-6 on most tokens, 1e-5 on improbable ones."""
 LONG = Sampling(max_tokens=400, seed=3)
 ATTEMPTS = 10
-"""How often weights are changed until it happens in the middle of a request: on a busy machine requests may be over."""
+"""Most changes of weights until one meets a running request: on a busy machine requests may have ended."""
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +105,7 @@ async def test_a_paused_server_says_so(vllm_server: VllmProcess, monkeypatch: py
 def test_ids_sampled_are_ids_served_and_recorded_whatever_their_text(
     vllm_server: VllmProcess, plain: tuple[Any, Any], kind: type[ServerClient], data: st.DataObject
 ) -> None:
-    """Random bytes are no text: decoded and encoded again, nearly all of these prompts are other ids."""
+    """Random bytes are not text: decoded and encoded again, nearly all of these prompts are other ids."""
     model, tokenizer = plain
     prompt = data.draw(st.lists(st.integers(0, len(tokenizer) - 1), min_size=1, max_size=60))
     sampling = Sampling(max_tokens=8, seed=data.draw(st.integers(0, 2**56 - 1)))
@@ -131,7 +131,7 @@ async def test_ids_out_of_the_vocabulary_and_prompts_too_long(vllm_server: VllmP
     known = await client.probe()
     client._known = type(known)(**{**{n: getattr(known, n) for n in known.__slots__}, "context_length": 10**6})
     with pytest.raises(PolicyServerError, match="maximum model length"):
-        await client.generate([1] * CONTEXT, Sampling())  # it had said that more fits: its fault, and nobody's failure
+        await client.generate([1] * CONTEXT, Sampling())  # it had reported a larger context: its fault, not an outage
 
 
 async def test_cancelling_a_call_aborts_it_on_the_server(vllm_server: VllmProcess) -> None:

@@ -311,7 +311,7 @@ async def test_a_long_prompt_is_refused_before_anybody_is_asked(fake: FakeServer
 
 
 async def change(policy: RemotePolicy, mode: Pause, folder: Path, version: int) -> None:
-    """What weight transfer does, in its simplest form."""
+    """A weight transfer in its simplest form."""
     await policy.pause(mode)
     await change_paused(policy, folder, version)
 

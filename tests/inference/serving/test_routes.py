@@ -1,4 +1,4 @@
-"""What is sent to a server leaves it nothing to decide, and what comes back is held against it."""
+"""Requests leave a server nothing to decide, and its answers are checked against them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def how(native: bool) -> dict[str, Any]:
 
 
 def answer(native: bool, **changes: Any) -> dict[str, Any]:
-    """What vLLM 0.32 says to ``SAMPLING`` on the prompt 1, 2, with changes to the choice or below it."""
+    """The answer of vLLM 0.32 to ``SAMPLING`` on the prompt 1, 2, with changes to the choice or below it."""
     ids, values = changes.pop("ids", [4, 5, 9]), changes.pop("logprobs", [-0.1, -0.2, -0.3])
     told = changes.pop("told", ids)
     if native:

@@ -1,4 +1,4 @@
-"""``scripts/serve``: says where it is, ends when told to, and complains in one line."""
+"""``scripts/serve``: prints its URL, ends on request, and complains in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is at an address and is no server of a policy, and the connections to what is one."""
+"""Addresses that are not a policy server, and the connections to one that is."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAGE = "<!DOCTYPE html>\n<html>\n<h1>Please log in</h1>\n</html>"
 
 @asynccontextmanager
 async def answering(head: str, body: str) -> AsyncIterator[str]:
-    """Something that gives whoever asks for whatever one answer; its address."""
+    """A server that gives every request one and the same answer; returns its URL."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -38,7 +38,7 @@ async def answering(head: str, body: str) -> AsyncIterator[str]:
 
 async def test_what_accepts_and_never_speaks_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("turnwise.inference.serving.http.probing.VERSION_SECONDS", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, and nobody reads
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, and no process reads
         client = ServerClient(f"http://127.0.0.1:{silent.getsockname()[1]}")
         with pytest.raises(InfrastructureError, match="has not answered within"):
             await asyncio.wait_for(client.probe(), 60)

@@ -49,7 +49,7 @@ asyncio.run(main())
 
 
 def belongings(pid: int) -> list[str]:
-    """What a controller has on this machine: control groups, folders, user numbers, and processes of these."""
+    """Return a controller's resources on this machine: control groups, folders, user ids, and their processes."""
     groups = [str(path) for path in control_groups(f"turnwise-{pid}-")]
     folders = [str(path) for path in Path("/tmp").glob(f"turnwise-{pid}-*")]
     taken = Uids().folder
@@ -58,7 +58,7 @@ def belongings(pid: int) -> list[str]:
 
 
 def read(path: Path) -> str:
-    """What is in a file that others may remove meanwhile."""
+    """Return the content of a file that other processes may remove meanwhile."""
     try:
         return path.read_text()
     except FileNotFoundError:
@@ -187,7 +187,7 @@ async def test_every_sandbox_has_a_user_of_its_own(bubblewrap: BubblewrapBackend
 
 @pytest.fixture
 def others() -> set[str]:
-    """What this process has for other tests: environments share a backend."""
+    """Return this process's resources for other tests, since environments share a backend."""
     return set(belongings(os.getpid()))
 
 

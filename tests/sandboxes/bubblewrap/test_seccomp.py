@@ -36,7 +36,7 @@ HEADERS = {
 
 
 def decided(code: bytes, audit: int, number: int, *arguments: int) -> int:
-    """What the filter returns for a call, by the rules of seccomp(2) for the few instructions that it uses."""
+    """Return the filter's verdict on a call, by the rules of seccomp(2) for the few instructions that it uses."""
     padded = [*arguments, *[0] * (6 - len(arguments))]
     data = struct.pack("=IIQ6Q", number, audit, 0, *padded)
     steps = list(struct.iter_unpack("=HBBI", code))

@@ -41,7 +41,7 @@ Patch = Callable[[pytest.MonkeyPatch, Path], None]
 
 
 def reworded(change: Callable[[list[str], Path], list[str]]) -> Patch:
-    """Change what bubblewrap is told."""
+    """Change the arguments of bubblewrap."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         def changed(*given: Any) -> bytes:
@@ -78,7 +78,7 @@ def with_common_queues(words: list[str], folder: Path) -> list[str]:
 
 
 def with_more(field: str) -> Patch:
-    """Twice the limit that was asked for."""
+    """Twice the given limit."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         honest = bubblewrap.BubblewrapBackend.make_cell
@@ -112,7 +112,7 @@ DRAWN = sampled(HOLES, 4, key="holes")
 
 @pytest.fixture
 def common() -> Iterator[Path]:
-    """A folder that everybody on this machine can use; pytest's own are for us alone."""
+    """A folder that every user of this machine can use; pytest's own are private."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o777)
         yield Path(folder)

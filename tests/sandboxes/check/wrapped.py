@@ -107,5 +107,5 @@ def in_session(session: type[WrappedSession]) -> type[WrappedBackend]:
 
 
 async def regardless(work: Any) -> Any:
-    """The result of something that goes on when whoever waits is cancelled."""
+    """Return the result of work that continues when a caller is canceled."""
     return await asyncio.shield(asyncio.ensure_future(work))

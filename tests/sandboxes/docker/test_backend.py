@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def repository(api: APIClient) -> Iterator[str]:
-    """A name for images of one test, which are gone after it."""
+    """A name for images of one test, which are removed after it."""
     name = f"turnwise-test-{uuid.uuid4().hex[:12]}"
     yield name
     for image in api.images(name=name):
@@ -192,7 +192,7 @@ async def test_reaping_takes_what_is_over_and_leaves_what_is_not(api: APIClient,
     dead = made(**{**containers.labels(100), containers.OWNER: "1:1"})
     containers.start(api, dead)
     try:
-        await backend.reap()  # or another test's backend: whoever comes first
+        await backend.reap()  # another test's backend may come first
         assert containers.state(api, over) is containers.state(api, dead) is None
         assert containers.state(api, wanted) is not None, "its owner is on another machine, and its time is not over"
         assert containers.state(api, somebodys) is not None, "it is no sandbox"

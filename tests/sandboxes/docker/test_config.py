@@ -1,4 +1,4 @@
-"""What the engine is told confines a container; each setting stands here again, so that none is lost by accident."""
+"""The configuration of a container confines it; each setting is repeated here, so that none is lost by accident."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose a container is: by its owner where that can be known, by its time everywhere."""
+"""Containers are abandoned when their owner has died, as far as that can be known, and when their time has passed."""
 
 from __future__ import annotations
 

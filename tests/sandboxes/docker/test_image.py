@@ -1,4 +1,4 @@
-"""The image of this machine holds its Python and tools, and nothing that tells of the machine or its people."""
+"""The image of this machine has its Python and tools, and no information about the machine or its users."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def script(name: str, folder: Path, **env: str) -> subprocess.CompletedProcess[s
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Where an engine may be; short, since a socket's name is."""
+    """Return a path for an engine; short, since a socket's name is."""
     made = Path(tempfile.mkdtemp(prefix="turnwise-engine-"))
     yield made
     script("stop-docker", made)
@@ -39,7 +39,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def engine(folder: Path) -> Path:
-    """One that runs there."""
+    """Start an engine there."""
     if os.geteuid() != 0 or shutil.which("dockerd") is None:
         pytest.skip("NOT TESTED with an engine of its own, which needs root and scripts/install-sandboxes")
     started = script("start-docker", folder)
@@ -62,7 +62,7 @@ def running(words: str) -> list[str]:
 
 
 def read(path: Path) -> str:
-    """A file that may be gone."""
+    """Return a file that may have been removed."""
     try:
         return path.read_text(errors="replace")
     except OSError:

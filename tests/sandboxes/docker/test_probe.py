@@ -1,4 +1,4 @@
-"""What an engine cannot hold is never promised; where there is none, it is said how to start one."""
+"""Limits that an engine cannot enforce are never promised; without an engine, the error says how to start one."""
 
 from __future__ import annotations
 

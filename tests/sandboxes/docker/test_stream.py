@@ -24,7 +24,7 @@ def framed(stream: int, content: bytes) -> bytes:
 
 @asynccontextmanager
 async def attached(folder: Path, play: Engine) -> Any:
-    """What one gets who attaches to an engine that plays this."""
+    """Attach to an engine that plays this, and return the streams."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

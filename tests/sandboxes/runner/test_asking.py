@@ -1,4 +1,4 @@
-"""Code that asks while it runs: who is asked, when, for how long, and what a forged request does."""
+"""Code that asks while it runs: which host it asks, when, for how long, and the effect of a forged request."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from turnwise.sandboxes.runner.turnwise_runner.wire import Incoming
 
 
 class PlayedCell(Cell):
-    """A cell whose runner is whoever holds the other end."""
+    """A cell whose runner is the test at the other end."""
 
     def __init__(self, reader: StreamReader, writer: StreamWriter) -> None:
         self.id, self.reader, self.writer, self.killed = "played", reader, writer, False

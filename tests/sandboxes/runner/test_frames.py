@@ -1,4 +1,4 @@
-"""Whatever comes out of a sandbox is either a message or refused; nothing else happens."""
+"""Every output of a sandbox is either a message or refused; nothing else happens."""
 
 from __future__ import annotations
 

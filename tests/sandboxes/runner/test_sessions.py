@@ -1,4 +1,4 @@
-"""Sessions: what one run leaves, the next finds; what ends a session is said, and nothing else ends it."""
+"""Sessions: a run finds the state of the one before; the end of a session is reported, and has few causes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells that are made ahead are given once each, of the kind that was asked for, and none is left at the end."""
+"""Cells made ahead are handed out once each, of the requested kind, and none is left at the end."""
 
 from __future__ import annotations
 

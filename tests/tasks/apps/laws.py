@@ -1,4 +1,4 @@
-"""What holds of every template: solved by its own solution in several ways, and by nothing that is almost right."""
+"""Laws of every template: its own solution solves it in several ways, and nothing that is almost right does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from turnwise.tasks.spec import TaskSpec
 
 
 def holds(spec: TaskSpec) -> str:
-    """What is wrong with a task; empty if nothing is."""
+    """Return the faults of a task; empty if there are none."""
     try:
         task = APPS_FAMILY.generate(spec)
     except TaskError as error:

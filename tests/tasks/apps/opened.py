@@ -19,13 +19,13 @@ LISTED = 25
 
 
 def opened(number: int = 0) -> World:
-    """One that asks for no login."""
+    """An app that needs no login."""
     begun = origin(Split.CHALLENGE, number)
     return World(Database(begun.image), Situation(begun.cast.now), Rules(login=False, per_page=LISTED), APPS)
 
 
 def refused(world: World, name: str, code: int, /, **arguments: Any) -> None:
-    """That a call is refused with this number, and changes nothing."""
+    """Check that a call is refused with this number, and changes nothing."""
     before = (world.db.image(), world.situation)
     with pytest.raises(ToolError, match=rf"^{code} "):
         world.call(name, arguments)

@@ -1,4 +1,4 @@
-"""What a database says has changed is what a full comparison of its tables finds."""
+"""A database's own record of its changes equals a full comparison of its tables."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def everything(db: Database) -> dict[tuple[str, int], Row]:
 
 
 def compared(before: dict[tuple[str, int], Row], db: Database) -> set[tuple[str, int, str]]:
-    """What a full comparison finds, in a form that tells 0 from 0.0 and that can be compared."""
+    """Return a full comparison, in a comparable form that tells 0 from 0.0."""
     after = everything(db)
     keys = sorted(before.keys() | after.keys())
     return {(*key, repr((before.get(key), after.get(key)))) for key in keys if before.get(key) != after.get(key)}
@@ -59,7 +59,7 @@ def tracked(db: Database) -> set[tuple[str, int, str]]:
 
 
 def written(db: Database, before: dict[tuple[str, int], Row], write: tuple[str, str, int, str, Any]) -> Database:
-    """Do one thing to a database; give the one to go on with."""
+    """Do one thing to a database; return the one to continue with."""
     kind, table, id, column, value = write
     with suppress(Exception), db.whole():  # a name that is taken is refused, and changes nothing
         if kind == "insert":

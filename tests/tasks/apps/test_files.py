@@ -1,4 +1,4 @@
-"""What the calls of the files do, refuse, and leave alone."""
+"""The calls of the files: their effects, their refusals, and what they leave alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def one(world: World, condition: str) -> Row:
 
 
 def kinds(world: World) -> list[str]:
-    """What has changed."""
+    """Return the changes."""
     return [f"{change.table} {change.kind}" for change in world.changes()]
 
 

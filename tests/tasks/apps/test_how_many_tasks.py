@@ -1,4 +1,4 @@
-"""How many different tasks of apps there are: by what is asked in which world, not by their seeds."""
+"""The number of different tasks of apps: by question and world, not by their seeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the calls of the music do, refuse, and leave alone."""
+"""The calls of the music: their effects, their refusals, and what they leave alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def world() -> World:
 
 
 def own(world: World, *, not_own: bool = False) -> int:
-    """A playlist of the user, or one of somebody else."""
+    """A playlist of the user, or one of another user."""
     me = world.db.value("SELECT first_name || ' ' || last_name FROM profile")
     return int(world.db.value(f"SELECT id FROM playlists WHERE owner {'!=' if not_own else '='} ?", me))
 
@@ -33,7 +33,7 @@ def inside(world: World, id: int) -> list[int]:
 
 
 def kinds(world: World) -> list[str]:
-    """What has changed."""
+    """Return the changes."""
     return [f"{change.table} {change.kind}" for change in world.changes()]
 
 

@@ -203,7 +203,7 @@ class Slow:
 
     Args:
         name: the template, the value that it touches, and how.
-        function: what it does.
+        function: the function itself.
         source: the program.
     """
 

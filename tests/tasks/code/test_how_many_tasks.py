@@ -1,4 +1,4 @@
-"""How many different code tasks there are: by what is asked and graded, not by their seeds."""
+"""The number of different code tasks: by question and grading, not by their seeds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEEDS = 160
 
 
 def content(task: CodeTask) -> bytes:
-    """What makes two tasks different: what is asked, what is there, and what is graded."""
+    """Return everything that makes two tasks different: question, files, and grading."""
     files = [[path, data.hex()] for path, data in sorted(task.files.items())]
     return stable_hash(task.prompt, files, repr(task.checks), repr(sorted(task.databases.items())))
 

@@ -1,4 +1,4 @@
-"""What submitted source may say is read from it, before anything of it runs."""
+"""Forbidden parts of submitted source are found by reading it, before any of it runs."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Touch(NamedTuple):
     Args:
         value: the expression that makes it, of length ``n``.
         body: touches ``s``.
-        helpers: what stands before.
+        helpers: source before the function.
     """
 
     value: str

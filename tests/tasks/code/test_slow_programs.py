@@ -30,7 +30,7 @@ def small_inputs(function: Function) -> list[tuple[Any, ...]]:
 
 
 def expected(function: Function) -> list[Any]:
-    """What the slow body returns for the small inputs."""
+    """Return the slow body's results for the small inputs."""
     slow = run(module_of([], [function.slow]))[function.name]
     return [slow(*arguments) for arguments in small_inputs(function)]
 

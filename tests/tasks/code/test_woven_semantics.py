@@ -144,7 +144,7 @@ BODIES = {
 
 
 def outcome(run: Any, values: list[int]) -> Any:
-    """What a call returns, or how it fails."""
+    """Return a call's result, or how it fails."""
     try:
         return repr(run(copy.deepcopy(values)))
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Wordle: feedback that counts repeated letters, words of one split, an oracle that always wins."""
+"""Wordle: feedback that counts a repeated letter correctly, words of one split, an oracle that always wins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from turnwise.errors import TaskError
 from turnwise.tasks.games import wordle
 from turnwise.tasks.games.wordle import LEVELS, TRIES, WORDLES, Guess, best_guess, consistent, feedback
 
-few_letters = st.text("abc", min_size=5, max_size=5)  # few letters, so that many repeat
+few_letters = st.text("abc", min_size=5, max_size=5)  # a small alphabet, so that many characters repeat
 pairs = st.one_of(st.tuples(few_letters, few_letters), st.tuples(*[st.text("abcdefgh", min_size=3, max_size=3)] * 2))
 
 

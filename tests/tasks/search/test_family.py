@@ -83,7 +83,7 @@ def test_levels_ask_for_more_facts_of_more_pages() -> None:
 
 
 def test_no_two_tasks_of_a_split_ask_the_same_of_the_same_pages() -> None:
-    """Whatever their template and level: a small wiki is soon exhausted, and then others are made."""
+    """For every template and level: a small wiki is soon exhausted, and then others are made."""
     seen: dict[tuple[str, str], TaskSpec] = {}
     for name in ("count-things", "second-name", "fact-number", "which-person", "holder-now", "twin-fact"):
         for place in range(PLACES + 2):

@@ -1,4 +1,4 @@
-"""Normalisation, equality and F1 of answers."""
+"""Normalization, equality and F1 of answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody's own questions: what is read of a file, where it goes, and what is said of lines that are wrong."""
+"""A user's own questions: reading a file, storing its questions, and errors about wrong lines."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ ALIKE = 4
 
 
 class Heard(dict[str, str]):
-    """Labels that remember which were asked for."""
+    """Labels that remember which ones were used."""
 
     def __init__(self, labels: Mapping[str, str]) -> None:
         super().__init__(labels)
@@ -43,9 +43,9 @@ class Form:
     """A form of a page.
 
     Args:
-        method: of it.
-        path: where it is sent to.
-        sent: what a browser sends if nothing is filled in.
+        method: HTTP method of the form.
+        path: path that the form is sent to.
+        sent: values that a browser sends for an untouched form.
         at: the page that it stands on.
     """
 
@@ -60,9 +60,9 @@ class Seen:
     """A page that was answered.
 
     Args:
-        path: of it, with its query.
+        path: path of the page, with its query.
         response: the answer.
-        labels: what its theme was asked for.
+        labels: labels that its theme used.
         page: it, as a browser reads it.
     """
 
@@ -89,8 +89,8 @@ def opened(
     Args:
         kind: the site.
         listing: how lists are shown.
-        member: whether somebody is logged in.
-        number: of the world.
+        member: whether a user is logged in.
+        number: number of the world.
         per_page: rows on a page.
     """
     begun = origin(Split.CHALLENGE, number)
@@ -118,7 +118,7 @@ def pages(sites: Sites, kind: type[Site], alike: int = ALIKE) -> Iterator[Seen]:
     """Every page that links lead to from the front page, a few of each route.
 
     Args:
-        sites: where.
+        sites: sites of the crawl.
         kind: the site.
         alike: how many of a route with the same names in its query.
     """
@@ -151,7 +151,7 @@ def route_of(kind: Any, path: str) -> str:
 
 
 def filled(seen: Seen, form: Any, now: datetime) -> tuple[tuple[str, str], ...]:
-    """What somebody might fill in who means well.
+    """Values that a cooperative user might fill in.
 
     Args:
         seen: the page.
@@ -179,8 +179,8 @@ def filled(seen: Seen, form: Any, now: datetime) -> tuple[tuple[str, str], ...]:
 
 
 def steps(sites: Sites, kind: type[Site]) -> Iterator[tuple[Sites, Form]]:
-    """Forms of a site, one of each sort but for the one that logs out, each with the state in which it can be sent:
-    also those of later steps, which are only seen when earlier ones were filled in well."""
+    """Yield the forms of a site, one of each sort except for logging out, each with the state in which it can be sent.
+    They include forms of later steps, which appear only after earlier ones were filled in well."""
     known: set[tuple[str, str, tuple[str, ...]]] = set()
     waiting = [(sites, seen) for seen in pages(sites, kind, 2)]
     while waiting:

@@ -39,7 +39,7 @@ def mine(sites: Sites, *, late: bool) -> Row:
 
 
 def free_room(sites: Sites) -> Row:
-    """A room type of which there is one, and nobody has it."""
+    """A room type with one room, which is free."""
     room = sites.db.row(
         """SELECT * FROM booking_rooms WHERE id NOT IN (SELECT room_id FROM booking_stays)
            AND id NOT IN (SELECT room_id FROM booking_closures) AND sleeps = 2"""

@@ -28,7 +28,7 @@ def sites() -> Iterator[Sites]:
 
 
 def become(sites: Sites, role: str) -> str:
-    """Log in as somebody with a role, and give the name."""
+    """Log in as a user with a role, and return the name."""
     row = sites.db.row("SELECT * FROM accounts WHERE site = 'cms' AND role = ? ORDER BY id", role)
     assert row is not None
     sites.enter("cms", row["id"])

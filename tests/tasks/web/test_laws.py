@@ -1,4 +1,4 @@
-"""What holds of every template of the web: solved by its own solution, and by nothing that is almost right."""
+"""Laws of every template of the web: its own solution solves it, and nothing that is almost right does."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def played(
     """An episode from its beginning to its end.
 
     Args:
-        env: to be played in.
+        env: environment to play in.
         spec: the task.
-        act: what to do next.
+        act: function that returns the next act.
         before_end: done once the next act of the solution is its last.
     """
     env.reset(options={"task": spec})
@@ -103,7 +103,7 @@ def solution(env: Any) -> Any:
 
 
 def stray(site: type[Any]) -> Callable[[WebEnv], None]:
-    """One change that nobody asked for, by the task's user."""
+    """One unrequested change by the task's user."""
 
     def post(env: WebEnv) -> None:
         path, form = site.stray
@@ -188,7 +188,7 @@ def test_ways_out_of_the_sites_solve_nothing(made: Any) -> None:
 
 
 def digest(names: list[str]) -> str:
-    """What tasks of some templates are, as one text."""
+    """Describe the tasks of some templates, as one text."""
     read = hashlib.sha256()
     for number, name in enumerate(names):
         work = WEB_FAMILY.generate(task(name, number % 5 + 1))

@@ -1,4 +1,4 @@
-"""What holds of every site: its pages can be read, looking changes nothing, and whatever is sent is answered."""
+"""Laws of every site: its pages can be read, looking changes nothing, and every request gets an answer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ every_site = pytest.mark.parametrize("kind", SITES, ids=lambda kind: str(kind.na
 
 
 def faults(kind: type[Site], seen: Seen) -> list[str]:
-    """What is wrong with a page."""
+    """Return the faults of a page."""
     root, body = seen.page.root, seen.response.body
     found = []
     if seen.response.status != 200:
@@ -90,7 +90,7 @@ def _named(nodes: tuple[Node, ...]) -> list[str]:
 
 
 def changed(sites: Sites) -> list[str]:
-    """What is no longer as it was, beside what changes by looking."""
+    """Return the changes, except those by looking."""
     found = []
     for change in sites.changes():
         idle = IDLE.get(change.table, frozenset())
@@ -124,7 +124,7 @@ def test_every_page_that_links_lead_to_can_be_read_and_looking_changes_nothing(
 
 
 def answered(sites: Sites, kind: type[Site], form: Form, values: list[tuple[str, str]]) -> None:
-    """That sending a form with some values gives a page, and that this page is one."""
+    """Check that sending a form with some values gives a valid page."""
     fork = sites.fork()
     if form.method == "POST":
         _, response = followed(fork, kind, form.path, Values(values))

@@ -1,4 +1,4 @@
-"""A browser of one line for tests of sites: somebody who is logged in, and asks a site by its functions."""
+"""A browser of one line for tests of sites: a logged-in user who calls a site's functions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from turnwise.tasks.web.worlds import origin
 
 @dataclass
 class Visitor:
-    """Somebody at a site of a world.
+    """A visitor of a site of a world.
 
     Args:
         kind: the site.
-        account: who is logged in, 0 for nobody; the site's first, if left out.
-        number: of the world.
+        account: id of the logged-in user, 0 for a stranger (default: the site's first user).
+        number: number of the world.
         per_page: rows on a page.
     """
 
@@ -53,7 +53,7 @@ class Visitor:
         return int(self.db.value("SELECT min(id) FROM accounts WHERE site = ?", self.kind.name))
 
     def be(self, account: int) -> None:
-        """From now on be somebody else; 0 is a stranger."""
+        """Become another user from now on; 0 is a stranger."""
         self.account = account
         if account:
             self.sites.enter(self.kind.name, account)
@@ -67,16 +67,16 @@ class Visitor:
         return self._ask("POST", address, form)
 
     def text(self, address: str) -> str:
-        """What a page says, as HTML without entities."""
+        """Return a page's HTML without entities."""
         return unescape(self.get(address).body)
 
     def said(self, answer: Response) -> str:
-        """What comes of an answer: its page, or that to which it leads."""
+        """Follow an answer: return its page, or the one that it leads to."""
         return self.text(answer.location) if answer.location else unescape(answer.body)
 
     @property
     def changed(self) -> list[str]:
-        """What is no longer as it was."""
+        """Return the changes."""
         return [str(one) for one in self.sites.changes()]
 
     def _ask(self, method: str, address: str, form: dict[str, str]) -> Response:
@@ -92,10 +92,10 @@ def paths(visitor: Visitor) -> list[str]:
 
 
 ODD = ("", "0", "-1", "999999999999999999999", "1e9", "²", "٣", "%", "'; --", "\x00", "𝕏 <b>", "x" * 5000, "\ud800")
-"""What nobody should send."""
+"""Requests that no browser should send."""
 
 
 def shared_labels(kind: type[Site]) -> list[str]:
-    """Variants that two words of a site share: where both stand on a page, nobody knows which is which."""
+    """Variants that two words of a site share: if both are on a page, they are indistinguishable."""
     everything = [label for variants in {**COMMON, **kind.words}.values() for label in variants]
     return sorted({one for one in everything if everything.count(one) > 1})

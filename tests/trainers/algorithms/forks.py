@@ -20,7 +20,7 @@ class Leaf:
     """An episode in short.
 
     Args:
-        parent: whom it left, by its place among the leaves; ``None`` if it began by a reset.
+        parent: index of the leaf that it left; ``None`` if it started with a reset.
         at: the turn at which it left.
         paid: the rewards of its own turns.
     """
@@ -32,7 +32,7 @@ class Leaf:
 
 @st.composite
 def trees(draw: st.DrawFn) -> list[Leaf]:
-    """Any tree: each leaf begins anew, or leaves an earlier one after one of its turns."""
+    """Any tree: each leaf starts with a reset, or leaves an earlier one after one of its turns."""
     leaves: list[Leaf] = []
     lengths: list[int] = []
     for _ in range(draw(st.integers(1, 6))):

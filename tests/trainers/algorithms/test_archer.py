@@ -29,7 +29,7 @@ def known(
 
 
 def targets(rule: ArcherRule, seen: Known) -> tuple[list[float], list[float]]:
-    """Where the loss of each head has its minimum, found by Newton's step: squared errors are parabolas."""
+    """Find the minimum of each head's loss by Newton's step: squared errors are parabolas."""
     q, v = torch.zeros(2, 1, requires_grad=True), torch.zeros(2, 1, requires_grad=True)
     q_loss, v_loss = rule.losses(q, v, seen)
     slope_q, slope_v = torch.autograd.grad(q_loss.sum() + v_loss.sum(), [q, v])

@@ -26,7 +26,7 @@ ADVANTAGE_B = torch.tensor([1.0, -2.0, 0.5, 4.0, 3.0, 6.0, -1.0, -3.0, 0.0])
 
 
 class Table:
-    """A baseline whose values follow from the utterance and the place in it: only ``values`` is asked."""
+    """A baseline whose values follow from the utterance and the place in it: only ``values`` is called."""
 
     def __init__(self, value: Callable[[tuple[int, ...], int], float]) -> None:
         self.value = value

@@ -32,7 +32,7 @@ PLAIN = Reinforce(baseline="none")
 
 
 def played(seconds: float, p_slow: float, *, actors: int = 100, seed: int = 0) -> list[Episode]:
-    """What has come in after so many seconds from actors that each chose an arm once and go on pulling it."""
+    """Return the pulls that arrive within so many seconds from actors that each chose an arm once and keep pulling."""
     rng = Rng("arms", seed)
     arms = [SLOW if rng.random() < p_slow else FAST for _ in range(actors)]
     queue = [(SECONDS[arm], actor) for actor, arm in enumerate(arms)]

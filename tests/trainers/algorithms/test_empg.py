@@ -67,7 +67,7 @@ def test_it_is_the_papers_formula(
     got = empg.modulate(batch, credited(batch, entropies, advantages))
     spread = max(entropies) - min(entropies)
     if 0 < spread < 1e-3:
-        return  # a min-max normalisation of rounding errors
+        return  # a min-max normalization of rounding errors
     assert got.advantage[got.mask].tolist() == pytest.approx(by_hand(entropies, advantages, empg), abs=2e-4)
     assert not got.advantage[~got.mask].any()
 

@@ -53,7 +53,7 @@ def test_a_state_seen_once_leaves_what_grpo_says() -> None:
 
 
 def test_two_actions_in_one_state_are_told_apart_where_the_episodes_returns_are_equal() -> None:
-    """What GiGPO adds: both episodes return 1, but from the state they share one action leads there sooner."""
+    """GiGPO's addition: both episodes return 1, but from the state they share one action leads there sooner."""
     states = [[["start", "fork", "goal"], ["start", "fork", "detour"]]]
     found = per_turn(GiGPO(gamma=0.5), batch([[[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]], states))
     assert found == [0.125, 0.25, 0.0, -0.125, -0.25, 0.0]

@@ -23,11 +23,11 @@ from turnwise.trainers.learning.rows import Rows
 from ..fakes import Said, conversation, turn
 
 NEXT = (9, 9)
-"""What would have been read after a cut-off episode."""
+"""The prompt that would follow a cut-off episode."""
 
 
 class Told:
-    """A critic whose values are told to it: those of sampled tokens in order of place, and one for every last state."""
+    """A critic with given values: those of sampled tokens in order of place, and one for every last state."""
 
     def __init__(self, values: Sequence[float] = (), final: float = 0.0) -> None:
         self.told, self.last = values, final
@@ -141,7 +141,7 @@ def test_where_turns_are_tokens_the_levels_agree(
 
 def test_turns_are_credited_by_turn_gae() -> None:
     one, cut = talk((2, 1, 3), (1.0, 0.0, 4.0)), talk((1, 2), (2.0, -1.0), cut=True, name="f")
-    told = [0.5, 7.0, -1.0, 2.0, 7.0, 7.0, 1.5, -0.5, 7.0]  # the 7s are inside turns: nobody asks for them
+    told = [0.5, 7.0, -1.0, 2.0, 7.0, 7.0, 1.5, -0.5, 7.0]  # the 7s are inside turns and have no effect
     credit = ppo(gamma=0.9, lam=0.8, lam_critic=0.7).credit(batch_of(one, cut), Told(told, final=10.0))
     assert credit.target_T is not None
     wanted: list[float] = []

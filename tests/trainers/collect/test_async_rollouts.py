@@ -145,7 +145,7 @@ async def test_groups_come_in_the_order_in_which_they_are_over_and_those_due_are
         agent.version = 1
         second = asyncio.create_task(run.collect(1, 2, 1))
         await settled()
-        agent.let(4, 5)  # begun at version 1, and over
+        agent.let(4, 5)  # started at version 1, and finished
         await settled()
         assert not second.done(), "0 and 2 began at version 0: later than now they would be too old"
         agent.let(0, 2)
@@ -243,7 +243,7 @@ async def test_trap_24_every_task_is_trained_once_when_the_run_dies_at_random_mo
 async def lived(
     saved: dict[str, Any], rng: random.Random, *, bound: int, tasks: int, k: int, steps: int, last: bool
 ) -> dict[str, Any]:
-    """Go on from a checkpoint, let episodes end in any order, and return the last checkpoint before the end."""
+    """Continue from a checkpoint, let episodes end in any order, and return the last checkpoint before the end."""
     agent, trained = Held(), list(saved["trained"])
     pending = list(saved["pending"])
     begin = {key: saved[key] for key in ("cursor", "version", "drawn")}
@@ -403,7 +403,7 @@ def test_trap_24_stopped_and_killed_an_overlapped_run_trains_every_task_once(
     trained: list[tuple[int, str]] = []
     for life in lives:
         begun = min((step for step, _ in life), default=10**9)
-        trained = [entry for entry in trained if entry[0] < begun] + life  # what died with a life is no part of it
+        trained = [entry for entry in trained if entry[0] < begun] + life  # steps after the last checkpoint are lost
     assert [step for step, _ in trained] == [step for step in range(1, 6) for _ in range(2)]
     assert len({group for _, group in trained}) == 10, "no group twice"
     checkpoint = RunFolder(config.out, "loop").checkpoints.latest()

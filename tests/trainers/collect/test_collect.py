@@ -21,7 +21,7 @@ from ..fakes import Said, conversation, returning
 
 
 class Fragile(tw.TurnEnv):
-    """Pays what is said; "crash" makes it raise. Speaks slowly when asked, so that episodes finish out of order."""
+    """Pays the number in the action; "crash" makes it raise. It can be slow, so that episodes finish out of order."""
 
     blocking = False
 
@@ -137,7 +137,7 @@ def test_a_round_in_which_everything_failed_has_no_mean() -> None:
 
 @pytest.mark.parametrize(("seconds", "wanted"), [((1.0, 2.0, 3.0), 1.0), ((3.0, 2.0, 1.0), -1.0), ((2.0,) * 3, None)])
 def test_trap_25_it_shows_where_long_episodes_earn_otherwise(seconds: tuple[float, ...], wanted: float | None) -> None:
-    """Whoever is dropped for being slow is no fair sample then; where duration says nothing, there is no number."""
+    """Episodes dropped for being slow then bias the sample; if duration is uninformative, there is no number."""
     played = [
         replace(conversation([Said((1,), (2,), reward)], name=f"e-{reward}"), seconds=lasted)
         for reward, lasted in zip((0.0, 5.0, 10.0), seconds, strict=True)

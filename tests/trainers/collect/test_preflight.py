@@ -24,7 +24,7 @@ WORDS = "the quick brown fox jumps over lazy dogs"
 
 
 class Paying(tw.TurnEnv):
-    """Pays the number that is said."""
+    """Pays the number in the action."""
 
     def start(self, task: tw.TaskSpec, rng: tw.Rng) -> str:
         return WORDS
@@ -34,7 +34,7 @@ class Paying(tw.TurnEnv):
 
 
 class Listening(Paying):
-    """Pays whatever is said."""
+    """Pays for any action."""
 
     def act(self, action: Action) -> tw.Step:
         return tw.success("thanks")

@@ -18,7 +18,7 @@ from turnwise.trainers.collect.proposals import Round, SelfPlay
 
 TOOLS, TAGS = "turnwise/Search-v0", "turnwise/SearchTags-v0"
 PROPOSES, READS, SOLVES = "Write a question", "from the pages below", "search finds pages"
-"""What the rules of each seat say."""
+"""The rules of each seat."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ async def test_a_question_that_everybody_solves_earns_its_proposer_nothing(env: 
 
 
 def after_first(spoil: Callable[[ToolCall], ActionLike], within: str) -> Changed:
-    """Whose first episode about each question ends as ``spoil`` says, where the first observation has some words."""
+    """Episodes whose first one about each question ends as ``spoil``, if the first observation has some words."""
     begun: set[str] = set()
 
     def change(first: str, last: ToolCall) -> ActionLike:

@@ -14,7 +14,7 @@ from turnwise.trainers.collect.resample import fresh_utterances
 
 
 class Echo:
-    """A policy that says its request's seed, and ends as it is told to."""
+    """A policy that samples its request's seed, with scripted endings."""
 
     def __init__(self, finish: Finish = Finish.STOP) -> None:
         self.finish = finish

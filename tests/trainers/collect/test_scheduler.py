@@ -25,7 +25,7 @@ def name(position: int) -> str:
 
 @dataclass(frozen=True)
 class Saved:
-    """What a checkpoint holds, and what was trained on the way to it."""
+    """The content of a checkpoint, and the groups trained before it."""
 
     version: int = 0
     cursor: int = 0
@@ -36,7 +36,7 @@ class Saved:
 
 @dataclass
 class ProcessGroup:
-    """A run in miniature: whoever decides draws numbers; ``kill`` loses all but the last checkpoint."""
+    """A run in miniature, driven by drawn numbers; ``kill`` loses all but the last checkpoint."""
 
     batch: int
     group_size: int
@@ -68,7 +68,7 @@ class ProcessGroup:
             self.cursor += 1
 
     def finish(self, choice: int) -> None:
-        """One episode of some group is over; it was begun when its group was, or later, and says so."""
+        """Finish one episode of some group, with a version not older than its group's start."""
         playing = [one for one in self.scheduler.drawn.values() if len(one.episodes) < self.group_size]
         if playing:  # any of them, late ones before early ones too
             one = playing[choice % len(playing)]
@@ -76,7 +76,7 @@ class ProcessGroup:
             self.scheduler.finish(over(name(one.position), sorted(missing)[choice % len(missing)], version=one.born))
 
     def ask(self, count: int) -> bool:
-        """``count`` groups for the present step, if they are over."""
+        """Return ``count`` groups for the present step, if they have finished."""
         self.scheduler.expect(count, self.version)
         if not self.scheduler.ready(count):
             return False
@@ -84,7 +84,7 @@ class ProcessGroup:
         return True
 
     def learn(self, extra: int = 0) -> bool:
-        """A step, if enough is over; one that sets groups aside asks for ``extra`` more."""
+        """Take a step, if enough groups have finished; one that sets groups aside asks for ``extra`` more."""
         if self.version == self.steps or (not self.got and not self.ask(self.batch)):
             return False
         missing = self.batch + extra - len(self.got)
@@ -100,7 +100,7 @@ class ProcessGroup:
         return True
 
     def step(self, extra: int = 0) -> None:
-        """Play fairly until one more step is learnt."""
+        """Play fairly until one more step is learned."""
         for _ in range(200):
             self.begin()
             self.finish(7 * self.cursor + len(self.scheduler.pending))

@@ -34,7 +34,7 @@ ACTIONS = [(7, 8), (9,), (10, 11, 12)]
 
 
 def policy(seed: int = 0, *, targets: list[str] | None = None) -> Any:
-    """A nano model with a frozen base and an adapter that has learnt something."""
+    """A nano model with a frozen base and a trained adapter."""
     model: Any = build_model(TINY, build_tokenizer("byte"), seed=seed)
     attach(model, LoraConfig(rank=4, alpha=16, targets=targets), seed=seed)
     generator = torch.Generator().manual_seed(seed + 100)

@@ -111,7 +111,7 @@ drawn = st.lists(
 def test_returns_are_discounted_sums_and_environment_tokens_change_nothing(
     plans: list[list[tuple[int, int, int, bool]]], gamma: float, per: Per
 ) -> None:
-    """Against a loop over an episode's tokens, whatever the environment said and however rows were rewritten."""
+    """Compare with a loop over an episode's tokens, for any observations and rewritten rows."""
 
     def played(extra: int, rewriting: bool) -> list[Episode]:
         made = []

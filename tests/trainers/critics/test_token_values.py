@@ -177,7 +177,7 @@ def test_it_learns_returns_far_from_zero(policy: Any, tokenizer: Any, loss: str,
 
 
 def gradients(values: TokenValues, rows: Rows, target_T: Tensor) -> list[Tensor]:
-    """What the optimizer is given in one fit of one minibatch."""
+    """Return the optimizer's inputs in one fit of one minibatch."""
     caught: list[Tensor] = []
     step = values._optimizer.step
 

@@ -218,7 +218,7 @@ def port() -> int:
 
 
 def together(rank: int, size: int, number: int, folder: str, lora: bool) -> None:
-    """What each process does: three updates, the first of them of too few rows to go round."""
+    """Run each process's part: three updates, the first of them of fewer rows than processes."""
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(number), "RANK": str(rank)}
     os.environ |= {"WORLD_SIZE": str(size), "LOCAL_RANK": str(rank)}
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""What the kernel can be told beside its level: other ratios, other bounds, corrections for another sampler."""
+"""Options of the kernel beside its level: other ratios, other bounds, corrections for another sampler."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_no_rows_have_no_weights() -> None:
 
 @given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=4), min_size=1, max_size=4))
 def test_turn_mean_is_a_mean_over_tokens_then_turns_then_trajectories(sizes: list[list[int]]) -> None:
-    """Brute force, with turns and whole trajectories in which nothing was sampled: those are no terms of a mean."""
+    """Brute force, with turns and whole trajectories without sampled tokens: these are not terms of a mean."""
     rows = pack([conversation([Said((1,), (2,) * tokens) for tokens in turns]) for turns in sizes])
     acting = [[tokens for tokens in turns if tokens] for turns in sizes]
     trajectories = sum(bool(turns) for turns in acting)

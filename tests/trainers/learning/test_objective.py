@@ -177,7 +177,7 @@ def test_micro_batches_change_neither_loss_nor_gradient(
 
 
 def test_what_the_model_says_of_context_has_no_gradient() -> None:
-    """Only states from which a token was sampled are touched, whatever is penalised (trap 5)."""
+    """Only states from which a token was sampled have a gradient, whatever the penalty (trap 5)."""
     rows, model = rows_of(), Bigram()
     states = set(rows.ids[:-1][rows.mask[1:]].tolist())
     got = gradient(model, rows, EVERYTHING)

@@ -1,4 +1,4 @@
-"""What a finished run says of its success, and of steps in which nothing was learned."""
+"""A finished run's report on its success, and on steps in which nothing was learned."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_everything_is_as_before_afterwards() -> None:
 
 def test_whoever_handles_ctrl_c_already_goes_on_to(monkeypatch: pytest.MonkeyPatch) -> None:
     def mine(*_: object) -> None:
-        """Somebody else's."""
+        """Another handler."""
 
     before = signal.signal(signal.SIGINT, mine)
     try:

@@ -1,4 +1,4 @@
-"""What a run says before its first step, and where it runs unless a user names a device."""
+"""A run's messages before its first step, and its device unless a user names one."""
 
 from __future__ import annotations
 

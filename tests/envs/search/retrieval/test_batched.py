@@ -17,7 +17,7 @@ from turnwise.tasks.search.document import Corpus, Document
 
 
 class Watched:
-    """An engine that records how it was asked, and can be held up or broken.
+    """An engine that records its calls, and can be blocked or broken.
 
     Args:
         held: block every search until ``go`` is set.

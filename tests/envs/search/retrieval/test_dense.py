@@ -92,7 +92,7 @@ def test_what_is_closed_says_so() -> None:
 
 
 class Listed:
-    """An engine that finds what it is told to."""
+    """An engine with scripted results."""
 
     def __init__(self, ids: Sequence[str]) -> None:
         self.ids, self.closed = ids, False

@@ -12,7 +12,7 @@ from turnwise.errors import UsageError
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where no browser is installed its tests are skipped, and say what is missing."""
+    """Skip tests without an installed browser, and say what is missing."""
     try:
         executable()
     except UsageError as error:

@@ -39,7 +39,7 @@ PAGES = {
 
 
 class Hostile:
-    """Answers at ``trap.test``, and remembers what it was asked."""
+    """Answers at ``trap.test``, and remembers the requests."""
 
     hosts = frozenset({"trap.test"})
 

@@ -1,4 +1,4 @@
-"""Drivers die and hang, and whoever waits for a window is cancelled: nothing is left, and the next episode begins."""
+"""When drivers die or hang, or a caller that waits for a window is canceled, nothing is left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody gets out of an episode's sites, and whoever tries is told, and counted."""
+"""No navigation leaves an episode's sites; each attempt is refused with a reason, and counted."""
 
 from __future__ import annotations
 

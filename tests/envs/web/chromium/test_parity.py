@@ -139,7 +139,7 @@ def test_many_tasks_are_solved_alike(split: Split) -> None:
 
 
 async def transcript(seed: int) -> list[str]:
-    """All that is told in an episode that its oracle plays."""
+    """Return all observations of an episode that its oracle plays."""
     env = tw.make("turnwise/Web-v0").unwrapped
     assert isinstance(env, WebEnv)
     observation, _ = await env.areset(seed=seed, options={"level": 2})
@@ -159,7 +159,7 @@ async def test_episodes_among_others_are_the_same() -> None:
 
 
 async def outcome(work: Any) -> str:
-    """What an agent is told of an act that is refused; empty if it is done."""
+    """Return the refusal of an act; empty if it succeeds."""
     try:
         await work
     except ToolError as error:

@@ -36,7 +36,7 @@ WRONG: tuple[ActionLike, ...] = (
     "go_back()",
     ToolCall("noop", {"wait_ms": 1}),
 )
-"""What an agent does wrong at first."""
+"""An agent's first, wrong acts."""
 UNCLOSED = """
 import sys
 import turnwise as tw
@@ -51,7 +51,7 @@ def made(**kwargs: Any) -> WebEnv:
 
 
 def played(**kwargs: Any) -> list[Any]:
-    """All that an episode tells, in which some things are done wrong before all is done right."""
+    """Return all observations of an episode with some wrong acts before the right ones."""
     env = made(**kwargs)
     observation, info = env.reset(seed=2, options={"level": 3})
     told: list[Any] = [observation, info]

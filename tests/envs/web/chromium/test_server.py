@@ -1,4 +1,4 @@
-"""Who is answered by the server of all episodes' sites, without any browser."""
+"""The clients that the server of all episodes' sites answers, without any browser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def server() -> AsyncIterator[SiteServer]:
 
 
 async def asked(server: SiteServer, host: str, key: str = "", path: str = "/", **more: str | bytes) -> httpx.Response:
-    """What the server answers; with a key, if there is one."""
+    """Return the server's answer, optionally to a request with a key."""
     headers = {"host": host, "upgrade-insecure-requests": "1", **({HEADER: key} if key else {})}
     async with httpx.AsyncClient(trust_env=False) as client:
         url, method = f"http://127.0.0.1:{server.port}{path}", "POST" if more else "GET"

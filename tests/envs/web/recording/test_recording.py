@@ -1,4 +1,4 @@
-"""A recording is a folder that a person can read at any moment, and that nobody else writes into."""
+"""A recording is a folder that users can read at any moment, and that only one process writes to."""
 
 from __future__ import annotations
 

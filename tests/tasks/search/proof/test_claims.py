@@ -1,4 +1,4 @@
-"""What is claimed of every task holds, and a task of which it does not is found out."""
+"""Claims about every task hold, and a task that breaks one is detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reader gets out of the pages what is so, and out of the questions what was asked."""
+"""The reader extracts the facts of the pages, and the requests of the questions."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def described(query: Query) -> bool:
 
 
 def test_no_year_and_no_name_stands_behind_a_description() -> None:
-    """Who reads "mayor of the town where X was born in 1897" takes the year for that of the birth."""
+    """Reading "mayor of the town where X was born in 1897" must not take the year for that of the birth."""
     seen: Counter[str] = Counter()
     for query, question in drawn(12):
         if not described(query):

@@ -25,7 +25,7 @@ def digest(corpus: Corpus) -> str:
 
 
 def invented(names: Iterable[str]) -> set[str]:
-    """The words of names that are no words of English."""
+    """Return the words of names that are not English words."""
     told = [*words()["always"].values(), *words()["sorts"].values(), *TAILS.values()]
     common = {word for some in told for text in some for word in re.findall(r"\w+", text)}
     for relation in relations().values():
