@@ -10,7 +10,7 @@ class Fault:
     """One mistake.
 
     Args:
-        place: what it breaks; two faults share each place.
+        place: part of the system that it breaks; two faults share each place.
         name: unique name, for ``--only`` and the report.
         file: path from the root of the repository.
         old: text that occurs exactly once in the file.
@@ -129,15 +129,15 @@ FAULTS = (
         "trainers/weights/reload.py",
         "        await self.forget()\n",
         "",
-        ("tests/trainers/weights/test_to_servers.py",),
+        ("tests/trainers/weights/test_weight_sync.py",),
     ),
     Fault(
         "weight sync",
         "tied-weights-left-out",
-        "trainers/weights/exchange.py",
+        "trainers/weights/shared_folder.py",
         "            part[name] = ready.clone() if ready.data_ptr() in places else ready\n",
         "            if ready.data_ptr() not in places:\n                part[name] = ready\n",
-        ("tests/trainers/weights/test_to_servers.py",),
+        ("tests/trainers/weights/test_weight_sync.py",),
     ),
     Fault(
         "resume",

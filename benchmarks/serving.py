@@ -1,4 +1,4 @@
-"""What does Turnwise cost on top of vLLM, what does session affinity save, and how long does a weight sync take?
+"""Measure the cost of Turnwise on top of vLLM, the gain of session affinity, and the duration of a weight sync.
 
 Four tables from one run, and a JSON file with ``--out``:
 
@@ -46,10 +46,10 @@ from turnwise.inference.serving.server import Pause, Sampler, ServerResponse
 from turnwise.inference.transformers_policy import TransformersPolicy
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
-from turnwise.trainers.weights.exchange import Exchange
-from turnwise.trainers.weights.native import Files, Native
 from turnwise.trainers.weights.reload import Reload
+from turnwise.trainers.weights.shared_folder import SharedFolder
 from turnwise.trainers.weights.transfer import Transport
+from turnwise.trainers.weights.vllm_transfer import Files, Native
 
 WORDS = "You stand in a long corridor with doors to the left and to the right ."
 CONTEXT = 1024
@@ -58,7 +58,7 @@ BLOCK = 32
 
 
 class Corridor(tw.TurnEnv):
-    """Says the same, and is over after ``length`` turns: what it costs is the loop's."""
+    """Gives the same observation, and ends after ``length`` turns, so that the cost is the loop's."""
 
     blocking = False
 
@@ -93,11 +93,11 @@ class Request(NamedTuple):
 
 
 class Recording:
-    """A policy in front of another one, which notes what every session asked; stop ids are taken out.
+    """A policy in front of another one that records the requests of every session; stop ids are removed.
 
     Args:
-        policy: is asked.
-        sessions: whether it is told which requests belong together.
+        policy: policy that answers.
+        sessions: whether it receives the session of each request.
     """
 
     def __init__(self, policy: Policy, *, sessions: bool = True) -> None:
@@ -105,7 +105,7 @@ class Recording:
         self.chains: dict[str, list[Request]] = defaultdict(list)
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "") -> tw.Completion:
-        """Ask, and note."""
+        """Forward a request, and record it."""
         # Without stop ids every action has exactly ``max_tokens``, so that all ways of sampling do the same work.
         free = Sampling(sampling.temperature, sampling.max_tokens, (), sampling.seed)
         completion = await self.policy.generate(prompt_ids, free, session=session if self.sessions else "")
@@ -114,12 +114,12 @@ class Recording:
 
     @property
     def tokens(self) -> int:
-        """Sampled so far."""
+        """Number of tokens sampled so far."""
         return sum(request.tokens for chain in self.chains.values() for request in chain)
 
 
 class Counting:
-    """A server in front of another one, which counts what the prefix cache had."""
+    """A server in front of another one that counts hits of the prefix cache."""
 
     def __init__(self, server: Sampler) -> None:
         self.server = server
@@ -129,7 +129,7 @@ class Counting:
         return getattr(self.server, name)
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, **how: Any) -> ServerResponse:
-        """Ask, and count."""
+        """Forward a request, and count."""
         served = await self.server.generate(prompt_ids, sampling, **how)
         self.cached += served.cached
         self.prompt += len(prompt_ids)
@@ -160,7 +160,7 @@ async def replay(url: str, chains: Iterable[Sequence[Request]], concurrency: int
                 (await http.post(call.path, json=call.body)).raise_for_status()
 
     async with AsyncExitStack() as stack:
-        # A connection for each: many in one client cost more than the loop that they are to be compared with.
+        # A connection for each: many in one client cost more than the loop that they are compared with.
         clients = [
             await stack.enter_async_context(
                 httpx.AsyncClient(base_url=url, timeout=600.0, verify=False, trust_env=False)
@@ -178,7 +178,7 @@ async def overhead(url: str, tokenizer: Any, wanted: argparse.Namespace) -> list
     server = ServerClient(url)
     served = RemotePolicy([server])
     await served.open()
-    await play(served, tokenizer, episodes=2, turns=1, tokens=2, concurrency=2)  # whatever happens once
+    await play(served, tokenizer, episodes=2, turns=1, tokens=2, concurrency=2)  # warms up
     for concurrency in wanted.concurrency:
         ours, bare, tokens = [], [], 0
         for _ in range(wanted.rounds):
@@ -214,9 +214,9 @@ async def affinity(urls: Sequence[str], tokenizer: Any, wanted: argparse.Namespa
 
 
 async def sync(url: str, model: Any, size: str, wanted: argparse.Namespace) -> list[dict[str, Any]]:
-    """Table 3: seconds to write the weights while the server goes on, and seconds for which it stands still."""
+    """Table 3: seconds to write the weights while the server keeps sampling, and seconds for which it stops."""
     rows = []
-    makers: dict[str, Callable[[RemotePolicy, Exchange], Transport]] = {
+    makers: dict[str, Callable[[RemotePolicy, SharedFolder], Transport]] = {
         "native": lambda policy, exchange: Native(policy, Files(exchange), mode=Pause.KEEP),
         "reload": lambda policy, exchange: Reload(policy, exchange, mode=Pause.KEEP),
     }
@@ -224,7 +224,7 @@ async def sync(url: str, model: Any, size: str, wanted: argparse.Namespace) -> l
     for name, make in makers.items():
         policy = RemotePolicy([ServerClient(url)])
         with tempfile.TemporaryDirectory() as folder:
-            transport = make(policy, Exchange(Path(folder)))
+            transport = make(policy, SharedFolder(Path(folder)))
             await transport.init()
             staged, still = [], []
             for version in range(1, wanted.rounds + 1):

@@ -34,6 +34,8 @@ CLEAN = (
     "trainers",
     "agents",
     "sandboxes",
+    "benchmarks",
+    "tests",
     "service",
 )
 """Places without any fault; they stay so."""

@@ -1,4 +1,4 @@
-"""An evaluation as a person runs it: to the end, interrupted, resumed, made longer, on broken environments."""
+"""An evaluation in a user's hands: complete, interrupted, resumed, extended, on broken environments."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from ...errors import UsageError
 from ..learning.parallel import ProcessGroup
 from ..weights.canary import Probe
 from ..weights.gathered import Gathered
-from ..weights.in_process import Copied, InProcess, own_copy
+from ..weights.shared_model import Copied, InProcess, own_copy
 from ..weights.transfer import Updatable, WeightTransfer
 from .model_files import ModelFiles
 from .servers import Serving

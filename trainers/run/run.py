@@ -21,8 +21,8 @@ from ..learning.kl import KLConfig
 from ..learning.learner import Learner
 from ..learning.parallel import ProcessGroup
 from ..learning.reference import Reference
-from ..weights.to_servers import ToServers
 from ..weights.transfer import WeightTransfer
+from ..weights.weight_sync import WeightSync
 from .conclusion import RunResult, episodes_lost, nothing_learned, success_line
 from .early_stop import EarlyStop
 from .evaluation import Evaluation
@@ -135,7 +135,7 @@ class Run:
 
     def report(self, metrics: Mapping[str, float]) -> None:
         """Log the numbers of the last finished step, and show the most important ones."""
-        if isinstance(self.weights, ToServers):
+        if isinstance(self.weights, WeightSync):
             metrics = {**metrics, **self.weights.metrics}
         self.reports.write(self.step, metrics, advance=True)
 

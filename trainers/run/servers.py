@@ -23,13 +23,13 @@ from ..learning.lora import LoraConfig
 from ..learning.main_process import run_on_main
 from ..learning.parallel import ALONE, ProcessGroup
 from ..weights.adapter import Adapter
-from ..weights.exchange import Exchange
-from ..weights.native import Files, Memory, Native
+from ..weights.canary_prompts import Questions
 from ..weights.nccl import Nccl
-from ..weights.questions import Questions
 from ..weights.reload import Reload
-from ..weights.to_servers import ToServers
+from ..weights.shared_folder import SharedFolder
 from ..weights.transfer import Transport
+from ..weights.vllm_transfer import Files, Memory, Native
+from ..weights.weight_sync import WeightSync
 from .own_engine import EngineConfig, OwnEngine
 
 API_KEY = "VLLM_API_KEY"
@@ -180,7 +180,7 @@ class Serving:
         )
         asked = Questions.of(tokenizer, context_length=longest, temperature=temperature, dtypes=[dtype, theirs])
         transport = self._transport(config, model, out, theirs, lora, base) if world.is_main else None
-        self.weights = ToServers(self.policy if world.is_main else None, transport, model, asked, world=world)
+        self.weights = WeightSync(self.policy if world.is_main else None, transport, model, asked, world=world)
 
     def _transport(
         self,
@@ -195,7 +195,7 @@ class Serving:
         own = hashlib.sha256(str(out.absolute()).encode()).hexdigest()[:12]
         folder = Path(config.exchange or out / "exchange").expanduser() / own
         there = Path(config.exchange_there) / own if config.exchange_there else None
-        exchange = Exchange(folder, there=there, dtype=getattr(torch, dtype))
+        exchange = SharedFolder(folder, there=there, dtype=getattr(torch, dtype))
         mode, timeout = config.pause, config.timeout
         if config.engine is not None:
             return Native(self.policy, Memory(getattr(torch, dtype)), mode=mode, timeout=timeout)

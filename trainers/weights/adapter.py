@@ -13,8 +13,8 @@ from torch import Tensor
 from ...errors import TurnwiseError, UsageError
 from ...inference.serving.server import Pause, Sampler, adapter_host
 from ..learning.lora import save_adapter
-from .exchange import Exchange
 from .replicas import Replicas
+from .shared_folder import SharedFolder
 from .transfer import Changeable
 
 
@@ -40,7 +40,7 @@ class Adapter(Replicas):
     def __init__(
         self,
         policy: Changeable,
-        exchange: Exchange,
+        exchange: SharedFolder,
         model: Any,
         *,
         rank: int,

@@ -22,7 +22,7 @@ from enum import StrEnum
 
 from ...inference.policy import Finish
 from .canary import noise
-from .questions import Answer, Kind
+from .canary_prompts import Answer, Kind
 
 Answers = Mapping[Kind, Answer]
 BATCHES = 1e-5

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from ...errors import UsageError
 from ...inference.serving.server import Pause, weight_receiver
-from .exchange import Exchange
 from .replicas import Replicas
+from .shared_folder import SharedFolder
 from .transfer import Changeable
 
 
@@ -27,7 +27,7 @@ class Reload(Replicas):
     """
 
     def __init__(
-        self, policy: Changeable, exchange: Exchange, *, mode: Pause = Pause.KEEP, timeout: float = 600.0
+        self, policy: Changeable, exchange: SharedFolder, *, mode: Pause = Pause.KEEP, timeout: float = 600.0
     ) -> None:
         super().__init__(policy, mode=mode, timeout=timeout)
         self.exchange = exchange

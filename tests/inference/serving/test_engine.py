@@ -21,9 +21,9 @@ from turnwise.inference.serving.engine.engine import EngineServer
 from turnwise.inference.serving.launch.process import ServerOptions
 from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.inference.serving.server import Pause
-from turnwise.trainers.weights.native import Memory, Native
-from turnwise.trainers.weights.questions import Questions
-from turnwise.trainers.weights.to_servers import ToServers
+from turnwise.trainers.weights.canary_prompts import Questions
+from turnwise.trainers.weights.vllm_transfer import Memory, Native
+from turnwise.trainers.weights.weight_sync import WeightSync
 
 from ...trainers.weights.fake import nudge
 
@@ -143,7 +143,7 @@ async def test_an_update_that_is_not_whole_changes_nothing(engine: EngineServer,
 async def test_a_trainer_sends_weights_from_memory_and_the_canary_finds_them(engine: EngineServer, mode: Pause) -> None:
     learner, policy = model(0), RemotePolicy([engine])
     questions = Questions.of(build_tokenizer("byte"), context_length=CONTEXT, temperature=0.7, dtypes=["float32"])
-    transfer = ToServers(policy, Native(policy, Memory(), mode=mode), learner, questions)
+    transfer = WeightSync(policy, Native(policy, Memory(), mode=mode), learner, questions)
     for version in range(1, 4):
         nudge(learner, seed=version)
         await transfer.send(version)
@@ -162,7 +162,7 @@ async def test_weights_in_memory_that_are_not_sent_are_noticed(engine: EngineSer
         def update_info(self, weights: Mapping[str, torch.Tensor]) -> Mapping[str, Any]:
             return super().update_info(model(0).state_dict())
 
-    transfer = ToServers(policy, Native(policy, Forgetful()), learner, questions)
+    transfer = WeightSync(policy, Native(policy, Forgetful()), learner, questions)
     await transfer.send(1)
     nudge(learner)
     with pytest.raises(ContractError, match="what in process serves: not applied"):

@@ -47,7 +47,7 @@ def nano(tokenizer: Any, *, tied: bool = False, seed: int = 0) -> Any:
 
 
 def nudge(model: Any, size: float = 0.05, seed: int = 1) -> None:
-    """A step of learning. The embedding of padding stays 0, as it does in training: normalised, it is all noise."""
+    """A step of learning. The embedding of padding stays 0, as in training: normalized, it would be all noise."""
     padding = model.config.pad_token_id
     with torch.no_grad():
         for number, (name, parameter) in enumerate(model.named_parameters()):
@@ -64,10 +64,10 @@ class FakeServer:
     """One replica. Its sabotage is a word, or none.
 
     Args:
-        model: what it was started with.
-        tokenizer: what it would retokenize with.
+        model: model that it was started with.
+        tokenizer: tokenizer that it would retokenize with.
         sabotage: see ``generate`` and ``_take``.
-        can: what it says that it can do.
+        can: capabilities that it reports.
         address: its name.
         lora: how adapters are made; only their shape matters.
     """

@@ -16,10 +16,10 @@ from torch import Tensor
 from turnwise.errors import InfrastructureError, UsageError
 from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.trainers.weights import nccl as nccl_module
-from turnwise.trainers.weights.native import Native
+from turnwise.trainers.weights.canary_prompts import Questions
 from turnwise.trainers.weights.nccl import Nccl
-from turnwise.trainers.weights.questions import Questions
-from turnwise.trainers.weights.to_servers import ToServers
+from turnwise.trainers.weights.vllm_transfer import Native
+from turnwise.trainers.weights.weight_sync import WeightSync
 
 from .fake import ANY, FakeServer, nano, nudge, tokenizer
 
@@ -39,7 +39,7 @@ class Group:
 
 
 class Receiving(FakeServer):
-    """Blocks in the third phase until all that it was told of has come, as a worker does."""
+    """Blocks in the third phase until all announced weights have arrived, as a worker does."""
 
     def join(self, inbox: queue.Queue[Tensor]) -> Receiving:
         self.inbox = inbox
@@ -58,7 +58,7 @@ class Receiving(FakeServer):
         self.staged = dict(zip(info["names"], came, strict=True))
 
 
-def stage(replicas: int, **settings: Any) -> tuple[Any, list[Receiving], ToServers]:
+def stage(replicas: int, **settings: Any) -> tuple[Any, list[Receiving], WeightSync]:
     model = nano(WORDS)
     inboxes: list[queue.Queue[Tensor]] = [queue.Queue() for _ in range(replicas)]
     servers = [
@@ -68,7 +68,7 @@ def stage(replicas: int, **settings: Any) -> tuple[Any, list[Receiving], ToServe
     backend = Nccl("trainer", 29600, replicas=replicas, meet=lambda *place: Group(inboxes), **settings)
     policy = RemotePolicy(servers, patience=1)
     questions = Questions.of(WORDS, context_length=512, temperature=1.0, dtypes=["float32"])
-    return model, servers, ToServers(policy, Native(policy, backend, timeout=60), model, questions)
+    return model, servers, WeightSync(policy, Native(policy, backend, timeout=60), model, questions)
 
 
 async def test_every_replica_gets_every_tensor_while_it_waits_for_them() -> None:

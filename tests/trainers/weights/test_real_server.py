@@ -23,11 +23,11 @@ from turnwise.inference.serving.server import Pause
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.weights.adapter import Adapter
 from turnwise.trainers.weights.canary import logprobs_of
-from turnwise.trainers.weights.exchange import Exchange
-from turnwise.trainers.weights.native import Files, Native
-from turnwise.trainers.weights.questions import Kind, Questions
+from turnwise.trainers.weights.canary_prompts import Kind, Questions
 from turnwise.trainers.weights.reload import Reload
-from turnwise.trainers.weights.to_servers import ToServers
+from turnwise.trainers.weights.shared_folder import SharedFolder
+from turnwise.trainers.weights.vllm_transfer import Files, Native
+from turnwise.trainers.weights.weight_sync import WeightSync
 
 from ...inference.serving.helpers import sampled, until_sampled
 from .fake import nudge
@@ -37,13 +37,13 @@ pytestmark = pytest.mark.vllm
 PROMPT = tuple(range(5, 45))
 LONG = 450
 ATTEMPTS = 10
-"""How often weights are changed until it happens in the middle of an answer: on a busy machine it may be over."""
+"""Most changes of weights until one meets a running answer: on a busy machine it may have ended."""
 TOLERANCE = 1e-4
 """Of log-probabilities in float32, ten times what differs between the two (measured: 2e-6 to 1e-5)."""
 
 
 class Careless(ServerClient):
-    """Says that it reset the prefix cache, and does not; vLLM itself does so in a pause unless it is told not to."""
+    """Pretends to reset the prefix cache; vLLM itself resets it in a pause unless a parameter forbids it."""
 
     async def pause(self, mode: Pause) -> None:
         await self._control(routes.Call(f"{routes.PAUSE}?mode={mode.value}&clear_cache=false", {}))
@@ -60,7 +60,7 @@ class Trained:
         self.client = client or ServerClient(server.url)
         self.policy = RemotePolicy([self.client])
         self.exchanged = folder / "exchange"
-        exchange = Exchange(self.exchanged, chunk=200_000)
+        exchange = SharedFolder(self.exchanged, chunk=200_000)
         self.transport: Native | Reload | Adapter
         self.own = copy.deepcopy(self.model.state_dict())
         if how == "adapter":
@@ -71,10 +71,10 @@ class Trained:
             ways = {"native": lambda: Native(self.policy, Files(exchange), mode=mode)}
             self.transport = ways.get(how, lambda: Reload(self.policy, exchange, mode=mode))()
         questions = Questions.of(self.tokenizer, context_length=512, temperature=0.7, dtypes=["float32"])
-        self.transfer = ToServers(self.policy, self.transport, self.model, questions)
+        self.transfer = WeightSync(self.policy, self.transport, self.model, questions)
 
     async def agrees(self, version: int) -> None:
-        """What is sampled is of this version, and has the trainer's log-probabilities."""
+        """Check that samples are of this version, and have the trainer's log-probabilities."""
         said = await self.policy.generate(PROMPT, Sampling(max_tokens=12, seed=version))
         assert set(said.versions) == {version}
         mine = logprobs_of(self.model, PROMPT, said.token_ids)
@@ -90,8 +90,8 @@ class Trained:
         if self.transport.whole:
             self.model.load_state_dict(self.own)
             policy = RemotePolicy([ServerClient(self.client.address)])
-            native = Native(policy, Files(Exchange(Path(f"{self.exchanged}-back"))))
-            await ToServers(policy, native, self.model, self.transfer.questions).send(0)
+            native = Native(policy, Files(SharedFolder(Path(f"{self.exchanged}-back"))))
+            await WeightSync(policy, native, self.model, self.transfer.questions).send(0)
             await native.close()
             await policy.close()
 
@@ -137,7 +137,7 @@ async def test_one_action_spans_versions_and_says_which_token_is_whose(
                 newest = [place for place, stamped in enumerate(one.versions) if stamped == version]
                 if len(newest) > 5:
                     mine = logprobs_of(trained.model, (*PROMPT, n), one.token_ids)
-                    # Frozen requests read their tokens anew: all of the prefix is of the newest weights.
+                    # Frozen requests read their tokens again: all of the prefix is of the newest weights.
                     theirs = [one.logprobs[place] for place in newest[2:]]
                     assert [mine[place] for place in newest[2:]] == pytest.approx(theirs, abs=TOLERANCE)
             if any(len(set(one.versions)) > 1 for one in said):
@@ -188,7 +188,7 @@ async def test_an_update_of_another_model_is_refused_and_the_server_goes_on(
     other = build_model(NanoConfig(tokenizer="byte", size="0.1M", layers=1, context_length=512), tokenizer)
     async with Trained(vllm_server, tmp_path, "native") as trained:
         await trained.transfer.send(0)
-        wrong = ToServers(trained.policy, trained.transport, other, trained.transfer.questions)
+        wrong = WeightSync(trained.policy, trained.transport, other, trained.transfer.questions)
         wrong._open = True
         with pytest.raises(Exception, match=r"lacks model\.layers\.1"):
             await wrong.send(1)

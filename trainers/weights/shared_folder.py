@@ -21,7 +21,7 @@ CHUNK = 1 << 30
 LEDGER = "loaded.json"
 
 
-class Exchange:
+class SharedFolder:
     """The trainer's side of the folder. An entry in it is complete, or absent.
 
     Args:

@@ -14,8 +14,8 @@ from ...inference.serving.server import ServerResponse
 from ..learning.lora import adapted, merged
 from ..learning.main_process import run_on_main
 from ..learning.parallel import ALONE, ProcessGroup, unsharded
+from .canary_prompts import Kind, Question, Questions, answered
 from .diagnosis import Answers, diagnose, moved
-from .questions import Kind, Question, Questions, answered
 from .transfer import Changeable, Transport
 
 GO_ON = "Servers that are there go on with what they had"
@@ -27,7 +27,7 @@ Heard = Sequence[Sequence[tuple[Question, ServerResponse]]]
 """Questions and answers, by replica."""
 
 
-class ToServers:
+class WeightSync:
     """Brings the learner's weights to servers, and makes every replica prove after every sync that it has them.
 
     Args:

@@ -19,14 +19,14 @@ from turnwise.errors import ContractError, InfrastructureError, ModelError, Usag
 from turnwise.inference.serving.remote_policy import RemotePolicy
 from turnwise.inference.serving.server import Pause
 from turnwise.trainers.learning.lora import LoraConfig, attach
-from turnwise.trainers.weights import exchange as exchange_module
+from turnwise.trainers.weights import shared_folder as shared_folder_module
 from turnwise.trainers.weights.adapter import Adapter
+from turnwise.trainers.weights.canary_prompts import Kind, Questions
 from turnwise.trainers.weights.diagnosis import Cause
-from turnwise.trainers.weights.exchange import LEDGER, Exchange
-from turnwise.trainers.weights.native import Files, Native
-from turnwise.trainers.weights.questions import Kind, Questions
 from turnwise.trainers.weights.reload import Reload
-from turnwise.trainers.weights.to_servers import ToServers
+from turnwise.trainers.weights.shared_folder import LEDGER, SharedFolder
+from turnwise.trainers.weights.vllm_transfer import Files, Native
+from turnwise.trainers.weights.weight_sync import WeightSync
 
 from .fake import ANY, FakeServer, nano, nudge, tokenizer
 
@@ -61,9 +61,9 @@ class Stage:
         if how == "adapter":
             attach(self.model, LORA)
         self.policy = RemotePolicy(self.servers, patience=1.0)
-        self.exchange = Exchange(folder / "exchange")
+        self.exchange = SharedFolder(folder / "exchange")
         self.transport = self._transport(how, mode)
-        self.transfer = ToServers(self.policy, self.transport, self.model, questions())
+        self.transfer = WeightSync(self.policy, self.transport, self.model, questions())
 
     def _transport(self, how: str, mode: Pause) -> Native | Reload | Adapter:
         if how == "native":
@@ -216,7 +216,7 @@ async def test_adapters_go_merged_where_the_server_takes_whole_weights(tmp_path:
 async def test_weights_are_written_in_files_of_a_size_and_as_the_servers_hold_them(tmp_path: Path) -> None:
     model = nano(WORDS, tied=True)
     seen: dict[str, torch.dtype] = {}
-    exchange = Exchange(tmp_path / "x", dtype=torch.bfloat16, chunk=5000, there=Path("/mnt/there"))
+    exchange = SharedFolder(tmp_path / "x", dtype=torch.bfloat16, chunk=5000, there=Path("/mnt/there"))
     assert exchange.write("v1", model.state_dict()) == Path("/mnt/there/v1")
     files = sorted((tmp_path / "x" / "v1").iterdir())
     assert len(files) > 3
@@ -234,7 +234,7 @@ async def test_a_full_disk_is_one_line_and_the_servers_go_on(tmp_path: Path, mon
         path.write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(exchange_module, "save_file", full)
+    monkeypatch.setattr(shared_folder_module, "save_file", full)
     with pytest.raises(ModelError, match=r"cannot be written to the exchange folder .*No space left.*--resume"):
         await stage.transfer.send(1)
     assert not list(stage.exchange.folder.rglob("*.safetensors")), "nothing of what was begun is left"
@@ -300,7 +300,7 @@ async def test_an_update_that_fails_half_way_says_that_servers_stay_paused_and_t
     again.policy = RemotePolicy(stage.servers, patience=1.0)
     again.servers = stage.servers
     again.transport = Native(again.policy, Files(again.exchange), timeout=60)
-    again.transfer = ToServers(again.policy, again.transport, again.model, questions())
+    again.transfer = WeightSync(again.policy, again.transport, again.model, questions())
     nudge(again.model, seed=7)
     await again.transfer.send(2)
     assert not server.paused
@@ -308,14 +308,14 @@ async def test_an_update_that_fails_half_way_says_that_servers_stay_paused_and_t
 
 @pytest.mark.usefixtures("small_files")
 async def test_a_disk_that_is_full_for_the_library_that_writes_is_one_line_too(tmp_path: Path) -> None:
-    exchange = Exchange(tmp_path / "x")
+    exchange = SharedFolder(tmp_path / "x")
     with pytest.raises(ModelError, match=r"cannot be written to the exchange folder .*--resume"):
         exchange.write("v", {"w": torch.zeros(10_000)})
     assert not list((tmp_path / "x").iterdir())
 
 
 async def test_what_does_not_fit_is_known_before_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    exchange = Exchange(tmp_path / "x")
+    exchange = SharedFolder(tmp_path / "x")
     usage = type("Usage", (), {"free": 100})
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage)
     with pytest.raises(ModelError, match="400 bytes are needed and 100 are free"):

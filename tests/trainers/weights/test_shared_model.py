@@ -18,7 +18,7 @@ from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.inference.transformers_policy import TransformersPolicy
 from turnwise.trainers.learning.rows import merge
 from turnwise.trainers.weights.canary import TOLERANCES, Probe, logprobs_of
-from turnwise.trainers.weights.in_process import Copied, InProcess, own_copy
+from turnwise.trainers.weights.shared_model import Copied, InProcess, own_copy
 
 from ..fakes import Bigram, episode, turn
 

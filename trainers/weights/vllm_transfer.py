@@ -13,8 +13,8 @@ from torch import Tensor
 from ...errors import InfrastructureError, TurnwiseError, UsageError
 from ...inference.serving.launch.process import FILES
 from ...inference.serving.server import Pause, Sampler, weight_receiver
-from .exchange import Exchange
 from .replicas import Replicas
+from .shared_folder import SharedFolder
 from .transfer import Changeable
 
 
@@ -135,7 +135,7 @@ class Files:
     name = FILES
     shared = True
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: SharedFolder) -> None:
         self.exchange = exchange
         self._count = 0
         self._staged = ""
