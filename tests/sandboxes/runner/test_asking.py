@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from turnwise.errors import SandboxError, ToolError, UsageError
-from turnwise.sandboxes import portal
+from turnwise.sandboxes.loop import LOOP
 from turnwise.sandboxes.result import Status
 from turnwise.sandboxes.runner.channel import Asks
 from turnwise.sandboxes.sandbox import Sandbox
@@ -34,8 +34,8 @@ async def test_the_answer_is_given_on_the_loop_of_whoever_runs_the_code(trusted:
 
     assert (await session.run(ASK, answer=who)).stdout.text == "b'who'\n"
     assert threads == [threading.current_thread().name], "a world belongs to the thread of its environment"
-    assert await asyncio.to_thread(portal.wait, session.run(ASK, answer=who))
-    assert threads[1] == portal.THREAD, "and where the sandboxes' loop is the caller's, it is that one"
+    assert await asyncio.to_thread(LOOP.wait, session.run(ASK, answer=who))
+    assert threads[1] == LOOP.name, "and where the sandboxes' loop is the caller's, it is that one"
 
 
 async def test_a_shell_cannot_ask(trusted: Sandbox) -> None:
