@@ -166,8 +166,7 @@ class Padded:
 class Rows:
     """Many rows packed into one-dimensional tensors of T tokens; the tokens of a row are contiguous and in order.
 
-    Episode, turn and group indices are those of the whole batch, also after ``select()`` and ``microbatches()``. So
-    values per episode or turn can be computed once and looked up in any part.
+    Episode, turn and group indices are those of the whole batch, also after ``select()`` and ``microbatches()``.
 
     Args:
         ids: token ids.
