@@ -30,13 +30,20 @@ def argument_of_start(env: Any, generated: object) -> object:
     The annotation decides. A first argument annotated ``TaskSpec`` receives the specification, except where the family
     itself generates specifications. Where an override has no annotation, the one that it overrides decides.
     """
-    if isinstance(generated, TaskSpec):
-        return generated
     owner = _owner_of_old_start(cast(Hashable, type(env)))
-    if owner is None:
+    if owner is None or isinstance(generated, TaskSpec):
         return generated
-    _warn_about_start(owner, "None" if generated is None else type(generated).__qualname__)
+    _warn(owner, *_about_start(owner, generated))
     return env.task
+
+
+def remark_on_start(cls: type, generated: object) -> str | None:
+    """Return what ``argument_of_start`` warns of, for authors whose Python hides the warning."""
+    owner = _owner_of_old_start(cast(Hashable, cls))
+    if owner is None or isinstance(generated, TaskSpec):
+        return None
+    message, where = _about_start(owner, generated)
+    return f"{message}{at(where)}"
 
 
 @lru_cache(maxsize=1024)
@@ -64,15 +71,15 @@ def _annotation(owner: type) -> Any:
     return TaskSpec if found is None and written.endswith("TaskSpec") else found or written
 
 
-def _warn_about_start(owner: type, generated: str) -> None:
-    where = defined_at(vars(owner)["start"]) or defined_at(owner)
-    _warn(
-        owner,
+def _about_start(owner: type, generated: object) -> tuple[str, str]:
+    """Return the message on a ``start`` of release 0.1, and where it is defined."""
+    kind = "None" if generated is None else type(generated).__qualname__
+    message = (
         f"{owner.__name__}.start() takes a TaskSpec, which is deprecated: it will receive the generated task. Write "
-        f"start(self, task: {generated}, rng), use task where you called generate(task), and use self.task where you "
-        f"need the specification",
-        where,
+        f"start(self, task: {kind}, rng), use task where you called generate(task), and use self.task where you need "
+        "the specification"
     )
+    return message, defined_at(vars(owner)["start"]) or defined_at(owner)
 
 
 class _Moved:

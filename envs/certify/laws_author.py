@@ -8,6 +8,7 @@ import docstring_parser
 
 from ..author_line import at, defined_at
 from ..base import TurnEnv
+from ..deprecated import remark_on_start
 from ..toolenv import ToolEnv
 from ..tools import tools_of
 from .findings import Broken
@@ -18,11 +19,16 @@ ENDINGS = ("act", "ends_with", "_answer", "offered")
 """What a tool environment may override to end episodes in a way of its own."""
 
 
-def is_complete(lab: Lab) -> None:
-    """Read the class: its tools, what ends an episode, and what judges it."""
+def is_complete(lab: Lab) -> str | None:
+    """Read the class: its tools, what ends an episode, and what judges it. The remark names a deprecated ``start``."""
     env = lab.sample.unwrapped
     if isinstance(env, ToolEnv):
         _tools_complete(type(env))
+    try:
+        generated = lab.family.generate(lab.specs[0])
+    except Exception:  # the law ``begins`` reports it
+        return None
+    return remark_on_start(type(env), generated)
 
 
 def _tools_complete(cls: type[ToolEnv]) -> None:

@@ -318,3 +318,14 @@ def test_a_missing_random_player_is_noted(load: Load) -> None:
     assert [verdict.status for verdict in notes] == [Status.PASS, Status.PASS]
     assert notes[0].reason.startswith("random_action() is not written")
     assert not notes[1].reason, "tools are called at random by their schemas"
+
+
+def test_a_start_of_release_0_1_is_certified_with_a_remark(load: Load) -> None:
+    family = "class F(tw.TaskFamily):\n    name = 'f'\n    def build(self, spec, rng):\n        return 1\n\nclass E"
+    source = TEXT.replace("class E", family).replace("max_turns = 5", "max_turns, family = 5, F()")
+    module = load(source.replace("start(self, task, rng)", "start(self, task: tw.TaskSpec, rng)"))
+    with pytest.warns(DeprecationWarning, match=r"E.start\(\) takes a TaskSpec"):
+        certificate = certify(module.E, quick=True, laws=["is_complete", "begins"])
+    assert certificate.passed, certificate
+    (remark,) = [one.reason for one in certificate.verdicts if one.law == "is_complete"]
+    assert re.search(r"Write start\(self, task: int, rng\), .* \(at .*my_mistake.py:\d+ in E.start\)", remark), remark
