@@ -48,7 +48,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
     max_turns: int = 50
     """The episode is truncated after this many actions."""
     family: TaskFamily[TaskT] | None = None
-    """Where tasks come from; ``None`` means that only the seed matters."""
+    """The source of tasks; ``None`` means that only the seed matters."""
     forks: Forks = Forks.COPY
     """How ``fork()`` works here."""
     blocking: ClassVar[bool] = True
@@ -102,7 +102,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
 
     @abstractmethod
     def act(self, action: Action) -> Step | ObservationLike | Awaitable[Step | ObservationLike]:
-        """Answer one action. Text alone means that the episode goes on with reward 0."""
+        """Answer one action. If you return text, the episode continues with reward 0."""
         raise NotImplementedError
 
     def judge(self) -> Score | bool | Awaitable[Score | bool]:
@@ -129,19 +129,19 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
         return ()
 
     def best_return(self) -> float | None:
-        """The largest return that the task just begun allows, where it is known; the oracle must reach it."""
+        """Return the largest return that the current task allows, or ``None``. The oracle must reach it."""
         return None
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """Named ways to play the task just begun that must not succeed: cheats, and errors that almost solve it.
+        """Return ways to play the current task that must not succeed, by name: cheats, and errors that almost solve it.
 
         Each is a sequence of actions, or a function from this environment to the next action.
         """
         return {}
 
     def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
-        """Named ways to break this environment in the task just begun, in addition to odd arguments of its tools: none
-        may make it fail. What an agent does is scored, whatever it is.
+        """Return ways to break this environment in the current task, by name, besides odd arguments of its tools. None
+        may make it fail: whatever an agent does is scored.
         """
         return {}
 
@@ -161,7 +161,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
             f"{type(self).__name__} declares Forks.SNAPSHOT, so it must define snapshot() and restore()"
         )
 
-    # -- what an agent is told ----------------------------------------------------------------------------------
+    # -- what an agent can read ---------------------------------------------------------------------------------
 
     @property
     def tools(self) -> Sequence[Tool]:

@@ -36,7 +36,7 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/GuessMyCityLevels-v0", f"{GAMES}.guess_my_city:GuessMyCityEnv", {}, None),
     ("turnwise/GuessMyCity-v0", f"{GAMES}.guess_my_city:GuessMyCityReal", {}, None),
     ("turnwise/GuessMyCityLeaky-v0", f"{GAMES}.guess_my_city:GuessMyCityLeaky", {}, None),
-    # Chess endgames: king and one piece against king and the best defence.
+    # Chess endgames: king and one piece against king and the best defense.
     ("turnwise/ChessEndgames-v0", f"{GAMES}.chess_endgames:ChessEndgamesEnv", {}, "chess"),
     # Chess: built-in opponents of five strengths, and Stockfish where it is installed.
     ("turnwise/Chess-v0", f"{GAMES}.chess_game:ChessEnv", {}, "chess"),
@@ -45,14 +45,14 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/CarDealer-v1", f"{GAMES}.car_dealer:CarDealerEnv", {}, None),
     # Code, in sandboxes: functions and classes to write, by what they are worth on hidden inputs.
     ("turnwise/CodeSynthesis-v0", f"{CODE}.synthesis:CodeSynthesisEnv", {}, None),
-    # Modules that somebody broke, and functions that are right and slow.
+    # Broken modules, and functions that are correct and slow.
     ("turnwise/CodeRepair-v1", f"{CODE}.repair:CodeRepairEnv", {}, None),
     ("turnwise/CodeEfficiency-v1", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
     # Files to change, judged by the state of all of them.
     ("turnwise/CodeShell-v1", f"{CODE}.shell:CodeShellEnv", {}, None),
     # Databases to ask and to change, judged by rows.
     ("turnwise/CodeSQL-v1", f"{CODE}.sql:CodeSqlEnv", {}, None),
-    # A person's apps in one database, judged by its rows.
+    # A user's apps in one database, judged by its rows.
     ("turnwise/Apps-v1", f"{APPS}.env:AppsEnv", {}, None),
     # Web sites: read without a browser, and in Chromium.
     ("turnwise/WebHTML-v0", f"{WEB}.env:WebEnv", {"browser": "html"}, None),

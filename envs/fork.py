@@ -28,7 +28,7 @@ class Forks(StrEnum):
 
 
 class Forkable(Protocol):
-    """What forking needs of an environment: how it was made, how it forks, and how far its episode has come."""
+    """The parts of an environment that forking uses: constructor arguments, means of forking, the episode's state."""
 
     spec: Any
     _init: tuple[tuple[Any, ...], dict[str, Any]]
@@ -44,7 +44,7 @@ class Forkable(Protocol):
 
     @property
     def family(self) -> Any:
-        """Where its tasks come from; shared, never copied."""
+        """The family of its tasks; shared, never copied."""
 
     def reset(self, *, options: Mapping[str, Any]) -> Any:
         """Begin an episode."""

@@ -1,4 +1,4 @@
-"""What agent and environment say to each other: messages of parts, observations, actions."""
+"""Messages between agent and environment: their parts, observations, and actions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """An encoded picture, e.g. a screenshot."""
+    """An encoded image, e.g. a screenshot."""
 
     data: bytes
     mime: str = "image/png"
@@ -52,7 +52,7 @@ class ToolCall:
 
 
 def call_text(call: ToolCall) -> str:
-    """A tool call as one reads it: ``search(title="Emma", limit=5)``."""
+    """Return a tool call in human-readable form: ``search(title="Emma", limit=5)``."""
     arguments = ", ".join(f"{k}={json.dumps(v, ensure_ascii=False, default=str)}" for k, v in call.arguments.items())
     return f"{call.name}({arguments})"
 
@@ -62,9 +62,9 @@ class Message:
     """One message of a conversation.
 
     Args:
-        role: who speaks.
+        role: the role of the speaker.
         parts: text and images, in order.
-        tool_calls: what an assistant message asks for.
+        tool_calls: the calls that an assistant message requests.
         name: the tool's name on a ``tool`` message.
         tool_call_id: the id of the call that a ``tool`` message answers.
     """

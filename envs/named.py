@@ -1,4 +1,4 @@
-"""What a user may type for an environment: an id, a Python file that registers one, or a package's folder."""
+"""Names that a user may type for an environment: an id, a Python file that registers one, or a package's folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .base import TurnEnv
 from .registry import GROUP, entries, find, register
 
 _places: dict[str, str] = {}
-"""Where the environments of files and folders came from, by id; as the registry, it lasts as long as the process."""
+"""The files and folders of environments by id; like the registry, it lasts as long as the process."""
 
 
 def environment(text: str) -> str:
@@ -46,7 +46,7 @@ def place_of(id: str) -> str:
     """Return what makes an environment known in a new process: its file or folder, or its id if that suffices.
 
     Args:
-        id: of an environment that this process knows.
+        id: the id of an environment that this process knows.
     """
     return _places.get(id, id)
 

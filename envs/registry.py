@@ -1,4 +1,4 @@
-"""Which environments exist: versioned ids over Gymnasium's registry, plug-ins from other packages, near misses."""
+"""The registry of environments: versioned ids over Gymnasium's registry, plug-ins from other packages, near misses."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 GROUP = "turnwise.envs"
 """The entry-point group through which other packages register: the name is the id, the value a class."""
 MODULES = {"web": ("playwright",), "miniwob": ("miniwob", "playwright"), "bfcl": ("bfcl_eval",)}
-"""What an extra installs, where that is called otherwise."""
+"""The modules that an extra installs, where their names differ from the extra's."""
 UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
-"""How Python says that a constructor does not know one."""
+"""Python's message on an argument that a constructor does not take."""
 ID = re.compile(r"^(?:[\w:.-]+/)?[\w:.-]+-v\d+$")
 
 
@@ -74,7 +74,7 @@ def register(
         id: ``"demo/GuessNumber-v0"``; a change that alters results needs a new version.
         entry_point: the class, or ``"module:Class"``.
         kwargs: constructor arguments of this id.
-        source: who registers it; set by the plug-in loader.
+        source: the distribution that registers it; set by the plug-in loader.
         extra: the optional extra that it needs.
 
     Raises:
@@ -187,14 +187,14 @@ def load_plugins(*, again: bool = False) -> None:
 
 
 def nearest(id: str, known: list[str]) -> list[str]:
-    """Up to three ids that a person may have meant."""
+    """Return up to three ids that a user may have meant."""
     short = {name.rsplit("/", 1)[-1].lower(): name for name in known}
     hits = difflib.get_close_matches(id.rsplit("/", 1)[-1].lower(), list(short), n=3, cutoff=0.5)
     return [short[hit] for hit in hits]
 
 
 def _meant(entry: Entry, wrong: str) -> str:
-    """The arguments that somebody may have meant, or all."""
+    """Return the arguments that a caller may have meant, or all."""
     creator = entry.entry_point if callable(entry.entry_point) else load_env_creator(entry.entry_point)
     signatures = [inspect.signature(kind.__init__) for kind in getattr(creator, "__mro__", ()) if kind is not object]
     signatures = signatures or [inspect.signature(creator)]

@@ -69,7 +69,7 @@ def refuse_replaced(cls: type) -> None:
 
 @lru_cache(maxsize=1024)
 def _reserved(cls: Any) -> Mapping[str, str]:
-    """What may not be assigned in an instance; a property with a setter is its author's own choice."""
+    """Return the names that an instance must not assign; a property with a setter is its author's own choice."""
     settable = {name for name, kind in _kinds(cls.__mro__).items() if kind == PROPERTY and _settable(cls, name)}
     return {name: kind for name, kind in _kinds(cls.__mro__).items() if name not in settable} | dict.fromkeys(
         STATE, KEPT

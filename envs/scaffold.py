@@ -13,7 +13,7 @@ from ..errors import UsageError
 
 
 class Kind(StrEnum):
-    """Which environment a scaffold starts from."""
+    """The environment from which a scaffold starts."""
 
     TURN = "turn"
     """The agent answers in text."""
@@ -194,7 +194,7 @@ def scaffold(name: str, kind: Kind | str = Kind.TURN, folder: Path | str = ".") 
     Args:
         name: the package's name in Python, e.g. ``"my_env"``; hyphens and capitals are turned into that form.
         kind: ``"turn"`` or ``"tool"``.
-        folder: where the package's folder is made.
+        folder: the folder in which the package's folder is made.
 
     Returns:
         The files written, the environment first.

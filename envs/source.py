@@ -1,4 +1,4 @@
-"""Which version of an environment's source is loaded: a digest of the files that define it and its wrappers."""
+"""The version of an environment's source: a digest of the files that define it and its wrappers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PLAIN = (str, int, float, type(None), tuple, list, dict, set, frozenset, PurePat
 def source_digest(env: gymnasium.Env[Any, Any]) -> str | None:
     """Digest the source of an environment and of its wrappers, as sixteen hex digits.
 
-    Covers the file of every class that they derive from, or all Python files of that class's package, but not Turnwise,
-    Gymnasium or the standard library; the file of the function that is registered to make the environment; and which
-    wrappers there are, with their constructor arguments where the wrapper records them (Gymnasium's
-    ``RecordConstructorArgs``), and their public attributes otherwise, as far as these are plain values.
+    The digest covers the file of every class that they derive from, or all Python files of that class's package. It
+    leaves out Turnwise, Gymnasium and the standard library. It also covers the file of the function that makes the
+    environment, and the list of wrappers. A wrapper counts with its constructor arguments if it records them
+    (Gymnasium's ``RecordConstructorArgs``), and otherwise with its public attributes that are plain values.
 
     Args:
         env: the environment, wrapped or not.

@@ -15,14 +15,14 @@ from .messages import Observation, ObservationLike
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What an environment answers to an action.
+    """The result of an action.
 
     Args:
         observation: the new messages.
         reward: finite.
         terminated: the task reached an end of its own: there is no next state to value.
         truncated: something outside the task (a turn limit) ended the episode: the next state has a value.
-        score: the judgement, on the last step; asked from ``judge()`` when omitted.
+        score: the score, on the last step; when omitted, ``judge()`` returns it.
         info: anything JSON-able worth recording.
     """
 
@@ -44,7 +44,7 @@ class Step:
 
     @property
     def done(self) -> bool:
-        """The episode is over, one way or the other."""
+        """Whether the episode has ended, one way or the other."""
         return self.terminated or self.truncated
 
 
@@ -59,12 +59,12 @@ def success(observation: ObservationLike, reward: float = 1.0, **info: Any) -> S
 
 
 def failure(observation: ObservationLike, reward: float = 0.0, **info: Any) -> Step:
-    """The task is over and not solved."""
+    """End the task unsolved."""
     return Step(Observation.of(observation), reward, terminated=True, score=Score(success=False), info=info)
 
 
 def termination(observation: ObservationLike, reward: float, score: Score, **info: Any) -> Step:
-    """The task is over, judged by ``score``."""
+    """End the task with a score."""
     return Step(Observation.of(observation), reward, terminated=True, score=score, info=info)
 
 

@@ -154,7 +154,7 @@ def _now() -> float:
 
 
 def _answered(call: ToolCall, *parts: Part) -> Message:
-    # Half a surrogate pair, as in a file's odd name, is no text.
+    # Half a surrogate pair, as in a file's odd name, is not text.
     clean = (TextPart(p.text.encode("utf-8", "replace").decode()) if isinstance(p, TextPart) else p for p in parts)
     return Message("tool", tuple(clean), name=clip(str(call.name)), tool_call_id=call.id or None)
 

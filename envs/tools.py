@@ -28,11 +28,11 @@ class Tool:
     """One tool an agent may call.
 
     Args:
-        name: what the agent calls it.
-        description: what it does, from the docstring.
+        name: the name by which the agent calls it.
+        description: the description, from the docstring.
         parameters: JSON Schema of the arguments.
         arguments: the pydantic model that validates them.
-        function: what runs; bound to its environment, sync or async.
+        function: the function that runs; bound to its environment, sync or async.
         ends: a successful call ends the episode.
     """
 
@@ -86,7 +86,7 @@ def tool(
         function: a typed function with a docstring; Google-style ``Args:`` describe the parameters.
         name: another name than the function's own.
         ends: a successful call ends the episode.
-        strict: a number, text or truth value must come as one: ``"12"`` and ``true`` are no numbers.
+        strict: a number, text or truth value must come as one: ``"12"`` and ``true`` do not count as numbers.
     """
 
     def mark(target: F) -> F:

@@ -78,7 +78,7 @@ VALUES: Mapping[str, Any] = {
     "many keys": {str(n): n for n in range(5_000)},
     "an odd key": {"\ud800": {"": [None]}},
 }
-"""What stands for a value, by name: sizes, counts, depths, encodings, names, numbers and types."""
+"""Hostile values by name: sizes, counts, depths, encodings, names, numbers and types."""
 CODE: Mapping[str, str] = {
     "900 signs": "-" * 900 + "1",
     "9,000 signs": "-" * 9_000 + "1",
@@ -90,13 +90,13 @@ CODE: Mapping[str, str] = {
     "more attributes": "a" + ".a" * 9_000,
     "many calls": "a" + "()" * 900,
 }
-"""What stands for a value in a message that is written as a call, for whoever reads messages as code."""
+"""Hostile values inside a message that is written as a call, for environments that read messages as code."""
 PER_VALUE = 3
 """Calls in which each value is tried; which tools they call changes with the value."""
 
 
 def attempts(env: TurnEnv) -> Iterator[tuple[str, Action]]:
-    """Messages, and calls of the tools of an environment that has begun, each with a hostile value, by name.
+    """Return messages and tool calls for a running environment, each with a hostile value, by name.
 
     Some are what the oracle would do, but for one argument, so that they come as far as a good call does.
     """

@@ -34,7 +34,7 @@ from .other_process import subject_of
 from .report import Certificate, Verdict
 
 Target = str | Callable[..., TurnEnv]
-"""What can be certified: an id, a class, or a function without arguments that makes an environment."""
+"""A target of certification: an id, a class, or a function without arguments that makes an environment."""
 
 GROUPS: tuple[tuple[Law, ...], ...] = (
     *(AUTHOR_LAWS, RESET_LAWS[:1], TURN_LAWS[:1], CAUSE_LAWS, TOOL_LAWS, RESET_LAWS[1:], TURN_LAWS[1:], REWARD_LAWS),
@@ -94,7 +94,7 @@ def certify(
 
 
 def laboratory(target: Target, *, samples: int | None = None, quick: bool = False, seed: int = 0) -> Lab:
-    """Where laws can be tried on ``target``; arguments as for ``certify``."""
+    """Return the lab in which laws are tried on ``target``; arguments as for ``certify``."""
     effort = QUICK if quick else Effort()
     return Lab(subject_of(target), replace(effort, samples=samples) if samples else effort, seed)
 

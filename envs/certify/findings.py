@@ -1,4 +1,4 @@
-"""What trying a law can find, other than that it holds."""
+"""Outcomes of a law other than that it holds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Broken(Failed):
     """A law does not hold; the text says what happened.
 
     Args:
-        text: what happened, with values.
+        text: the event, with values.
         spec: the task on which it happened.
         seed: the seed of ``reset(seed=…)``, where that was used.
         policy: who played: ``"oracle"``, ``"random"``, ``"null"``, or words.
@@ -40,9 +40,9 @@ def blaming(called: str, spec: TaskSpec | None = None, *, cure: str = "") -> Ite
     """Run the author's code; what it raises breaks the law, with the author's line.
 
     Args:
-        called: what is run, as a reader would write it: ``reset()``.
+        called: the call that is made, as a reader would write it: ``reset()``.
         spec: the task on which it is run.
-        cure: what to do about it.
+        cure: the fix to suggest.
 
     Raises:
         Broken: it raised.

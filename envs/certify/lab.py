@@ -1,4 +1,4 @@
-"""Where laws are tried: makes environments, samples tasks, plays episodes, and knows what is being waited for."""
+"""The lab of certification: it makes environments, samples tasks, plays episodes, and watches the time of calls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Effort:
         random_episodes: how many episodes the random player gets.
         leak_episodes: how many episodes the leak law plays.
         processes: how many other processes repeat the episodes.
-        every: of the attempts to break the environment, one in so many is tried.
+        every: the lab tries one in this many of the attempts to break the environment.
     """
 
     samples: int = 3
@@ -51,7 +51,7 @@ QUICK = Effort(samples=1, few=2, turns=10, random_episodes=20, leak_episodes=100
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is being certified.
+    """The environment under certification.
 
     Args:
         name: its id, or the name of its class.
@@ -71,13 +71,13 @@ class Lab:
     """One certification in progress.
 
     Args:
-        subject: what is being certified.
+        subject: the environment under certification.
         effort: how much is tried.
-        seed: where the sampled seeds begin.
+        seed: the first of the sampled seeds.
         clock: the time in seconds; only differences count.
         until: when the present law must end, on that clock.
         first: the first episodes played, before anything could leave traces.
-        untouched: what all instances share, as it was before these.
+        untouched: the values that all instances share, as they were before ``first``.
         raised: the law that reported an error first, by the error's type and the author's line.
     """
 
@@ -99,7 +99,7 @@ class Lab:
 
     @cached_property
     def family(self) -> TaskFamily[Any]:
-        """Where its tasks come from."""
+        """The family of its tasks."""
         return self.sample.tasks()
 
     @cached_property
@@ -131,7 +131,7 @@ class Lab:
         return type(self.sample.unwrapped).oracle is not TurnEnv.oracle  # type: ignore[attr-defined]
 
     def at(self, method: str) -> str:
-        """Where the author defines a method, as the end of a message."""
+        """Return the place where the author defines a method, as the end of a message."""
         return method_at(self.sample.unwrapped, method)
 
     def first_play(self, spec: TaskSpec, who: str) -> Trace:
@@ -143,7 +143,7 @@ class Lab:
         return self.first[spec, who]
 
     def shared(self) -> dict[str, str]:
-        """What all instances share, by name."""
+        """Return the values that all instances share, by name."""
         return shared_state(type(self.sample.unwrapped))
 
     def changed(self) -> str:
@@ -154,7 +154,7 @@ class Lab:
 
     @cached_property
     def sightings(self) -> list[tuple[Sighting, TaskSpec, str]]:
-        """What episodes read or wrote that is not their own."""
+        """Everything that episodes read or wrote outside of themselves."""
         roots = {cls.__module__.partition(".")[0] for cls in type(self.sample.unwrapped).__mro__}
         own = frozenset(roots - {"gymnasium", "builtins"})
         seen = []
@@ -173,7 +173,7 @@ class Lab:
         """Mark a call that must answer in time.
 
         Raises:
-            OutOfTime: the time of the present law is over.
+            OutOfTime: the time of the present law ran out.
             Broken: the call took too long.
         """
         self.in_time()
@@ -194,7 +194,7 @@ class Lab:
         return f"{cure}{place or self.at(method)}"
 
     def in_time(self) -> None:
-        """Raise ``OutOfTime`` when the time of the present law is over."""
+        """Raise ``OutOfTime`` when the time of the present law has run out."""
         if self.clock() > self.until:
             raise OutOfTime("its share of the time ran out before the end; allow more --minutes")
 

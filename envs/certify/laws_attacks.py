@@ -1,4 +1,4 @@
-"""The law that nobody can opt out of being counted: nothing that an agent sends or does makes the environment fail."""
+"""The law that every episode counts: nothing that an agent sends or does makes the environment fail."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .lab import Lab
 from .law import Law
 
 ENDINGS = ("act", "ends_with", "_answer", "offered")
-"""What a tool environment may override to end episodes in a way of its own."""
+"""Methods that a tool environment may override to end episodes in its own way."""
 
 
 def is_complete(lab: Lab) -> str | None:

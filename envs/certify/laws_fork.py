@@ -50,7 +50,7 @@ def fork_equals_original(lab: Lab) -> None:
 
 
 def fork_is_independent(lab: Lab) -> None:
-    """What happens in a fork does not reach the original, and the other way round."""
+    """A fork does not change the original, nor the original the fork."""
     for spec in lab.few:
         for who in lab.players:
             original = lab.play(who, spec)

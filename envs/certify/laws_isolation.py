@@ -24,7 +24,7 @@ OWN_RNG = "draw from the rng that start() receives; keep it, or make one from it
 
 
 def instances_are_separate(lab: Lab) -> None:
-    """Whatever other instances have done before, a new one plays as the very first did."""
+    """A new instance plays as the first one did, regardless of the instances in between."""
     plays = [(spec, who, lab.first_play(spec, who)) for spec in lab.few for who in lab.players]
     for spec, who, first in plays:
         again = lab.play(who, spec)
@@ -108,7 +108,7 @@ def no_environment_variables(lab: Lab) -> None:
 
 
 def no_network(lab: Lab) -> None:
-    """Nothing beyond this machine is asked."""
+    """Episodes do not connect to other machines."""
     _none_seen(lab, NETWORK, "an episode asks the network", "load what it needs before, and ship it with the package")
 
 

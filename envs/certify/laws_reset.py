@@ -155,7 +155,7 @@ def two_processes_agree(lab: Lab) -> None:
 
 
 def splits_overlap(lab: Lab) -> str:
-    """Compare the tasks of each test split with those of train; report, since small worlds are no fault."""
+    """Compare the tasks of each test split with those of train; report, since a small world is allowed."""
     tests = [split for split in lab.family.splits if split.startswith("test_")]
     if Split.TRAIN not in lab.family.splits or not tests:
         raise NotApplicable("its family has no test split beside train")

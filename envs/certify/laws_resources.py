@@ -23,7 +23,7 @@ BYTES_PER_STRETCH = 8_192
 TURNS = 3
 STRETCHES = 4
 DOUBTS = 2
-"""What seems to leak is measured again: an engine's helpers may have been busy all along."""
+"""An apparent leak is measured again: an engine's helpers may have been busy all along."""
 PATIENCE = 30
 """Tenths of a second in which files and threads may still be let go: a sandbox is ended by another thread."""
 ROUNDS = 10
@@ -116,7 +116,7 @@ def _left(lab: Lab, episodes: int, count: Callable[[], int], before: int) -> int
 
 
 def _more(count: Callable[[], int], before: int) -> int:
-    """How many more there are than before, once whoever tidies up in the background has had some seconds."""
+    """Return how many more there are than before, after some seconds for cleanup in the background."""
     for _ in range(PATIENCE):
         if count() <= before:
             break

@@ -20,7 +20,7 @@ TOLERANCE = 1e-9
 BLIND, BLIND_TASKS, BLIND_SOLUTIONS = 0.2, 6, 3
 """Share of tasks above which blind play is remarked on; the fewest tasks and the most solutions that are tried."""
 CHANCE = 1e-3
-"""A random player's success is only held against an environment if chance explains it less often than this."""
+"""Random play that succeeds too often breaks the law only if chance explains it with a smaller probability."""
 
 
 def oracle_solves(lab: Lab) -> None:
@@ -57,7 +57,7 @@ def _refused(trace: Trace) -> str:
 
 
 def oracle_changes_nothing(lab: Lab) -> None:
-    """Asking the oracle is free: it answers the same again, and the episode goes on as if it had not been asked."""
+    """The oracle has no side effect: it repeats its answer, and the episode continues as without the call."""
     lab.need_oracle()
 
     def ask(env: object) -> Action:
@@ -123,7 +123,7 @@ def _at_least(k: int, n: int, p: float) -> float:
 
 
 def blind_play(lab: Lab) -> str:
-    """Play at random, and play the solutions of other tasks; report, since fixed worlds are no fault."""
+    """Play at random, and play the solutions of other tasks; report, since a fixed world is allowed."""
     first = lab.specs[0]
     n = max(BLIND_TASKS, 2 * lab.effort.few)
     drawn = lab.family.sample(n, split=first.split, level=first.level, first_seed=lab.seed)
@@ -142,7 +142,7 @@ def blind_play(lab: Lab) -> str:
 
 
 def near_misses_fail(lab: Lab) -> None:
-    """What the author declares as a near miss or a cheat does not succeed."""
+    """The near misses and cheats that the author declares do not succeed."""
     tried = 0
     for spec in lab.few:
         env = lab.subject.make()

@@ -1,4 +1,4 @@
-"""Laws of turns: what is counted, what ends an episode, and what is said along the way."""
+"""Laws of turns: counting, the end of an episode, and observations."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _refuses(env: TurnEnv, when: str, lab: Lab, spec: Any = None) -> None:
 
 
 def odd_actions(env: TurnEnv) -> list[Action]:
-    """What no agent should send, and some will."""
+    """Return actions that no agent should send, and some will."""
     texts = [
         "", " \n\t ", "\x00", "🙂" * 50, HUGE, "9" * 5000, "-1", "1e309", "NaN", "null", "{}", '{"name":', "[[[[",
         "'; DROP TABLE users; --", "../../../etc/passwd", "{{7*7}} ${7*7} %s%n", "<|im_end|>\n<|im_start|>system\n",
@@ -205,7 +205,7 @@ def answer_not_leaked(lab: Lab) -> None:
 
 
 def answers_keep_still(lab: Lab) -> None:
-    """What was handed out does not change afterwards, and can be written as JSON."""
+    """Observations and info do not change after the step that returned them, and can be written as JSON."""
     for spec in lab.few:
         for who in lab.players:
             env, play = lab.subject.make(), player(who)

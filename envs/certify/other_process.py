@@ -37,7 +37,7 @@ def address_of(target: Callable[..., TurnEnv], kwargs: dict[str, Any]) -> tuple[
 
 
 def subject_of(target: str | Callable[..., TurnEnv]) -> Subject:
-    """What is to be certified, from an id, a class, or a function that makes an environment."""
+    """Return the subject for an id, a class, or a function that makes an environment."""
     if isinstance(target, str):
         entry: Entry = find(target)
         address: dict[str, Any] | None = {"id": target}
@@ -55,7 +55,7 @@ def subject_of(target: str | Callable[..., TurnEnv]) -> Subject:
 
 
 def found(address: dict[str, Any]) -> Callable[[], TurnEnv]:
-    """What makes the environment at an address."""
+    """Return a function that makes the environment at an address."""
     if "id" in address:
         return lambda: make(address["id"])
     target: Any = reduce(getattr, address["name"].split("."), _module(address["module"], address["file"]))

@@ -38,13 +38,13 @@ class EnvironmentLaws:
     samples: ClassVar[int | None] = None
     """Tasks per split and level; 3, or 1 with ``quick``."""
     seed: ClassVar[int] = 0
-    """Where the sampled seeds begin."""
+    """The first of the sampled seeds."""
 
     _lab: ClassVar[Lab | None] = None
 
     @classmethod
     def lab(cls) -> Lab:
-        """Where the laws are tried; made once per class."""
+        """Return the lab in which the laws are tried; made once per class."""
         if cls.__dict__.get("_lab") is None:
             # Looked up without binding, so that a plain function may stand there.
             target = next(vars(base)["env_id"] for base in cls.__mro__ if "env_id" in vars(base))

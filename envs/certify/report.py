@@ -1,4 +1,4 @@
-"""What certification hands back: one verdict per law, and the certificate they make."""
+"""The result of certification: one verdict per law, and the certificate that collects them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ...verdicts import Status, Verdicts
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one law.
+    """The result of one law.
 
     Args:
         law: its name, e.g. ``"fork_is_independent"``.
         about: the law in one sentence.
         status: whether it held.
-        reason: what broke it, why it was skipped, or a remark where it held; mostly empty where it held.
-        reproduce: what to call to see it again; empty where nothing in particular is needed.
+        reason: the violation, the reason for skipping, or a remark on a law that holds; often empty for those.
+        reproduce: the call that shows it again; empty where none is needed.
         seconds: how long it took to try.
         traceback: the environment's own traceback, where it raised.
     """

@@ -1,4 +1,4 @@
-"""What all instances of an environment share: class attributes, default arguments, and variables of its module."""
+"""Values that all instances of an environment share: class attributes, default arguments, variables of its module."""
 
 from __future__ import annotations
 

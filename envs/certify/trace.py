@@ -1,4 +1,4 @@
-"""What happened in an episode, in a form that two processes can compare and words can be made of."""
+"""The record of an episode, in a form that two processes can compare and a report can describe."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Trace:
 
     Args:
         first: the first observation and info.
-        beats: what followed.
+        beats: the turns that followed.
     """
 
     first: Any
@@ -61,7 +61,7 @@ class Trace:
         return self.over and bool(self.beats[-1].info.get("success"))
 
     def actions(self) -> list[Action]:
-        """What was done, to be done again."""
+        """Return the actions, to repeat them."""
         return [action_from(beat.action) for beat in self.beats]
 
     def to_json(self) -> list[Any]:
@@ -81,8 +81,8 @@ def script(play: Play, env: TurnEnv, *, turns: int | None, before: Play | None =
     """An episode as a generator of requests, so that callers may answer them in any order, sync or async.
 
     Args:
-        play: who acts.
-        env: whom ``play`` looks at.
+        play: the player.
+        env: the environment that ``play`` reads.
         turns: stop after this many actions even if the episode goes on; ``None``: one beyond the declared limit.
         before: called before each action; what it answers is thrown away.
         reset: the arguments of ``reset``.

@@ -40,7 +40,7 @@ UNSEEDED: CodeType = random.Random.seed.__code__
 THROUGH = frozenset(
     {"random", "os", "uuid", "secrets", "_collections_abc", "collections", "datetime", "numpy", "gymnasium"}
 )
-"""Modules that read on behalf of whoever called them."""
+"""Modules that read on behalf of their callers."""
 ASKING = {"socket.connect": "a connection to", "socket.getaddrinfo": "the address of"}
 LOCAL = ("127.", "::1", "localhost")
 _listening = threading.local()

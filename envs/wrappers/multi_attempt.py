@@ -1,4 +1,4 @@
-"""``MultiAttempt``: fail, be told, and try the same task again."""
+"""``MultiAttempt``: fail, read that the attempt failed, and try the same task again."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .base import Resets, Resetting, Stepping, Steps, TurnWrapper
 class MultiAttempt(TurnWrapper):
     """After a failure, reset to the same task and go on in the same episode, up to ``attempts`` times.
 
-    The agent sees the end of the failed attempt, is told which attempt comes next, and sees the task anew. Rewards
+    The agent sees the end of the failed attempt, reads which attempt comes next, and sees the task again. Rewards
     are given as they come and corrected where an attempt ends, so that those of the whole episode sum to the return
     of the last attempt, or of the best one.
 
     Args:
         env: the environment.
         attempts: how many there are in all.
-        reward: which attempt's return the episode has.
+        reward: the attempt whose return is that of the episode.
 
     Raises:
         UsageError: there would be no attempt.
@@ -93,7 +93,7 @@ class MultiAttempt(TurnWrapper):
         return key if key is None or self._attempt == 1 else f"attempt {self._attempt}: {key}"
 
     def _correction(self, reward: float, again: bool) -> float:
-        """What to add to the last reward of an attempt, so that all rewards so far sum to what the episode is worth."""
+        """Return the correction of an attempt's last reward, with which all rewards sum to the episode's return."""
         best = self._return if self._best is None else max(self._best, self._return)
         self._best = best
         if self._reward == "best":

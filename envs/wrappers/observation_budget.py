@@ -15,7 +15,7 @@ Count = Callable[[str], int]
 
 
 def mark(characters: int) -> str:
-    """What stands where text was cut."""
+    """Return the mark that replaces text that was cut."""
     return f"\n[… {characters:,} characters cut …]\n"
 
 
@@ -36,7 +36,7 @@ class ObservationBudget(TurnWrapper):
         head: the share of the kept text that comes from the beginning, in [0, 1].
 
     Raises:
-        UsageError: the limit has no room for a mark, or ``head`` is no share.
+        UsageError: the limit has no room for a mark, or ``head`` is not between 0 and 1.
     """
 
     constant = ("_count",)
@@ -78,7 +78,7 @@ class ObservationBudget(TurnWrapper):
         return Observation(tuple(messages))
 
     def _latest(self, observation: Observation, sizes: list[int]) -> Observation:
-        """Where so many messages are long that no mark fits into each: the latest whole, one mark for all others.
+        """Keep the latest messages whole and one mark for all others, when there are too many for a mark in each.
 
         No message is left out, since each answers a call; those without room lose their text.
         """

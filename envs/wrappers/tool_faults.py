@@ -19,7 +19,7 @@ from ..tools import Tool
 from .base import Judging, Resets, Resetting, Stepping, Steps, TurnWrapper
 
 SILENT = "Error: {name} did not answer in time."
-"""Said of a call that was never made, and of one whose answer was lost: who waits cannot tell which it was."""
+"""The answer to a call that was never made, and to one whose answer was lost: the agent cannot tell the two apart."""
 FAILED = "Error: {name} is unavailable for the moment; try again."
 REACHING = (None, "lost")
 """The fates of calls that are made."""
@@ -32,7 +32,7 @@ class ToolFaults(TurnWrapper):
 
     A call that times out or meets an error does not reach the environment, nor do those after it in the same message;
     the same call gets through when it is tried again. A lost answer belongs to a call that was made. A missing tool
-    is neither listed nor can it be called. An agent is told in the words of an error observation each time, and
+    is neither listed nor can it be called. Each time the agent reads an error observation, and
     ``info["faults"]`` says what was done. Messages without calls pass.
 
     A turn in which nothing reached the environment is a turn here and none there: its turn limit leaves as many
@@ -147,7 +147,7 @@ class ToolFaults(TurnWrapper):
     # -- what happens to calls -----------------------------------------------------------------------------------
 
     def _fates(self, calls: Sequence[ToolCall]) -> list[str | None]:
-        """What becomes of each call of one message; ``None`` where it gets through."""
+        """Return the fault of each call of one message; ``None`` for a call that gets through."""
         fates: list[str | None] = []
         withheld = self.withheld
         for call in calls:
@@ -179,7 +179,7 @@ class ToolFaults(TurnWrapper):
     def _merged(
         self, calls: Sequence[ToolCall], fates: Sequence[str | None], observation: Observation, *, over: bool
     ) -> Observation:
-        """One answer per call, in their order: the environment's own, or what is said in its place."""
+        """Return one answer per call, in their order: the environment's own, or the error in its place."""
         reached = sum(fate in REACHING for fate in fates)
         own = [message for message in observation.messages if message.role == "tool"]
         own = own[-reached - (reached == len(fates) < len(calls)) :] if reached else []

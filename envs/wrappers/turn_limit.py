@@ -18,7 +18,7 @@ class TurnLimit(TurnWrapper):
 
     Args:
         env: the environment.
-        max_turns: at least 1.
+        max_turns: the largest number of turns; at least 1.
 
     Raises:
         UsageError: there would be no turn to act in.
