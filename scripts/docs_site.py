@@ -218,14 +218,16 @@ def command_line() -> str:
     return "".join(f"#{section}" for section in sections)
 
 
-FACADES = ("turnwise",)
-"""The public modules: what their ``__all__`` lists is the API."""
+def facades() -> list[str]:
+    """Return the public modules: the package, and its folders with an ``__init__.py``; ``__all__`` is the API."""
+    folders = sorted(path.parent.name for path in (ROOT / "src" / "turnwise").glob("*/__init__.py"))
+    return ["turnwise", *(f"turnwise.{folder}" for folder in folders)]
 
 
 def api() -> str:
     """Return one entry for mkdocstrings for every public name."""
     lines = []
-    for module in FACADES:
+    for module in facades():
         lines.append(f"\n## `{module}`\n")
         names = sorted(importlib.import_module(module).__all__, key=str.lower)
         lines += [f"::: {module}.{name}\n    options:\n      heading_level: 3\n" for name in names]
