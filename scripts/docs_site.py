@@ -219,9 +219,16 @@ def command_line() -> str:
 
 
 def facades() -> list[str]:
-    """Return the public modules: the package, and its folders with an ``__init__.py``; ``__all__`` is the API."""
+    """Return the public modules: the package, its folders with an ``__init__.py``, and the errors."""
     folders = sorted(path.parent.name for path in (ROOT / "src" / "turnwise").glob("*/__init__.py"))
-    return ["turnwise", *(f"turnwise.{folder}" for folder in folders)]
+    return ["turnwise", *(f"turnwise.{folder}" for folder in folders), "turnwise.errors"]
+
+
+def public_names(module: str) -> list[str]:
+    """Return the names in a module's ``__all__``, or the classes that it defines."""
+    loaded = importlib.import_module(module)
+    defined = [name for name, each in vars(loaded).items() if isinstance(each, type) and each.__module__ == module]
+    return list(getattr(loaded, "__all__", defined))
 
 
 def api() -> str:
@@ -229,7 +236,7 @@ def api() -> str:
     lines = []
     for module in facades():
         lines.append(f"\n## `{module}`\n")
-        names = sorted(importlib.import_module(module).__all__, key=str.lower)
+        names = sorted(public_names(module), key=str.lower)
         lines += [f"::: {module}.{name}\n    options:\n      heading_level: 3\n" for name in names]
     return "\n".join(lines)
 

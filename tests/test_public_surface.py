@@ -35,7 +35,7 @@ HEAVY = {
 """Packages that no facade may import before one of its names is used."""
 PUBLIC = re.compile(rf"turnwise(\.({'|'.join(sorted(FACADES))}|errors))?")
 """Modules that users may import from."""
-SHOWN = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+SHOWN = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 
 

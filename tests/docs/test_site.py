@@ -14,9 +14,11 @@ import typer
 
 from turnwise.cli import COMMANDS, build_app
 from turnwise.config import held
+from turnwise.rollouts.store import READABLE, VERSION
 from turnwise.trainers.registry import ALGORITHMS
+from turnwise.trainers.run.checkpoint import FORMAT
 
-from ..test_structure import modules, tree
+from ..test_structure import FACADES, modules, tree
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = importlib.util.spec_from_file_location("docs_site", ROOT / "scripts" / "docs_site.py")
@@ -116,6 +118,13 @@ def test_the_command_line_reference_has_every_option() -> None:
 
 def test_the_api_reference_has_every_public_name() -> None:
     text = site.api()
+    assert {"turnwise", "turnwise.errors", *(f"turnwise.{facade}" for facade in FACADES)} == set(site.facades())
     for module in site.facades():
-        for name in importlib.import_module(module).__all__:
+        for name in getattr(importlib.import_module(module), "__all__", ["TurnwiseError", "ToolError"]):
             assert f"::: {module}.{name}\n" in text
+
+
+def test_the_page_on_versions_has_those_of_the_code() -> None:
+    page = " ".join((ROOT / "docs" / "versioning.md").read_text(encoding="utf-8").split())
+    assert f"writes version {VERSION} and reads {' and '.join(map(str, READABLE))};" in page
+    assert f"(`{FORMAT}`)" in page
