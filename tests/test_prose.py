@@ -30,6 +30,7 @@ CLEAN = (
     "errors.py",
     "evals",
     "examples",
+    "inference",
     "rollouts",
     "trainers",
     "agents",

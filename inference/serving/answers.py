@@ -1,4 +1,4 @@
-"""What a server answered, held against what was asked; and what its refusals mean."""
+"""Compare the answer of a server with its request, and turn refusals into errors."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from ...errors import (
 from ..policy import Finish, Sampling
 
 LEAST, TOLERANCE = -100.0, 1e-3
-"""Log-probabilities of sampled ids lie between them. A smaller one is drawn less than once in 1e38 tokens of any
-vocabulary, and vLLM sends -9999 in place of one that is not finite; a rounded one may exceed 0 by a little."""
+"""Range of log-probabilities of sampled ids. A token with a smaller one is drawn less than once in 1e38 tokens of any
+vocabulary, and vLLM sends -9999 instead of values that are not finite. Rounding may yield a little more than 0."""
 LARGEST_ID = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A status and the JSON, or the text, that came with it."""
+    """HTTP status of an answer and its content: JSON, or text if it is not JSON."""
 
     status: int
     content: Any
 
 
 def token_ids(value: Any, vocabulary: int | None = None) -> tuple[int, ...]:
-    """Ids of tokens, as a server gave them.
+    """Check and return token ids from a server.
 
     Args:
-        value: an array of integers.
-        vocabulary: how many ids the model has, where that is known.
+        value: array of integers, as parsed from JSON.
+        vocabulary: number of ids of the model, if known.
 
     Raises:
-        PolicyServerError: it is something else, or an id is out of range.
+        PolicyServerError: the value is not an array of integers, or an id is out of range.
     """
     if not isinstance(value, list) or any(type(each) is not int for each in value):
         raise PolicyServerError(f"its ids are not an array of integers: {shortened(value)}")
@@ -51,35 +51,35 @@ def token_ids(value: Any, vocabulary: int | None = None) -> tuple[int, ...]:
 
 
 def check_prompt(read: Sequence[int], sent: Sequence[int]) -> None:
-    """The ids that were read must be those that were sent.
+    """Check that the server read exactly the ids that were sent.
 
     Raises:
-        PolicyServerError: they are not.
+        PolicyServerError: it read other ids.
     """
     if list(read) == list(sent):
         return
     what = "truncated the prompt" if len(read) < len(sent) else "did not read the prompt as it was sent"
     first = next((i for i, (a, b) in enumerate(zip(read, sent, strict=False)) if a != b), min(len(read), len(sent)))
     raise PolicyServerError(
-        f"it {what}: sent were {len(sent)} ids {shortened(sent)}, read were {len(read)} ids {shortened(read)}; "
-        f"they differ from place {first} on. The server, or a proxy, tokenizes again or truncates"
+        f"it {what}: {len(sent)} ids {shortened(sent)} were sent, and it read {len(read)} ids {shortened(read)}; "
+        f"they differ from index {first} on. The server, or a proxy, tokenizes again or truncates"
     )
 
 
-def check_sampled(ids: tuple[int, ...], told: tuple[int, ...], logprobs: Sequence[Any]) -> tuple[float, ...]:
-    """The log-probabilities of what was sampled: one for each id.
+def check_sampled(ids: tuple[int, ...], scored: tuple[int, ...], logprobs: Sequence[Any]) -> tuple[float, ...]:
+    """Check and return the log-probabilities of sampled ids, one for each.
 
     Args:
-        ids: what was sampled.
-        told: the ids that log-probabilities are given for.
-        logprobs: numbers, as they came.
+        ids: sampled token ids.
+        scored: token ids that the log-probabilities belong to, according to the server.
+        logprobs: values as parsed from JSON.
 
     Raises:
-        PolicyServerError: they are of other ids, or one is not a log-probability.
+        PolicyServerError: the log-probabilities belong to other ids, or one of them is not a log-probability.
     """
-    if told != ids or len(logprobs) != len(ids):
+    if scored != ids or len(logprobs) != len(ids):
         raise PolicyServerError(
-            f"it sampled the ids {shortened(ids)} and returned log-probabilities for {shortened(told)}: the answer "
+            f"it sampled the ids {shortened(ids)} and returned log-probabilities for {shortened(scored)}: the answer "
             "was changed on its way"
         )
     for value in logprobs:
@@ -100,10 +100,11 @@ def check_sampled(ids: tuple[int, ...], told: tuple[int, ...], logprobs: Sequenc
 
 
 def finish_of(reason: Any, ids: tuple[int, ...], sampling: Sampling) -> Finish:
-    """Why a request ended, in our words.
+    """Return why a request ended, from vLLM's finish reason.
 
     Raises:
-        PolicyServerError: something ended it that nobody asked for; ``ServerSettingsError`` where a setting does that.
+        PolicyServerError: something ended it that was not requested.
+        ServerSettingsError: a setting of the server ended it.
     """
     if len(ids) > sampling.max_tokens or not set(ids[:-1]).isdisjoint(sampling.stop_ids):
         raise PolicyServerError(
@@ -131,15 +132,15 @@ def finish_of(reason: Any, ids: tuple[int, ...], sampling: Sampling) -> Finish:
 
 
 def refusal(answer: Answer) -> TurnwiseError:
-    """The error that a status other than success stands for.
+    """Return the error for an answer whose status is not a success.
 
-    What may pass is a failure of the infrastructure. A refusal of the request itself is the server's fault,
-    too: prompts that are too long are refused before they are sent.
+    Failures that may be temporary are infrastructure failures. A refusal of the request itself is the server's fault
+    too, since prompts that are too long are never sent.
     """
     said = reason(answer.content)
     if answer.status in (401, 403):
         return UsageError(f"refuses the request ({answer.status}: {said}); set VLLM_API_KEY to its key")
-    if answer.status == 404:  # e.g. an adapter that went with a restart: another replica may have it
+    if answer.status == 404:  # e.g. an adapter lost in a restart: another replica may have it
         return InfrastructureError(f"does not have the requested model or adapter (404): {said}")
     if answer.status in (408, 429) or answer.status >= 500:
         return InfrastructureError(f"failed ({answer.status}): {said}")
@@ -147,7 +148,7 @@ def refusal(answer: Answer) -> TurnwiseError:
 
 
 def reason(content: Any) -> str:
-    """What an error's body says, in one line."""
+    """Return the message in the body of an error, as one line."""
     said = content
     for key in ("error", "detail", "message"):
         if isinstance(said, Mapping) and key in said:
@@ -158,14 +159,14 @@ def reason(content: Any) -> str:
 
 
 def shortened(value: Any, longest: int = 120) -> str:
-    """A value in an error message: one line, without characters that a terminal obeys."""
+    """Format a value for an error message: one line, without control characters."""
     shown = str(list(value) if isinstance(value, tuple) else value)[: 20 * longest]
-    text = " ".join("".join(letter if letter.isprintable() else " " for letter in shown).split())
+    text = " ".join("".join(character if character.isprintable() else " " for character in shown).split())
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def too_long(length: int, context_length: int) -> PromptTooLongError:
-    """The error of a prompt that leaves no room for an action."""
+    """Return the error for a prompt that leaves no room for an action."""
     return PromptTooLongError(
         f"the prompt has {length} tokens and the context holds {context_length}, which leaves no room for an action: "
         "use a shorter context strategy (last:k, summary), or start the server with a larger --max-model-len"

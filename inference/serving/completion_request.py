@@ -1,4 +1,4 @@
-"""One completion over a policy's replicas: who is asked, what is asked again, and whose fault it is that time is up."""
+"""One completion over a policy's replicas: choose a replica, retry, and decide whose fault a timeout is."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from .retrying import TRIES, pause_after
 from .server import ServerResponse
 
 IN_A_ROW = 3
-"""How many faults one replica may answer, one after another, before it is left alone."""
+"""Number of consecutive faults of one replica after which it gets no requests for a while."""
 
 
 class CompletionRequest:
-    """One completion: what it has cost so far, over all replicas, rounds, pauses and continuations.
+    """One completion, with its time and faults so far over all replicas, retries, pauses and continuations.
 
-    ``limits.request`` bounds the seconds that it is under way; ``limits.patience`` those in which no replica can be
-    found that takes it; ``limits.silence`` all of them together. Pauses and waiting for room count as none.
+    ``limits.request`` bounds the seconds in which it is in flight, ``limits.patience`` those without an available
+    replica, and ``limits.silence`` both together. Pauses and waiting for room at a replica count for none of them.
 
     Args:
-        replicas: the replicas.
-        session: requests with the same id keep to one replica.
+        replicas: replicas of the policy.
+        session: id of the session; its requests keep to one replica.
     """
 
     def __init__(self, replicas: ReplicaSet, session: str) -> None:
         self._replicas, self._session = replicas, session
         self._faults: list[tuple[Replica, InfrastructureError]] = []
-        self._shunned: set[Replica] = set()  # asked last, since they failed it
+        self._shunned: set[Replica] = set()  # tried last, since they failed this completion
         self._searched = 0.0
         self._under_way = 0.0  # since it last failed
         self._failed = 0.0  # in requests that failed
 
     async def ask(self, prompt: tuple[int, ...], sampling: Sampling) -> tuple[ServerResponse, WeightTag]:
-        """One answer, of whichever replica gives it, and what it was asked under.
+        """Return one answer, from any replica, and the tag of the weights that the request was sent under.
 
         Raises:
-            PolicyTimeoutError: it takes longer than a request may, at a server that works.
-            InfrastructureError: no replica gave a good answer, in as many tries and as much time as there are.
+            PolicyTimeoutError: the request exceeds its time limit at a server that works.
+            InfrastructureError: no replica gave a good answer within the limits of faults and time.
             UsageError: a server's own settings cut answers short.
         """
         replicas = self._replicas
@@ -61,10 +61,10 @@ class CompletionRequest:
             await asyncio.sleep(pause_after(len(self._faults)))
 
     async def _found(self) -> Replica:
-        """A replica that is well.
+        """Wait for an available replica and return it.
 
         Raises:
-            InfrastructureError: there is none for as long as is waited, or all need weights first.
+            InfrastructureError: none is available in time, or all need weights first.
         """
         replicas = self._replicas
         while True:
@@ -77,7 +77,7 @@ class CompletionRequest:
                     await replicas.until_due()
             except TimeoutError:
                 if replica := replicas.well(self._session, self._shunned):
-                    return replica  # the one that was looked at is not waited for any longer
+                    return replica  # available by now: stop waiting for the one that was probed
             finally:
                 self._searched += replicas.open_for.seconds - before if alone else 0.0
             if self._searched >= replicas.limits.patience:
@@ -86,7 +86,7 @@ class CompletionRequest:
     async def _sent(
         self, replica: Replica, prompt: tuple[int, ...], sampling: Sampling, stamp: WeightTag
     ) -> ServerResponse | None:
-        """What the replica answered; ``None`` if a pause took the request back."""
+        """Send the request and return the answer; ``None`` if a pause withdrew it."""
         limits, clock = self._replicas.limits, self._replicas.working
         own = limits.request - self._under_way
         left = limits.silence - self._failed - self._searched - self._under_way
@@ -116,7 +116,7 @@ class CompletionRequest:
         return served
 
     async def _in_time(self, task: asyncio.Task[ServerResponse], seconds: float) -> bool:
-        """Whether an answer comes in so many seconds, in which the servers were not frozen."""
+        """Wait this many seconds, frozen time excluded, and return whether an answer came."""
         clock = self._replicas.working
         end = clock.seconds + seconds
         while not task.done() and (left := end - clock.seconds) > 0:
@@ -124,15 +124,15 @@ class CompletionRequest:
         return task.done()
 
     async def _overdue(self, replica: Replica, *, whole: bool) -> None:
-        """Say whose fault it is that time is up.
+        """Raise the error of the party that is responsible for the timeout.
 
         Args:
-            replica: what was asked.
-            whole: the request had all of its time.
+            replica: replica that has the request.
+            whole: whether the request had all of its time.
 
         Raises:
-            PolicyTimeoutError: the server works: what is slow is the policy.
-            InfrastructureError: the server does not answer anything, or earlier faults took the time.
+            PolicyTimeoutError: the server works, so the policy is slow.
+            InfrastructureError: the server does not answer, or earlier faults used up the time.
         """
         seconds = f"{self._replicas.limits.request:g} s"
         if not whole:
@@ -147,7 +147,7 @@ class CompletionRequest:
         )
 
     async def _works(self, replica: Replica) -> bool:
-        """Whether it answers anything, from now on; a pause meanwhile tells nothing."""
+        """Return whether a replica answers anything from now on; look again if a pause interferes."""
         replicas, since = self._replicas, asyncio.get_running_loop().time()
         while True:
             await replicas.gate.wait()
@@ -163,11 +163,11 @@ class CompletionRequest:
                 return works
 
     def _at_fault(self, replica: Replica, error: InfrastructureError) -> None:
-        """Take note of a fault; a replica that goes on making them is left alone for a while.
+        """Record a fault; a replica that makes several in a row gets no requests for a while.
 
         Raises:
-            InfrastructureError: there were as many as one completion may meet, or time is up.
-            UsageError: it is one of a server's settings, for the second time.
+            InfrastructureError: the completion has met its maximum number of faults, or its time is up.
+            UsageError: a server's settings caused the fault, for the second time.
         """
         self._failed, self._under_way = self._failed + self._under_way, 0.0
         cut = isinstance(error, ServerSettingsError)
@@ -184,10 +184,10 @@ class CompletionRequest:
             raise self._replicas.silent()
 
     def _check(self, replica: Replica, served: ServerResponse, stamp: WeightTag) -> None:
-        """Hold an answer against the state of the replica.
+        """Check an answer against the state of the replica.
 
         Raises:
-            InfrastructureError: the replica was restarted, aborted the request, or gives versions that cannot be.
+            InfrastructureError: the replica restarted, aborted the request, or reports impossible versions.
         """
         replicas, ids = self._replicas, served.completion.token_ids
         if replica.named and stamp.adapter is None and ids and not served.spans:

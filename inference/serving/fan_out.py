@@ -10,7 +10,7 @@ from ...errors import InfrastructureError
 
 
 class Addressed(Protocol):
-    """Something with an address for messages."""
+    """An object with an address for messages."""
 
     @property
     def address(self) -> str:

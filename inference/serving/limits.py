@@ -8,20 +8,20 @@ from typing import Self
 from ...errors import UsageError
 
 REQUEST, LONGEST_PATIENCE = 600.0, 60.0
-"""Seconds of one request where a run sets no limit to a turn, and the most of patience where nothing else is set."""
+"""Default seconds of one request in a run without a turn limit, and the maximum default of patience."""
 WITHIN = 0.9
-"""The share of a turn that may be spent waiting for servers: the rest is the agent's own work."""
+"""Share of a turn that a request may spend on servers; the rest is for the agent's own work."""
 PATIENCE = 0.2
-"""The share of a turn for which a failing server is asked again, where nothing else is set."""
+"""Default share of a turn for requests to failing servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimeLimits:
-    """How long one completion may take: ``request < request + patience < turn``.
+    """Time limits of one completion: ``request < request + patience < turn``.
 
     Args:
-        request: seconds for one request, from the first byte sent to the last received, but for pauses.
-        patience: seconds for which a request waits for a replica that takes it.
+        request: seconds for one request, from the first byte sent to the last received, without pauses.
+        patience: seconds that a request waits for an available replica.
     """
 
     request: float
@@ -31,16 +31,16 @@ class TimeLimits:
     def within(
         cls, turn: float | None, *, request: float | None = None, patience: float | None = None, table: str = "server."
     ) -> Self:
-        """Limits that nest within a turn; what is not given follows from it.
+        """Return limits that nest within a turn; those that are omitted follow from it.
 
         Args:
             turn: seconds of a turn (``turn_timeout``); ``None`` for no limit.
-            request: seconds for one request, where they are set.
-            patience: seconds of waiting for a replica, where they are set.
-            table: the table of the settings, for messages.
+            request: seconds for one request; ``None`` for the default.
+            patience: seconds of waiting for a replica; ``None`` for the default.
+            table: prefix of the settings' names, for messages.
 
         Raises:
-            UsageError: what is given does not fit into the turn.
+            UsageError: the given limits do not fit into the turn.
         """
         if turn is None:
             return cls(request or REQUEST, patience or LONGEST_PATIENCE)
@@ -63,5 +63,5 @@ class TimeLimits:
 
     @property
     def silence(self) -> float:
-        """The longest that a completion is waited for, whatever the servers do."""
+        """Maximum seconds to wait for a completion, whatever the servers do."""
         return self.request + self.patience

@@ -20,43 +20,43 @@ from .replica_set import ReplicaSet
 from .server import Capabilities, Pause, Sampler, ServerResponse, pausable
 
 MOST_PARTS = 64
-"""A completion is in no more parts than this: weights do not change that often under one."""
+"""Maximum number of parts of a completion; weights do not change more often within one."""
 GRACE = 2.0
-"""Seconds for what a pause aborted to come back; what has not by then is asked again from its beginning."""
+"""Seconds to wait for the answers of aborted requests; those that are missing then start over."""
 
 
 class RemotePolicy:
     """Samples from replicas of one model.
 
-    A session keeps to one replica, whose prefix cache then has its history; each replica carries so many requests at
-    once, and more wait for it. Sampling has no side effects, so a request whose replica failed is asked again, with
-    the same seed, of another one; only when none has answered for a while does it fail, as ``InfrastructureError``.
-    Nothing else is ever asked twice. A cancelled call aborts its request on the server.
+    A session keeps to one replica, whose prefix cache then has its history. Each replica has a maximum number of
+    requests in flight, and more wait for it. Sampling has no side effects, so a request whose replica failed is sent
+    to another one with the same seed. It fails, as ``InfrastructureError``, only when none answers for a while. No
+    other call is ever sent twice. A cancelled call aborts its request on the server.
 
     Weights change between ``pause`` and ``resume``::
 
         await policy.pause(Pause.ABORT)
-        ...                            # each server of policy.live takes the new weights, and forgets its cache
+        ...                            # each server of policy.live takes the new weights and clears its cache
         await policy.begin_version(7)
         await policy.resume()
 
-    and every token is stamped with the version that sampled it: by the server's own account where it gives one, else
-    by this ledger, which no request straddles unseen. What ``Pause.ABORT`` cut off is continued from its last token,
-    so that one action may span versions. An adapter is changed without a pause: ``begin_version(7, adapter="v7")``
-    holds for requests from then on, and ``drain`` waits for the earlier ones.
+    Every token has the version that sampled it, as the server reports it. For servers that do not, the policy itself
+    keeps the versions and pauses around every change. ``Pause.ABORT`` interrupts requests, and they continue from their
+    last token, so one action may span versions. An adapter changes without a pause: ``begin_version(7, adapter="v7")``
+    applies to later requests, and ``drain`` waits for the earlier ones.
 
     Args:
-        servers: the replicas.
-        max_in_flight: the most requests under way at each of them.
-        patience: seconds for which a request waits for a replica that takes it, but for pauses and for room.
-        request_timeout: seconds for one completion, but for pauses; one that takes longer at a server that works is
+        servers: servers of the same model.
+        max_in_flight: maximum number of requests in flight at each replica.
+        patience: seconds that a request waits for an available replica, without pauses and waiting for room.
+        request_timeout: seconds for one completion, without pauses; one that takes longer at a server that works is
             the policy's own failure.
-        backoff: seconds until a replica that failed is looked at again; doubled each time, to 5 at most.
-        version: of the weights that are served at first.
-        seed: of the policy's own generator, which seeds the requests that bring no seed.
+        backoff: seconds until a replica that failed is probed again; doubles each time, up to 5.
+        version: version of the weights that the servers have at first.
+        seed: seed of the policy's own generator, which seeds requests without a seed.
 
     Raises:
-        UsageError: no servers, two of one address, or limits that make no sense.
+        UsageError: there are no servers, two have the same address, or a limit is out of range.
     """
 
     def __init__(
@@ -79,44 +79,44 @@ class RemotePolicy:
 
     @property
     def version(self) -> int:
-        """Of the weights that sample from now on."""
+        """Version of the weights that sample from now on."""
         return self._replicas.now.version
 
     @property
     def adapter(self) -> str | None:
-        """The name of the adapter that samples, if one does."""
+        """Name of the adapter that samples; ``None`` for the base model."""
         return self._replicas.now.adapter
 
     @property
     def silence(self) -> float:
-        """The longest that a completion is waited for, in seconds, but for pauses and for room at a replica."""
+        """Maximum seconds to wait for a completion, without pauses and waiting for room at a replica."""
         return self.limits.silence
 
     @property
     def context_length(self) -> int:
-        """The most tokens of prompt and action together; known once it is open."""
+        """Maximum tokens of prompt and action together; 0 before ``open``."""
         return self._context_length
 
     @property
     def servers(self) -> tuple[Sampler, ...]:
-        """All replicas."""
+        """Servers of all replicas."""
         return tuple(replica.server for replica in self._replicas.members)
 
     @property
     def live(self) -> tuple[Sampler, ...]:
-        """The replicas that are not known to be down. One that came back with old weights counts: send it the new."""
+        """Servers that are not known to be down, including those that came back with old weights and need new ones."""
         return self._replicas.live
 
     async def open(self, *, control: bool = False) -> tuple[Capabilities, ...]:
-        """Ask every replica what it can do; all must be there, and be alike.
+        """Ask every replica for its capabilities; all must answer, and serve the same model.
 
         Args:
-            control: weights are going to be changed. Replicas that an earlier run left paused go on, and are told
-                what their weights are called.
+            control: whether this process will change the weights. Then replicas that an earlier run left paused are
+                resumed, and all receive the name of their weights.
 
         Raises:
             UsageError: a replica cannot be used, does not match the others, or cannot be controlled.
-            InfrastructureError: one cannot be reached.
+            InfrastructureError: a replica cannot be reached.
         """
         replicas = self._replicas
         replicas.enter_loop()
@@ -130,9 +130,9 @@ class RemotePolicy:
         """Sample one continuation of ``prompt_ids``; see ``Policy``.
 
         Raises:
-            PromptTooLongError: no room is left for a single token.
-            ContractError: the prompt is none.
-            PolicyTimeoutError: it takes longer than ``request_timeout``, at a server that works.
+            PromptTooLongError: the prompt leaves no room for a single token.
+            ContractError: the prompt is empty or has an invalid id.
+            PolicyTimeoutError: it takes longer than ``request_timeout`` at a server that works.
             InfrastructureError: no replica gave a good answer in time.
             UsageError: a server's own settings cut answers short.
         """
@@ -168,14 +168,14 @@ class RemotePolicy:
     # -- weights ------------------------------------------------------------------------------------------------
 
     async def pause(self, mode: Pause) -> None:
-        """Stop sampling everywhere, so that weights can change; returns once it has stopped.
+        """Stop sampling on all replicas, so that weights can change; return once it has stopped.
 
         Args:
-            mode: what happens to requests that are under way.
+            mode: treatment of requests in flight.
 
         Raises:
-            UsageError: a replica cannot be paused, or would not say under ``Pause.KEEP`` which weights sampled what.
-            InfrastructureError: none is there.
+            UsageError: a replica cannot be paused, or does not report versions, which ``Pause.KEEP`` needs.
+            InfrastructureError: no replica is available.
         """
         replicas = self._replicas
         await self.refresh_health()
@@ -186,24 +186,24 @@ class RemotePolicy:
                 "not report which weights sampled which token (vLLM does since 0.32, with --enable-scale-out). Use "
                 "'abort' or 'wait', which are exact with every version"
             )
-        replicas.hold(frozen=mode is not Pause.WAIT)  # which waits for what is under way
+        replicas.hold(frozen=mode is not Pause.WAIT)  # WAIT lets requests in flight finish
         try:
-            if mode is Pause.WAIT:  # before the servers: paused, they would keep back what they have not begun
+            if mode is Pause.WAIT:  # before pausing: paused servers hold back requests that they have not started
                 await replicas.finished(lambda stamp: True)
             await replicas.each(lambda server: pausable(server).pause(mode))
         except BaseException:
             replicas.release()
-            with contextlib.suppress(TurnwiseError):  # what is said is why it could not be paused
+            with contextlib.suppress(TurnwiseError):  # the caller needs the error of the pause
                 await replicas.each(lambda server: pausable(server).resume())
             raise
         if mode is Pause.ABORT:
             await replicas.requeue_in_flight(GRACE)
 
     async def refresh_health(self) -> tuple[Sampler, ...]:
-        """The replicas that are there to be sent weights; those that were down are looked at again.
+        """Probe the replicas that were down, and return the servers that can receive weights.
 
         Raises:
-            InfrastructureError: none is there.
+            InfrastructureError: no replica is available.
         """
         self._replicas.enter_loop()
         return await self._replicas.refresh_health()
@@ -211,15 +211,15 @@ class RemotePolicy:
     async def begin_version(
         self, version: int, *, adapter: str | None = None, on: Collection[Sampler] | None = None
     ) -> None:
-        """From now on tokens are of these weights.
+        """Record new weights; later tokens have their version.
 
         Args:
-            version: their number.
-            adapter: the name of the adapter that they are, loaded already; ``None`` for weights of the base model.
-            on: the servers that have them, by default all that are live; the others take no part until they do.
+            version: version of the weights.
+            adapter: name of the loaded adapter that has them; ``None`` for weights of the base model.
+            on: servers that have them, by default all live ones; the others get no requests until they have them.
 
         Raises:
-            ContractError: requests are under way, and the weights below them changed without a pause.
+            ContractError: requests are in flight, whose weights changed without a pause.
         """
         replicas = self._replicas
         replicas.enter_loop()
@@ -237,31 +237,31 @@ class RemotePolicy:
         await replicas.name([replica for replica in replicas.members if replica.up])
 
     async def resume(self) -> None:
-        """Go on sampling."""
+        """Continue sampling."""
         self._replicas.enter_loop()
         await self._replicas.each(lambda server: pausable(server).resume())
         self._replicas.release()
 
     async def drain(self) -> None:
-        """Return when no request of an earlier version or adapter is under way."""
+        """Wait until no request of an earlier version or adapter is in flight."""
         replicas = self._replicas
         replicas.enter_loop()
         await replicas.finished(lambda stamp: stamp != replicas.now)
 
     async def close(self) -> None:
-        """Let go of connections; the servers go on."""
+        """Close connections; the servers continue to run."""
         await asyncio.gather(*(server.close() for server in self.servers))
 
 
 def _continued(seed: int, ids: tuple[int, ...]) -> int:
-    """The seed of a continuation: with the first one again, tokens would be drawn by the numbers drawn before."""
+    """Return the seed of a continuation; with the first seed, the same random numbers would be drawn again."""
     return int.from_bytes(stable_hash(seed, "continued", len(ids))[:7], "big") if ids else seed
 
 
 def _versions(served: ServerResponse, stamp: WeightTag) -> tuple[int, ...]:
-    """The version of each token: as the server tells it, else what the request was sent under.
+    """Return the version of each token: as the server reports it, or else the version the request was sent under.
 
-    A server speaks of the weights of its base model; a request through an adapter is of the adapter's version.
+    A server reports the weights of its base model, so a request through an adapter has the adapter's version.
     """
     if not served.spans or stamp.adapter is not None:
         return (stamp.version,) * len(served.completion.token_ids)

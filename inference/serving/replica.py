@@ -1,4 +1,4 @@
-"""One replica of a served policy: how much it carries, whether it is well, and which sessions are its own."""
+"""One replica of a served policy: its load, its health, and the sessions that prefer it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .server import Capabilities, Sampler, ServerResponse
 
 
 class WeightTag(NamedTuple):
-    """What a request was sent under: the version of the weights, and the adapter in front of them."""
+    """The weights that a request was sent under: their version, and the adapter on them, if any."""
 
     version: int
     adapter: str | None
@@ -24,10 +24,10 @@ class Replica:
     """A server, and what the policy knows about it.
 
     Args:
-        server: what is asked.
-        limit: the most requests under way at once.
-        backoff: seconds until a replica that failed once is looked at again; doubled with each failure.
-        longest: and no more than these.
+        server: server that gets the requests.
+        limit: maximum number of requests in flight.
+        backoff: seconds after the first failure until it is probed again; doubles with each failure.
+        longest: maximum of these seconds.
     """
 
     server: Sampler
@@ -39,15 +39,15 @@ class Replica:
         self.capabilities: Capabilities | None = None
         self.down = False
         self.failures = 0  # since its last good answer
-        self.answered = float("-inf")  # when it last did, to anything
+        self.answered = float("-inf")  # time of its last answer to anything
         self.due = 0.0
         self.cause = ""
-        self.stale = False  # it came back with other weights than the policy's
-        self.named = False  # it was told what its weights are called
+        self.stale = False  # it came back with other weights than the policy has
+        self.named = False  # it received the name of its weights
         self.enter_loop()
 
     def enter_loop(self) -> None:
-        """Forget what belonged to an earlier event loop."""
+        """Replace the objects that belong to an earlier event loop."""
         self.room = asyncio.Semaphore(self.limit)
         self._checking = asyncio.Lock()
         self.running: dict[asyncio.Task[ServerResponse], WeightTag] = {}
@@ -55,29 +55,29 @@ class Replica:
 
     @property
     def address(self) -> str:
-        """The server's."""
+        """Address of the server."""
         return self.server.address
 
     @property
     def up(self) -> bool:
-        """Whether it is asked without a second look."""
+        """Whether it gets requests without being probed first."""
         return not self.down and not self.stale
 
     def failed(self, error: Exception, now: float, *, looked: bool = False) -> None:
-        """Leave it alone for a while, longer each time; requests that fail together are one failure."""
+        """Record a failure and back off, longer each time; requests that fail together count as one failure."""
         self.cause = str(error)
         if not self.down or now >= self.due or looked:
             self.due = now + min(self.backoff * 2 ** min(self.failures, 30), self.longest)
             self.down, self.failures = True, self.failures + 1
 
     def succeeded(self, now: float) -> None:
-        """It gave a good answer: only this makes good for its failures."""
+        """Record a good answer, the only thing that resets the count of failures."""
         self.failures, self.answered = 0, now
 
     async def works(self, since: float) -> bool:
-        """Whether it has answered anything since then, or says now that it is the process that it was.
+        """Return whether it has answered anything since then, or reports now that it is still the same process.
 
-        Requests that were sent together are late together: one look serves all.
+        Requests that were sent together are late together, so they share one probe.
         """
         async with self._checking:
             if self.answered > since or not self.up:
@@ -92,14 +92,14 @@ class Replica:
             return same
 
     async def recheck(self, now: float, *, moved: bool) -> bool:
-        """See whether a replica that failed is back, with the weights that it had.
+        """Probe a replica that failed, and return whether it is back with the weights that it had.
 
         Args:
-            now: the time.
-            moved: its weights are not those that it was started with: a process that is new has lost them.
+            now: time of the event loop, in seconds.
+            moved: whether its weights have changed since it started, so that a new process has lost them.
         """
         before = self.capabilities
-        self.due = now + self.longest  # nobody else looks meanwhile
+        self.due = now + self.longest  # no other request probes it meanwhile
         try:
             after = await self.server.probe()
             if before is not None and (after.model, after.context_length) != (before.model, before.context_length):
@@ -107,7 +107,7 @@ class Replica:
                     f"server {self.address} came back with {after.model!r} and a context of {after.context_length}; it "
                     f"served {before.model!r} with {before.context_length}"
                 )
-        except TurnwiseError as error:  # whatever is wrong with one, the others may go on
+        except TurnwiseError as error:  # a fault of one replica must not stop the others
             self.failed(error, now, looked=True)
             return False
         except asyncio.CancelledError:
@@ -115,27 +115,27 @@ class Replica:
             raise
         same = before is not None and before.started is not None and before.started == after.started
         self.capabilities, self.down = after, False
-        self.named = self.named and same  # a process that goes on keeps the name, or somebody else has changed it
+        self.named = self.named and same  # the same process keeps its name, unless another trainer changed it
         if moved and not same:
             self.stale = True
             self.cause = (
                 f"server {self.address} was restarted, or may have been, and has the weights it was started with; it "
-                "takes part again when it is sent the policy's"
+                "takes part again after it has received the policy's"
             )
         return not self.stale
 
     def withdraw(self) -> None:
-        """Take back what is under way: it is asked again later."""
+        """Cancel its requests in flight; they are sent again later."""
         for task in self.running:
             self.withdrawn.add(task)
             task.cancel()
 
 
 def preferred(replicas: Iterable[Replica], session: str) -> list[Replica]:
-    """Replicas in the order in which a session asks for them: the same in every process, whoever else is there.
+    """Return replicas in the order in which a session prefers them, which is the same in every process.
 
-    Rendezvous hashing (Thaler and Ravishankar, 1998): when a replica goes, only its own sessions move. Requests
-    without a session go where the least is under way.
+    Rendezvous hashing (Thaler and Ravishankar, 1998): when a replica leaves, only its own sessions move. Requests
+    without a session prefer the replica with the fewest requests in flight.
     """
     if not session:
         return sorted(replicas, key=lambda replica: len(replica.running))

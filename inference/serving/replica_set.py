@@ -1,4 +1,4 @@
-"""The replicas of a policy together: which of them are well, and what waits while weights change."""
+"""All replicas of a policy: which are available, and which requests wait while weights change."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from .replica import Replica, WeightTag, preferred
 from .server import Capabilities, Pausable, Sampler, pausable
 
 LONGEST_BACKOFF = 5.0
-"""Seconds between two looks at a replica that is down, at most."""
+"""Maximum seconds between two probes of a replica that is down."""
 GLANCE = 0.05
-"""Seconds between two looks for a replica while another request is looking already."""
+"""Seconds between two searches for a replica while another request is probing it."""
 
 
 class ReplicaSet:
     """Replicas of one model.
 
     Args:
-        servers: the replicas.
-        max_in_flight: the most requests under way at each of them.
-        limits: how long a request may take, and how long it waits for a replica.
-        backoff: seconds until a replica that failed is looked at again; doubled each time.
-        version: of the weights that are served at first.
+        servers: servers of the same model.
+        max_in_flight: maximum number of requests in flight at each replica.
+        limits: time limits of a request and of its search for a replica.
+        backoff: seconds until a replica that failed is probed again; doubles each time.
+        version: version of the weights that the servers have at first.
 
     Raises:
-        UsageError: no servers, two of one address, or limits that make no sense.
+        UsageError: there are no servers, two have the same address, or a limit is out of range.
     """
 
     def __init__(
@@ -44,29 +44,29 @@ class ReplicaSet:
             raise UsageError(f"name each server once; got {', '.join(addresses)}")
         if max_in_flight < 1:
             raise UsageError(f"max_in_flight must be at least 1; got {max_in_flight}")
-        longest = min(LONGEST_BACKOFF, limits.patience / 4)  # a request that waits has more than one look
+        longest = min(LONGEST_BACKOFF, limits.patience / 4)  # a waiting request gets more than one probe
         self.members = [Replica(server, max_in_flight, backoff, longest) for server in servers]
         self.limits = limits
         self.now = WeightTag(version, None)
         self.moved = False
-        """Weights are no longer those that the servers were started with."""
+        """Whether the weights have changed since the servers started."""
         self.control = False
-        """This process changes the weights; others only use them."""
+        """Whether this process changes the weights; others only use them."""
         self.paused = False
         self.pauses = 0
         self.open_for, self.working = PausableClock(), PausableClock()
-        """Seconds in which requests were let through, and in which those under way were not frozen."""
+        """Seconds in which requests could start, and seconds in which those in flight were not frozen."""
         self.opening = asyncio.Lock()
         self.gate = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def live(self) -> tuple[Sampler, ...]:
-        """The replicas that are not known to be down."""
+        """Replicas that are not known to be down."""
         return tuple(replica.server for replica in self.members if not replica.down)
 
     def enter_loop(self) -> None:
-        """Forget what belonged to an earlier event loop."""
+        """Replace the objects that belong to an earlier event loop."""
         loop = asyncio.get_running_loop()
         if self._loop is loop:
             return
@@ -78,11 +78,11 @@ class ReplicaSet:
             replica.enter_loop()
 
     async def probe(self, *, control: bool) -> list[Capabilities]:
-        """Ask every replica what it can do; all must be there, and be alike.
+        """Ask every replica for its capabilities; all must answer, and serve the same model.
 
         Raises:
             UsageError: a replica cannot be used, does not match the others, or cannot be controlled.
-            InfrastructureError: one cannot be reached.
+            InfrastructureError: a replica cannot be reached.
         """
         if control:  # a server that an earlier run left paused would not answer
             await asyncio.gather(*(_wake(replica.server) for replica in self.members))
@@ -105,18 +105,18 @@ class ReplicaSet:
     # -- one request ---------------------------------------------------------------------------------------------
 
     def well(self, session: str, last: Collection[Replica]) -> Replica | None:
-        """The replica that the session prefers among those that are asked without a second look."""
+        """Return the replica that the session prefers among those that are up, without probing any."""
         return next((replica for replica in self._ordered(session, last) if replica.up), None)
 
     def _ordered(self, session: str, last: Collection[Replica]) -> list[Replica]:
         return sorted(preferred(self.members, session), key=lambda replica: replica in last)
 
     async def choose(self, session: str, last: Collection[Replica]) -> Replica | None:
-        """The replica that the session prefers among those that are well; one that was not is looked at again.
+        """Return the replica that the session prefers among those that are available; probe those that were down.
 
         Args:
-            session: of the request.
-            last: replicas that come after all others.
+            session: session of the request.
+            last: replicas to try after all others.
         """
         for replica in self._ordered(session, last):
             if replica.up:
@@ -131,10 +131,10 @@ class ReplicaSet:
         return None
 
     async def until_due(self) -> None:
-        """Wait until a replica may be looked at again.
+        """Wait until a replica may be probed again.
 
         Raises:
-            InfrastructureError: all are of no use before they are sent weights.
+            InfrastructureError: all replicas need weights first.
         """
         hopeful = [replica for replica in self.members if not replica.stale]
         if not hopeful:
@@ -143,18 +143,18 @@ class ReplicaSet:
         await asyncio.sleep(max(due - asyncio.get_running_loop().time(), GLANCE))
 
     def silent(self) -> InfrastructureError:
-        """The error that no replica answers."""
+        """Return the error that no replica answers."""
         hopeful = any(not replica.stale for replica in self.members)
         waited = f"for {self.limits.patience:g} s" if hopeful else "with the policy's weights"
         return InfrastructureError(f"no server of the policy answers {waited}: {self.causes}")
 
-    # -- all of them ---------------------------------------------------------------------------------------------------
+    # -- all replicas --------------------------------------------------------------------------------------------
 
     def hold(self, *, frozen: bool) -> None:
-        """Let no request through.
+        """Hold back requests.
 
         Args:
-            frozen: what is under way stands still, too; it is not waited for.
+            frozen: whether requests in flight stop too; otherwise their time counts.
         """
         self.paused = True
         self.pauses += 1
@@ -164,7 +164,7 @@ class ReplicaSet:
             self.working.run(False)
 
     def release(self) -> None:
-        """Let requests through again."""
+        """Let requests start again."""
         self.paused = False
         self.gate.set()
         self.open_for.run(True)
@@ -181,17 +181,17 @@ class ReplicaSet:
         return [replica for replica, _ in answers]
 
     async def name(self, replicas: Collection[Replica]) -> None:
-        """Tell replicas that keep versions what their weights are called."""
+        """Send the current version to the replicas that keep versions."""
         told = [r for r in replicas if r.capabilities and r.capabilities.version_spans and r.capabilities.control]
         version = self.now.version
         for replica in await self.each(lambda server: pausable(server).name_version(version), told):
             replica.named = True
 
     async def refresh_health(self) -> tuple[Sampler, ...]:
-        """The replicas that are there; those that were down are looked at again.
+        """Probe the replicas that were down, and return all that are available.
 
         Raises:
-            InfrastructureError: none is there.
+            InfrastructureError: no replica is available.
         """
         now = asyncio.get_running_loop().time()
         down = [replica for replica in self.members if replica.down]
@@ -201,13 +201,13 @@ class ReplicaSet:
         return self.live
 
     async def finished(self, chosen: Callable[[WeightTag], bool]) -> None:
-        """Wait until no request sent under one of these is under way."""
+        """Wait until no request whose tag is ``chosen`` is in flight."""
         while waited := [task for r in self.members for task, stamp in r.running.items() if chosen(stamp)]:
             await asyncio.wait(waited)
             await asyncio.sleep(0)
 
     async def requeue_in_flight(self, grace: float) -> None:
-        """Wait a little for what is under way; what is then left is asked again when requests are let through."""
+        """Wait ``grace`` seconds for requests in flight; the rest is sent again when requests may start again."""
         if tasks := [task for replica in self.members for task in replica.running]:
             await asyncio.wait(tasks, timeout=grace)
         for replica in self.members:
@@ -215,12 +215,12 @@ class ReplicaSet:
 
     @property
     def causes(self) -> str:
-        """What is wrong with the replicas that something is wrong with; or what was wrong, if nothing is by now."""
+        """Reasons why replicas are unavailable, or why they last were if all are available by now."""
         wrong = [replica.cause for replica in self.members if replica.down or replica.stale]
         return "; ".join(wrong or [replica.cause for replica in self.members if replica.cause])
 
 
 async def _wake(server: Sampler) -> None:
     if isinstance(server, Pausable):
-        with contextlib.suppress(UsageError):  # whatever is wrong with it, probing says it better
+        with contextlib.suppress(UsageError):  # probing reports the reason with a better message
             await server.resume()

@@ -1,4 +1,4 @@
-"""How often a policy server is asked again whose answer is at fault, and after which pauses."""
+"""Retries after faulty answers of a policy server: how many, and after which pauses."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..policy import Sampling
 from .server import Sampler, ServerResponse
 
 TRIES = 6
-"""The most faulty answers to one question before it fails."""
+"""Maximum number of faulty answers to one request before it fails."""
 FIRST_PAUSE = 0.02
-"""Seconds before the second try; doubled for each later one."""
+"""Seconds before the second try; doubles with each further one."""
 
 
 def pause_after(faults: int) -> float:
@@ -23,10 +23,10 @@ def pause_after(faults: int) -> float:
 async def patiently(
     server: Sampler, prompt: Sequence[int], sampling: Sampling, *, session: str, adapter: str | None
 ) -> ServerResponse:
-    """Return one answer of this very server, asked again where it is at fault.
+    """Return one answer of this server, and retry if an answer is faulty.
 
     Raises:
-        InfrastructureError: it is at fault each time, or gone.
+        InfrastructureError: all answers are faulty, or the server cannot be reached.
     """
     for tried in range(1, TRIES):
         try:

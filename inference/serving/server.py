@@ -1,4 +1,4 @@
-"""The seam to one server of a policy: a sampler, and what it may be capable of beyond sampling. No HTTP here.
+"""The interface to one server of a policy: a sampler and its optional capabilities, without HTTP.
 
 A ``Sampler`` is enough to evaluate and to sample for training. Weights change only on servers that also are
 ``Pausable`` and either a ``WeightReceiver`` or an ``AdapterHost``.
@@ -100,9 +100,9 @@ class Sampler(Protocol):
         """Sample one continuation; cancelling the call aborts the request on the server.
 
         Args:
-            prompt_ids: exactly what the model reads.
-            sampling: how to sample.
-            session: requests with the same id share a prefix.
+            prompt_ids: token ids, exactly as the model reads them.
+            sampling: sampling options.
+            session: id of the session; its requests share a prefix.
             adapter: name of a loaded adapter; ``None`` for the base model.
         """
         ...
@@ -167,7 +167,7 @@ class WeightReceiver(Protocol):
         ...
 
     async def finish_update(self, version: int) -> None:
-        """Phase 4: the weights are complete, and are from now on called ``version``."""
+        """Phase 4: the weights are complete; use them and call them ``version``."""
         ...
 
 
@@ -175,7 +175,7 @@ def pausable(server: Sampler) -> Pausable:
     """Return the server as one that can be paused.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: it cannot be paused.
     """
     if not isinstance(server, Pausable):
         raise _lacks(server, "cannot be paused, so its weights cannot change")
@@ -186,7 +186,7 @@ def adapter_host(server: Sampler) -> AdapterHost:
     """Return the server as one that loads adapters.
 
     Raises:
-        UsageError: it does not.
+        UsageError: it does not load adapters.
     """
     if not isinstance(server, AdapterHost):
         raise _lacks(server, "loads no adapters; set server.transfer = native or reload")
@@ -197,7 +197,7 @@ def weight_receiver(server: Sampler) -> WeightReceiver:
     """Return the server as one that takes weights.
 
     Raises:
-        UsageError: it does not.
+        UsageError: it does not take weights.
     """
     if not isinstance(server, WeightReceiver):
         raise _lacks(server, "takes no weights; set server.transfer = adapter")

@@ -1,4 +1,4 @@
-"""What the engine in this process asks of vLLM's Python interface: what differs between versions stands here."""
+"""All calls of vLLM's Python API, for the engine in this process; code that depends on vLLM's version goes here."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ SETTINGS = {
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "WARNING",
 }
-"""Of vLLM's, while the engine is made; it reads them from the environment."""
+"""Environment variables of vLLM that are set while the engine is created."""
 
 
 class VllmEngine:
-    """vLLM's engine with its worker in this process, as ``EngineThread`` drives it.
+    """vLLM's engine with its worker in this process, for an ``EngineThread``.
 
     Args:
-        model: the folder of a model.
-        options: how to start it.
+        model: folder of a model.
+        options: options of the engine.
 
     Raises:
         ModuleNotFoundError: vLLM is not installed.
@@ -39,7 +39,7 @@ class VllmEngine:
         with _environment(SETTINGS | (UNCOMPILED if options.eager else {}) | options.environment):
             import torch
 
-            set_threads = torch.set_num_threads  # vLLM replaces it by one that does nothing
+            set_threads = torch.set_num_threads  # vLLM replaces it with a function that does nothing
             try:
                 from vllm.engine.arg_utils import EngineArgs
                 from vllm.v1.engine.llm_engine import LLMEngine
@@ -49,11 +49,11 @@ class VllmEngine:
                 torch.set_num_threads = set_threads
 
     def add(self, name: str, prompt: Sequence[int], sampling: Sampling, adapter: str | None) -> None:
-        """Begin a request.
+        """Start a request.
 
         Raises:
-            ValueError: the prompt is none.
-            LookupError: there is no such adapter.
+            ValueError: the prompt is not valid.
+            LookupError: no adapter of this name is loaded.
         """
         if adapter is not None and adapter not in self._adapters:
             raise LookupError(f"there is no adapter {adapter!r}")
@@ -61,7 +61,7 @@ class VllmEngine:
         from vllm.exceptions import VLLMClientError
 
         size = self._engine.model_config.get_vocab_size()
-        if any(not 0 <= token < size for token in prompt):  # without a tokenizer vLLM does not look, and would crash
+        if any(not 0 <= token < size for token in prompt):  # without a tokenizer vLLM does not check, and would crash
             raise ValueError(f"ids must be from 0 to {size - 1}")
         ids = {"prompt_token_ids": list(prompt)}
         try:
@@ -70,7 +70,7 @@ class VllmEngine:
             raise ValueError(str(error)) from error
 
     def step(self) -> list[Part]:
-        """One token for every request that is running."""
+        """Sample one token for every running request."""
         found = []
         for output in self._engine.step():
             new = output.outputs[0]
@@ -80,15 +80,15 @@ class VllmEngine:
         return found
 
     def abort(self, name: str) -> None:
-        """Forget a request."""
+        """Abort a request."""
         self._engine.abort_request([name])
 
     def reset_prefix_cache(self) -> bool:
-        """Forget all keys and values, those of running requests too; whether it could."""
+        """Drop all keys and values, including those of running requests; return whether it succeeded."""
         return bool(self._engine.reset_prefix_cache(reset_running_requests=True))
 
     def load_adapter(self, name: str, folder: Path) -> None:
-        """Load an adapter, or another one under the same name."""
+        """Load an adapter; it replaces one of the same name."""
         from vllm.lora.request import LoRARequest
 
         self._loaded += 1
@@ -97,17 +97,17 @@ class VllmEngine:
         self._adapters[name] = adapter
 
     def unload_adapter(self, name: str) -> None:
-        """Forget an adapter.
+        """Unload an adapter.
 
         Raises:
-            LookupError: there is none of that name.
+            LookupError: no adapter of this name is loaded.
         """
         if name not in self._adapters:
             raise LookupError(f"there is no adapter {name!r}, only {', '.join(self._adapters) or 'none'}")
         self._engine.remove_lora(self._adapters.pop(name).lora_int_id)
 
     def checked(self, info: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The weights of an update, held to the same checks as in a server: ``turnwise_vllm_worker``.
+        """Return the weights of an update, after the same checks as in a server (``turnwise_vllm_worker``).
 
         Args:
             info: ``{"path": file or folder}`` or ``{"weights": name → tensor}``.
@@ -126,7 +126,7 @@ class VllmEngine:
         return worker.completed(weights, wanted, tied=worker.ties(self._engine.model_config), where=where)
 
     def apply(self, weights: Mapping[str, Any]) -> None:
-        """Put weights that were checked into the model."""
+        """Load checked weights into the model."""
         self._engine.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights.items())})
 
     def close(self) -> None:
@@ -135,14 +135,14 @@ class VllmEngine:
 
 
 def version() -> str:
-    """Of vLLM."""
+    """Return the version of vLLM."""
     import vllm
 
     return str(vllm.__version__)
 
 
 def _arguments(model: Path, options: ServerOptions) -> dict[str, Any]:
-    """As ``ServerOptions.command`` starts a server."""
+    """Return the engine arguments that correspond to ``ServerOptions.command``."""
     return {
         "model": str(model),
         "served_model_name": options.name,
@@ -167,7 +167,7 @@ def _arguments(model: Path, options: ServerOptions) -> dict[str, Any]:
 
 
 def _parameters(sampling: Sampling) -> Any:
-    """As ``routes.generate`` asks a server."""
+    """Return the sampling parameters that correspond to ``routes.generate``."""
     from vllm.sampling_params import RequestOutputKind, SamplingParams
 
     return SamplingParams(
@@ -185,7 +185,7 @@ def _parameters(sampling: Sampling) -> Any:
 
 @contextlib.contextmanager
 def _environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """Variables for a while; what vLLM sets besides, such as LD_PRELOAD, does not reach other children either."""
+    """Set environment variables, and restore all at the end: vLLM sets more, such as LD_PRELOAD, for its children."""
     before = dict(os.environ)
     os.environ.update(settings)
     try:

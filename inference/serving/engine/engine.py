@@ -1,4 +1,4 @@
-"""vLLM in this process: a server without HTTP, for one machine with one engine, and for weights from memory."""
+"""vLLM in this process: a server without HTTP for one engine on one machine, which takes weights from memory."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from .thread import EngineThread, Request
 class EngineServer:
     """vLLM's engine in a thread of this process; a context manager that starts and stops it.
 
-    The thread alone touches the engine and takes one step at a time, so that a pause falls between two tokens, and
-    which weights sampled which token is known without asking. Ids go in and come out without a tokenizer.
+    Only this thread uses the engine, one step at a time, so a pause falls between two tokens, and the version of
+    each token is always known. Ids go in and come out without a tokenizer.
 
     ::
 
         with EngineServer("runs/bc/model") as engine:
             policy = RemotePolicy([engine])
 
-    ``Pause.KEEP`` freezes requests, which go on with new weights (and, unless ``reset_prefix_cache`` follows, with
-    keys and values of the old ones); ``WAIT`` lets them end; ``ABORT`` ends them with what they have. What is asked
-    meanwhile waits. New weights come in the four phases of native transfer, as ``{"path": …}`` like those of
-    ``turnwise_vllm_worker``, or as ``{"weights": state_dict}`` without leaving memory; they are held to the same
-    checks and are likewise all or nothing.
+    ``Pause.KEEP`` freezes requests, which continue with the new weights (and, unless ``reset_prefix_cache`` follows,
+    with keys and values of the old ones). ``WAIT`` lets them finish, and ``ABORT`` ends them with their tokens so far.
+    Requests that arrive during a pause wait. New weights come in the four phases of native transfer: as
+    ``{"path": …}`` like those of ``turnwise_vllm_worker``, or as ``{"weights": state_dict}`` without leaving memory.
+    Both pass the same checks, and both are all or nothing.
 
-    One engine per process: vLLM sets up torch.distributed for itself, so a trainer with process groups of its own
-    uses ``VllmProcess`` instead. What runs in the event loop shares the interpreter with the engine's thread.
+    A process can have one engine only. vLLM sets up torch.distributed for itself, so a trainer with its own process
+    groups uses ``VllmProcess`` instead. The event loop shares the interpreter with the engine's thread.
 
     Args:
-        model: the folder of a model.
-        options: how to start it; a port and a backend of transfer mean nothing here.
+        model: folder of a model.
+        options: options of the engine; port and transfer backend have no effect here.
 
     Raises:
-        UsageError: there is no model in that folder, or the options have arguments that only a server takes.
+        UsageError: the folder has no model, or the options have arguments that only a server takes.
     """
 
     def __init__(self, model: Path | str, options: ServerOptions | None = None) -> None:
@@ -64,17 +64,17 @@ class EngineServer:
 
     @property
     def address(self) -> str:
-        """It has none."""
+        """Name for messages, since there is no URL."""
         return "in process"
 
-    # -- life -------------------------------------------------------------------------------------------------------
+    # -- start and stop ---------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Load the model; some seconds.
+        """Load the model, which takes some seconds.
 
         Raises:
-            UsageError: vLLM is not installed here.
-            InfrastructureError: the engine cannot be made.
+            UsageError: vLLM is not installed in this environment.
+            InfrastructureError: the engine cannot be created.
         """
         if self._thread.alive:
             return self
@@ -90,7 +90,7 @@ class EngineServer:
         return self
 
     def stop(self) -> None:
-        """End it; requests under way fail."""
+        """Stop the engine; requests in flight fail."""
         self._thread.stop()
 
     def __enter__(self) -> Self:
@@ -102,12 +102,12 @@ class EngineServer:
         self.stop()
 
     async def close(self) -> None:
-        """There are no connections to let go of; ``stop`` ends the engine."""
+        """Do nothing, since there are no connections; ``stop`` ends the engine."""
 
     # -- sampling ---------------------------------------------------------------------------------------------------
 
     async def probe(self) -> Capabilities:
-        """What it can do; nothing has to be tried."""
+        """Return its capabilities, which are known without trying anything."""
         return Capabilities(
             version=await self._thread.do(version),
             model=self.options.name,
@@ -127,9 +127,9 @@ class EngineServer:
         """Sample one continuation; see ``Sampler``.
 
         Raises:
-            PromptTooLongError: no room is left for a single token.
-            ContractError: the prompt is none.
-            InfrastructureError: the engine is gone, or has no such adapter.
+            PromptTooLongError: the prompt leaves no room for a single token.
+            ContractError: the prompt is empty or has an invalid id.
+            InfrastructureError: the engine has stopped, or has no such adapter.
         """
         room = self.options.context_length - len(prompt_ids)
         if room < 1:
@@ -145,14 +145,14 @@ class EngineServer:
         await self._thread.pause(mode)
 
     async def resume(self) -> None:
-        """Go on, with what came meanwhile."""
+        """Continue, and start the requests that arrived during the pause."""
         await self._thread.resume()
 
     async def reset_prefix_cache(self) -> None:
-        """Forget all keys and values; frozen requests read their tokens anew.
+        """Drop all keys and values; frozen requests read their tokens again.
 
         Raises:
-            InfrastructureError: it cannot.
+            InfrastructureError: the engine does not clear its cache.
         """
         thread = self._thread
         if not await thread.do(lambda: thread.engine.reset_prefix_cache()):
@@ -164,7 +164,7 @@ class EngineServer:
         """Load an adapter.
 
         Raises:
-            UsageError: the engine refuses it, e.g. for its rank, or was started without adapters.
+            UsageError: the engine refuses the adapter, e.g. for its rank, or was started without adapters.
         """
         if not self.options.max_rank:
             raise UsageError("the engine in this process was started without adapters; set max_rank to their rank")
@@ -174,10 +174,10 @@ class EngineServer:
             raise UsageError(f"vLLM refuses adapter {name!r} in {folder}: {error}") from error
 
     async def unload_adapter(self, name: str) -> None:
-        """Forget an adapter.
+        """Unload an adapter.
 
         Raises:
-            UsageError: there is none of that name.
+            UsageError: no adapter of this name is loaded.
         """
         try:
             await self._thread.do(lambda: self._thread.engine.unload_adapter(name))
@@ -187,26 +187,26 @@ class EngineServer:
     # -- weights ----------------------------------------------------------------------------------------------------
 
     async def reload(self, folder: Path) -> None:
-        """Read all weights anew; they are held to the same checks as those that are transferred."""
+        """Reload all weights, after the same checks as for transferred ones."""
         await self._thread.do(lambda: self._apply(self._checked({"path": str(folder)})))
 
     async def init_transfer(self, info: Mapping[str, Any]) -> None:
-        """There is nothing to agree on; an update that an earlier trainer left open is forgotten."""
+        """Drop an update that an earlier trainer left open; nothing needs to be negotiated."""
         await self._thread.do(lambda: self._open(False))
 
     async def start_update(self) -> None:
-        """Weights are about to come."""
+        """Start an update."""
         await self._thread.do(lambda: self._open(True))
 
     async def update(self, info: Mapping[str, Any]) -> None:
-        """Take the weights and check them, without using them yet.
+        """Take and check the weights, without using them yet.
 
         Args:
-            info: ``{"path": file or folder}`` or ``{"weights": name → tensor}``, which must stay as they are until
+            info: ``{"path": file or folder}`` or ``{"weights": name → tensor}``, which must not change before
                 ``finish_update`` returns.
 
         Raises:
-            InfrastructureError: they are not a whole model of the kind that is served; the update is over.
+            InfrastructureError: the weights are not a complete model like the served one; this ends the update.
         """
 
         def take() -> None:
@@ -219,10 +219,10 @@ class EngineServer:
         await self._thread.do(take)
 
     async def finish_update(self, version: int) -> None:
-        """Use them, from the next token on.
+        """Use the new weights from the next token on.
 
         Raises:
-            InfrastructureError: none came.
+            InfrastructureError: no weights arrived.
         """
 
         def finish() -> None:
@@ -236,7 +236,7 @@ class EngineServer:
         await self._thread.do(finish)
 
     async def name_version(self, version: int) -> None:
-        """The weights it has are from now on called ``version``."""
+        """Call the current weights ``version``."""
 
         def name() -> None:
             self._thread.version = version

@@ -1,4 +1,4 @@
-"""The thread that an engine lives in: nothing else touches it, and it takes one step at a time. No vLLM here."""
+"""A thread that owns an engine and takes one step at a time; independent of vLLM."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Command = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one step gave one request.
+    """Result of one step for one request.
 
     Args:
-        name: of the request.
-        ids: the new tokens.
-        logprobs: of each.
-        cached: how many tokens of the prompt were in the prefix cache.
-        reason: why it ended, in vLLM's words; ``None`` while it goes on.
+        name: name of the request.
+        ids: new token ids.
+        logprobs: log-probability of each new token.
+        cached: number of prompt tokens that were in the prefix cache.
+        reason: vLLM's reason why the request ended; ``None`` while it continues.
     """
 
     name: str
@@ -42,18 +42,18 @@ class Part:
 
 
 class Engine(Protocol):
-    """What is driven; only ever from the thread that made it."""
+    """Interface of an engine, which only the thread that created it may use."""
 
     def add(self, name: str, prompt: Sequence[int], sampling: Sampling, adapter: str | None) -> None:
-        """Begin a request; ``ValueError`` if the prompt is none."""
+        """Start a request; raises ``ValueError`` for an invalid prompt."""
         ...
 
     def step(self) -> Sequence[Part]:
-        """Go on with every request by a token or so."""
+        """Continue every request, usually by one token."""
         ...
 
     def abort(self, name: str) -> None:
-        """Forget a request."""
+        """Abort a request."""
         ...
 
     def close(self) -> None:
@@ -63,7 +63,7 @@ class Engine(Protocol):
 
 @dataclass(eq=False)
 class Request:
-    """One request under way; belongs to the engine's thread."""
+    """One request; only the engine's thread may change it."""
 
     name: str
     prompt: tuple[int, ...]
@@ -78,7 +78,7 @@ class Request:
     cached: int = 0
 
     def finish(self, reason: str) -> None:
-        """Give the answer, if somebody still waits for it."""
+        """Set the answer, unless the caller no longer waits for it."""
         ids, logprobs = tuple(self.ids), tuple(self.logprobs)
         try:
             check_sampled(ids, ids, logprobs)
@@ -97,17 +97,17 @@ class Request:
         )
 
     def fail(self, error: Exception) -> None:
-        """Say why there will be no answer."""
+        """Fail the call with this error."""
         _settle(self.loop, self.answer, error)
 
 
 class EngineThread(Generic[E]):
-    """Steps an engine while there are requests, and between two steps does what it is told to.
+    """Step an engine while there are requests, and run commands between two steps.
 
-    Its public methods are called from any event loop; those that begin with an underscore run in the thread.
+    Call its public methods from any event loop. Methods that begin with an underscore run in the thread.
 
     Args:
-        make: makes the engine; called in the thread.
+        make: function that creates the engine; called in the thread.
     """
 
     def __init__(self, make: Callable[[], E]) -> None:
@@ -119,27 +119,27 @@ class EngineThread(Generic[E]):
         self._running: dict[str, Request] = {}
         self._held: list[Request] = []
         self._paused = False
-        self._drained: list[Command] = []  # called when the last request ends: pauses wait for it
+        self._drained: list[Command] = []  # called when the last request ends; pauses wait for this
         self._engine: E | None = None
         self.version = 0
 
     @property
     def engine(self) -> E:
-        """The engine, for functions that ``do`` runs."""
+        """The engine, for functions that run in the thread."""
         if self._engine is None:
             raise self._gone()
         return self._engine
 
     @property
     def alive(self) -> bool:
-        """Whether it takes requests."""
+        """Whether the engine accepts requests."""
         return not self._dead
 
     def start(self) -> None:
-        """Make the engine.
+        """Start the thread and create the engine.
 
         Raises:
-            Exception: what making it raised.
+            Exception: any error while creating the engine.
         """
         made: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._live, args=(made,), name="turnwise-engine", daemon=True)
@@ -150,14 +150,14 @@ class EngineThread(Generic[E]):
             raise error
 
     def stop(self) -> None:
-        """End the engine; requests under way fail. It can be started again."""
+        """Stop the engine; requests in flight fail. It can be started again."""
         if self._thread is not None:
             self._commands.put(lambda: self._die("was stopped"))
             self._thread.join()
             self._thread = None
 
     async def generate(self, request: Request) -> ServerResponse:
-        """Ask for one continuation; a cancelled call withdraws it."""
+        """Sample one continuation; cancelling the call aborts the request."""
         self._send(lambda: self._admit(request))
         try:
             return await request.answer
@@ -166,7 +166,7 @@ class EngineThread(Generic[E]):
                 self._commands.put(lambda: self._withdraw(request))
 
     async def pause(self, mode: Pause) -> None:
-        """Stop between two tokens; what is asked meanwhile is held."""
+        """Stop between two tokens; requests that arrive during the pause wait."""
         loop = asyncio.get_running_loop()
         drained: asyncio.Future[None] = loop.create_future()
 
@@ -184,7 +184,7 @@ class EngineThread(Generic[E]):
         await drained
 
     async def resume(self) -> None:
-        """Go on, with what came meanwhile."""
+        """Continue, and start the requests that arrived during the pause."""
 
         def go() -> None:
             self._paused = False
@@ -199,7 +199,7 @@ class EngineThread(Generic[E]):
         """Run a function in the thread, between two steps.
 
         Raises:
-            InfrastructureError: it raised, or the engine is gone.
+            InfrastructureError: the function raised an error, or the engine has stopped.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
@@ -229,7 +229,7 @@ class EngineThread(Generic[E]):
                 continue
             self._step()
         with contextlib.suppress(queue.Empty):
-            while True:  # what was sent before it was dead must hear of it
+            while True:  # answer the commands that arrived before the engine stopped
                 self._obey(self._commands.get(block=False))
         for request in (*self._running.values(), *self._held):
             request.fail(self._gone())
@@ -250,7 +250,7 @@ class EngineThread(Generic[E]):
     def _step(self) -> None:
         try:
             parts = self.engine.step()
-        except Exception as error:  # whatever it was, the engine is in no known state
+        except Exception as error:  # after any error the state of the engine is unknown
             self._die(f"failed: {error or type(error).__name__}")
             return
         for part in parts:
@@ -313,7 +313,7 @@ class EngineThread(Generic[E]):
 def _settle(
     loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], error: Exception | None, value: Any = None
 ) -> None:
-    """Resolve a future of an event loop from another thread; it may have been cancelled, and the loop be closed."""
+    """Resolve a future of an event loop from another thread; does nothing if it was cancelled or the loop is closed."""
 
     def settle() -> None:
         if future.done():
@@ -328,6 +328,6 @@ def _settle(
 
 
 def _spans(versions: Sequence[int]) -> tuple[tuple[int, int, int], ...]:
-    """Runs of one version: ``(version, first token, token after the last)``."""
+    """Return spans of equal versions: ``(version, first token, token after the last)``."""
     edges = [0, *(i for i in range(1, len(versions)) if versions[i] != versions[i - 1]), len(versions)]
     return tuple((versions[first], first, end) for first, end in itertools.pairwise(edges) if end > first)

@@ -21,11 +21,11 @@ from .probing import Found, Probing
 from .wire import Wire
 
 GLANCE_SECONDS, LOOKS = 10.0, 3
-"""What takes longer, or fails more often, to tell when it was started is taken for another process."""
+"""Seconds and tries for a server to report its start time; without it, the server counts as another process."""
 LASTING = ("started", "control", "version_spans", "transfer", "reload", "adapters")
-"""Capabilities that a process keeps."""
+"""Capabilities that a process cannot lose."""
 RESETS = 20
-"""How often an engine is asked again to forget its cache while transfers still hold blocks of it."""
+"""Maximum number of requests to clear the prefix cache, which fail while transfers still use some of its blocks."""
 
 
 class ServerClient:
@@ -34,14 +34,14 @@ class ServerClient:
     A client may be used in one event loop after another. Cancelling a call aborts its request on the server.
 
     Args:
-        url: e.g. ``http://127.0.0.1:8000``.
-        model: the name it must serve; omitted, the one that it serves.
-        api_key: sent with every request, if the server asks for one.
-        timeout: the longest that a call may take that controls the server or changes weights, in seconds.
-        request_timeout: the same of ``generate``; by default whoever asks bounds it, as ``RemotePolicy`` does.
+        url: URL of the server, e.g. ``http://127.0.0.1:8000``.
+        model: name of the model that it must serve; by default any.
+        api_key: key to send with every request, if the server requires one.
+        timeout: maximum seconds of a call that controls the server or changes its weights.
+        request_timeout: maximum seconds of ``generate``; by default the caller sets a limit, as ``RemotePolicy`` does.
 
     Raises:
-        UsageError: the URL is none.
+        UsageError: the URL is not valid.
     """
 
     def __init__(
@@ -57,30 +57,30 @@ class ServerClient:
         self._model, self._request_timeout = model, request_timeout
         self._native = False
         self._known: Capabilities | None = None
-        self._owner = secrets.token_hex(4)  # so that two trainers on one server are told apart
+        self._owner = secrets.token_hex(4)  # distinguishes two trainers on one server
         self._names = False
         self.vocabulary: int | None = None
-        """How many ids the model has, once somebody says so: an answer with a larger one is the server's fault."""
+        """Number of ids of the model, if the caller sets it; a larger id in an answer is then the server's fault."""
         self.root = ""
-        """Where the server loaded its model from, once it was asked."""
+        """Folder or name from which the server loaded its model; empty before ``probe``."""
 
     @property
     def address(self) -> str:
-        """Its URL."""
+        """URL of the server."""
         return self._wire.address
 
     async def probe(self) -> Capabilities:
-        """Ask what it can do; see ``Sampler``."""
+        """Ask for its capabilities; see ``Sampler``."""
         found = await Probing(self._wire, self._model).ask()
         self._check_lost(found)
         self._native, self.root, self._known = found.native, found.root, found.capabilities
         return self._known
 
     def _check_lost(self, found: Found) -> None:
-        """A process cannot lose what it could do: an answer on the way was at fault, and it is looked at again.
+        """Check that the process has not lost capabilities; it cannot, so the probe must have met a faulty answer.
 
         Raises:
-            InfrastructureError: it seems to have.
+            InfrastructureError: a capability is missing.
         """
         before, after = self._known, found.capabilities
         if before is None or before.started is None or after.started not in (None, before.started):
@@ -98,9 +98,8 @@ class ServerClient:
         """Sample one continuation; see ``Sampler``.
 
         Raises:
-            PolicyServerError: this one answer is at fault; the process is the one that was probed, and may be asked
-                again.
-            InfrastructureError: it is gone, or may be another process.
+            PolicyServerError: the answer is faulty, but it is the process that was probed, so you may try again.
+            InfrastructureError: the server cannot be reached, or may be another process.
         """
         known = self._known or await self.probe()
         asked = time.perf_counter()
@@ -124,12 +123,12 @@ class ServerClient:
         return replace(served, completion=replace(served.completion, seconds=time.perf_counter() - asked))
 
     async def _once(self, call: routes.Call, prompt_ids: Sequence[int], sampling: Sampling) -> ServerResponse:
-        """One request and its answer, held against it."""
+        """Send one request, and check its answer."""
         owner = self._owner if self._names else ""
         answer = await self._wire.send(call, within=self._request_timeout)
         try:
             content = self._wire.checked(answer)
-        except UsageError as error:  # it took such requests before: what refuses them now is not the user's mistake
+        except UsageError as error:  # it accepted such requests before, so this is not the user's mistake
             raise PolicyServerError(str(error)) from None
         try:
             return reading.read_served(
@@ -139,7 +138,7 @@ class ServerClient:
             raise self._wire.named(error) from None
 
     async def _as_before(self, known: Capabilities) -> bool:
-        """Whether this is still the process that was probed: a new one has other weights, and must not be asked."""
+        """Return whether this is still the process that was probed; a new one has other weights."""
         if known.started is None:
             return False
         for _ in range(LOOKS):
@@ -150,10 +149,10 @@ class ServerClient:
         return False
 
     async def knows(self, token: int) -> bool:
-        """Whether the model has an embedding for an id.
+        """Return whether the model has an embedding for an id.
 
         Raises:
-            InfrastructureError: it does not answer.
+            InfrastructureError: the server does not answer.
         """
         known = self._known or await self.probe()
         sampling = Sampling(max_tokens=1, seed=0)
@@ -164,7 +163,7 @@ class ServerClient:
         return True
 
     async def tokenize(self, text: str) -> tuple[int, ...] | None:
-        """The server's own ids of a text, nothing added; ``None`` if it has no tokenizer."""
+        """Return the server's ids of a text without special tokens added; ``None`` if it has no tokenizer."""
         known = self._known or await self.probe()
         answer = await self._wire.send(routes.tokenize(text, known.model))
         if answer.status in (*routes.ABSENT, 400, 500):
@@ -181,14 +180,14 @@ class ServerClient:
         await self._control(routes.pause(mode))
 
     async def resume(self) -> None:
-        """Go on."""
+        """Continue to generate."""
         await self._control(routes.resume())
 
     async def reset_prefix_cache(self) -> None:
         """Drop all cached keys and values; see ``Pausable``.
 
         Raises:
-            InfrastructureError: it cannot.
+            InfrastructureError: the server does not clear its cache.
         """
         for tried in range(RESETS):
             answer = await self._control(routes.reset_prefix_cache())
@@ -201,15 +200,15 @@ class ServerClient:
         """Load an adapter; see ``AdapterHost``.
 
         Raises:
-            UsageError: the server refuses it, e.g. for its rank, or does not see the folder.
+            UsageError: the server refuses the adapter, e.g. for its rank, or does not see the folder.
         """
         await self._adapter(routes.load_adapter(name, folder), f"adapter {name!r} in {folder}")
 
     async def unload_adapter(self, name: str) -> None:
-        """Forget an adapter.
+        """Unload an adapter.
 
         Raises:
-            UsageError: there is none of that name.
+            UsageError: no adapter of this name is loaded.
         """
         await self._adapter(routes.unload_adapter(name), f"adapter {name!r}")
 
@@ -217,8 +216,8 @@ class ServerClient:
         """Reload all weights; see ``WeightReceiver``.
 
         Raises:
-            InfrastructureError: it could not. vLLM has then dropped the old ones already, and the first request to come
-                ends it, unless another folder is read before.
+            InfrastructureError: it failed. vLLM has already dropped the old weights then, and the next request ends
+                the server unless another reload succeeds before.
         """
         try:
             await self._control(routes.reload(folder))
@@ -229,34 +228,34 @@ class ServerClient:
             ) from error
 
     async def init_transfer(self, info: Mapping[str, Any]) -> None:
-        """The first phase of native weight transfer."""
+        """Phase 1 of native weight transfer."""
         await self._control(routes.init_transfer(info))
 
     async def start_update(self) -> None:
-        """The second phase."""
+        """Phase 2 of native weight transfer."""
         await self._control(routes.start_update())
 
     async def update(self, info: Mapping[str, Any]) -> None:
-        """The third phase, once per chunk."""
+        """Phase 3 of native weight transfer, once per chunk."""
         await self._control(routes.update(info))
 
     async def finish_update(self, version: int) -> None:
-        """The fourth phase."""
+        """Phase 4 of native weight transfer."""
         await self._control(routes.finish_update(version, self._owner))
         self._names = True
 
     async def name_version(self, version: int) -> None:
-        """The weights it has are from now on called ``version``; nothing happens where it keeps no versions."""
+        """Call its current weights ``version``; does nothing where it keeps no versions."""
         answer = await self._wire.send(routes.name_version(version, self._owner), once=True)
         self._names = True
         if answer.status not in routes.ABSENT:
             self._wire.checked(answer)
 
     async def close(self) -> None:
-        """Let go of connections; the server goes on."""
+        """Close connections; the server continues to run."""
         await self._wire.close()
 
-    # -- the wire ---------------------------------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------------------------
 
     async def _adapter(self, call: routes.Call, what: str) -> None:
         answer = await self._wire.send(call, once=True)

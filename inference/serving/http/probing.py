@@ -1,4 +1,4 @@
-"""What a server can do, found by asking it when a run begins; and what it cannot, refused in words."""
+"""Find the capabilities of a server when a run starts, and refuse a server that cannot work with an error."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .wire import Wire
 
 T = TypeVar("T")
 PROMPTS = ((1, 2, 3), (3, 2, 1), (2, 2), (0,))
-"""Prompts that are tried until one of them tells temperatures apart."""
+"""Prompts to try until one of them distinguishes temperatures."""
 ALIKE = 1e-3
-"""Log-probabilities closer than this say nothing about a temperature."""
+"""Difference of log-probabilities below which they show nothing about the temperature."""
 VERSION_SECONDS, SAMPLE_SECONDS = 30.0, 120.0
-"""What accepts a connection and does not say its version for so long is down, or something else; the longest that any
-answer about a server may take, and one of the sampled tokens that are asked of it."""
+"""Maximum seconds for an answer about the server, and for one with sampled tokens. A server that does not report its
+version in this time is down, or is not vLLM."""
 PAUSED_SECONDS, PAUSED_LOOKS = 10.0, 20
-"""A server that is paused for longer is not in the middle of a weight update that another process is about to end."""
+"""Seconds to wait for a paused server, and number of checks. A weight update of another process is shorter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What there is.
+    """Result of probing a server.
 
     Args:
-        capabilities: what it can do.
-        native: it has the route that knows ids alone.
-        root: where it loaded its model from.
+        capabilities: capabilities of the server.
+        native: whether it has the route that takes and returns ids alone.
+        root: folder or hub name from which it loaded its model.
     """
 
     capabilities: Capabilities
@@ -44,11 +44,11 @@ class Found:
 
 
 class Probing:
-    """The questions, one after another.
+    """Probe one server, with one request after another.
 
     Args:
-        wire: to the server.
-        model: the name it must serve; omitted, the one that it serves.
+        wire: connection to the server.
+        model: name of the model that it must serve; by default any.
     """
 
     def __init__(self, wire: Wire, model: str | None = None) -> None:
@@ -56,15 +56,15 @@ class Probing:
         self._model = model
 
     async def ask(self) -> Found:
-        """Ask all of them.
+        """Send all requests and return what they show.
 
         Raises:
-            UsageError: it cannot be used; says how to start it.
-            InfrastructureError: it cannot be reached.
+            UsageError: the server cannot be used; the message says how to start it.
+            InfrastructureError: the server cannot be reached.
         """
         version = await self._version()
         card = await self._card()
-        control = await self._awake()  # before anything is sampled: what is paused would not answer
+        control = await self._awake()  # before sampling, which a paused server would not answer
         native, spans = await self._speaks_ids(card.name)
         backend, rank, mode = None, 0, None
         if control:
@@ -104,7 +104,7 @@ class Probing:
 
     @property
     def _other_way(self) -> str:
-        """What to write for a server that is not vLLM."""
+        """Hint for a server that is not vLLM."""
         return f"; to evaluate a server that speaks OpenAI's chat API, write chat:{self._wire.address}/v1#MODEL"
 
     async def _card(self) -> reading.Card:
@@ -125,10 +125,10 @@ class Probing:
         )
 
     async def _awake(self) -> bool:
-        """Whether it can be paused; it is not.
+        """Wait until the server is not paused, and return whether it can be paused at all.
 
         Raises:
-            UsageError: it is, and stays so.
+            UsageError: the server remains paused.
         """
         for _ in range(PAUSED_LOOKS):
             answer = await self._send(routes.Call(routes.IS_PAUSED))
@@ -144,7 +144,7 @@ class Probing:
         )
 
     async def _speaks_ids(self, model: str) -> tuple[bool, bool]:
-        """Whether it has the route that knows ids alone, and tells weight versions there."""
+        """Return whether it has the route that takes ids alone, and whether it reports weight versions there."""
         prompt, sampling = PROMPTS[0], Sampling(max_tokens=1, seed=0)
         for native in (True, False):
             call = routes.generate(prompt, sampling, model=model, native=native)
@@ -153,19 +153,19 @@ class Probing:
                 spans = await self._sampled(call, partial(_spans, prompt, sampling, native), absent)
             except PolicyServerError as error:
                 if native:
-                    continue  # older series do not echo there what they read, and spell tokens in log-probabilities
+                    continue  # older series do not return the prompt there, and spell out tokens in log-probabilities
                 raise UsageError(str(error)) from None
             if spans is not None:
                 return native, spans
         raise UsageError(f"server {self._wire.address} has neither {routes.NATIVE} nor {routes.COMPLETIONS}")
 
     async def _processed(self, model: str, native: bool, mode: str | None) -> None:
-        """Log-probabilities must be of the distribution sampled from: asked at two temperatures, they must differ.
+        """Check that log-probabilities are those of the sampled distribution, so that they depend on the temperature.
 
-        What a server says of its mode decides only where the model finds all ids equally likely.
+        The mode that the server reports decides only if the model finds all ids equally likely.
 
         Raises:
-            UsageError: they are the same at every temperature.
+            UsageError: log-probabilities are the same at every temperature.
         """
         raw = mode is not None and mode != "processed_logprobs"
         for prompt in PROMPTS:
@@ -189,11 +189,11 @@ class Probing:
             )
 
     async def _has(self, path: str) -> bool:
-        """Whether a POST route exists: to a GET it then says "method not allowed" rather than "not found"."""
+        """Return whether a POST route exists: it answers a GET with "method not allowed" rather than "not found"."""
         return (await self._send(routes.Call(path))).status == 405
 
     async def _send(self, call: routes.Call, within: float | None = None) -> Answer:
-        """The answer to a call; asked again where the connection breaks or the server fails, within the same time."""
+        """Return the answer to a call; retry within the same time if the connection breaks or the server fails."""
         clock = asyncio.get_running_loop().time
         end = clock() + (VERSION_SECONDS if within is None else within)
         for tried in range(1, TRIES + 1):
@@ -209,7 +209,7 @@ class Probing:
         raise AssertionError("unreachable")
 
     async def _sampled(self, call: routes.Call, read: Callable[[Any], T], absent: Sequence[int] = ()) -> T | None:
-        """What is read in an answer, asked again where that is at fault; ``None`` where there is no such route."""
+        """Return the result of ``read`` for an answer; retry if it is faulty; ``None`` if there is no such route."""
         for tried in range(1, TRIES + 1):
             answer = await self._send(call, SAMPLE_SECONDS)
             if answer.status in absent:
@@ -224,6 +224,6 @@ class Probing:
 
 
 def _spans(prompt: Sequence[int], sampling: Sampling, native: bool, content: Any) -> bool:
-    """Whether a good answer tells weight versions."""
+    """Return whether a good answer reports weight versions."""
     reading.read_served(content, prompt, sampling, native=native)
     return native and bool(content["choices"][0].get("weight_versions"))

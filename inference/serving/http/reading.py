@@ -1,6 +1,6 @@
-"""Read the answers of vLLM's routes: pure functions that trust nothing a server sends.
+"""Parse the answers of vLLM's routes: pure functions that trust nothing a server sends.
 
-An answer of another shape, or with numbers that cannot be, is a ``PolicyServerError`` of one line.
+An answer with unexpected structure or impossible numbers raises a ``PolicyServerError`` of one line.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..server import ServerResponse
 from .routes import MODELS
 
 OLDEST, NEWEST = (0, 26), (0, 33)
-"""The series of vLLM that are supported, both included."""
+"""Oldest and newest supported series of vLLM, inclusive."""
 TESTED = ("0.32.0",)
-"""The versions that the tests marked ``vllm`` have been run against."""
+"""Versions that the tests marked ``vllm`` have run against."""
 NOT_AS_PROMISED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
-"""What reading an answer of another shape raises."""
+"""Exceptions that parsing raises if an answer has unexpected structure."""
 
 
 def read_served(
@@ -36,19 +36,19 @@ def read_served(
     owner: str = "",
     vocabulary: int | None = None,
 ) -> ServerResponse:
-    """What a server answered to ``generate``, held against what was asked.
+    """Parse the answer to ``generate``, and compare it with the request.
 
     Args:
-        content: the answer.
-        prompt_ids: what was sent.
-        sampling: what was asked for.
-        native: by which route.
-        owner: who named the weights, if they were named here; see ``read_spans``.
-        vocabulary: how many ids the model has, where that is known.
+        content: parsed JSON of the answer.
+        prompt_ids: token ids of the prompt that was sent.
+        sampling: sampling options of the request.
+        native: whether the request went to the native route.
+        owner: name of this trainer, if it named the weights; see ``read_spans``.
+        vocabulary: number of ids of the model, if known.
 
     Raises:
-        PolicyServerError: the prompt read is not the one that was sent, the sampled tokens are not given exactly, the
-            request does not explain why it ended, numbers are out of range, or the weights are another trainer's.
+        PolicyServerError: the server read another prompt, does not give the sampled tokens exactly, or ended for a
+            reason that was not requested. Also if numbers are out of range, or another trainer named the weights.
     """
     with _reading(content):
         (choice,) = content["choices"]
@@ -69,10 +69,10 @@ def read_served(
 
 @contextmanager
 def _reading(content: Any) -> Iterator[None]:
-    """Turn what reading an answer of another shape raises into one line.
+    """Convert errors of parsing an answer into one line.
 
     Raises:
-        PolicyServerError: it is not what vLLM sends.
+        PolicyServerError: the answer does not have the structure that vLLM sends.
     """
     try:
         yield
@@ -82,7 +82,7 @@ def _reading(content: Any) -> Iterator[None]:
 
 
 def _cached(content: Mapping[str, Any], length: int) -> int:
-    """How many ids of the prompt came from the prefix cache; 0 where it says nothing that makes sense."""
+    """Return the number of prompt ids from the prefix cache; 0 if the answer has no plausible number."""
     with contextlib.suppress(*NOT_AS_PROMISED):
         cached = content["usage"]["prompt_tokens_details"]["cached_tokens"]
         return cached if type(cached) is int and 0 <= cached <= length else 0
@@ -90,10 +90,10 @@ def _cached(content: Mapping[str, Any], length: int) -> int:
 
 
 def read_top(content: Any, *, native: bool) -> dict[int, float]:
-    """The alternatives at the first sampled position: id → log-probability.
+    """Return the alternatives at the first sampled position: id → log-probability.
 
     Raises:
-        PolicyServerError: the answer tells none.
+        PolicyServerError: the answer has no alternatives.
     """
     with _reading(content):
         logprobs = content["choices"][0]["logprobs"]
@@ -103,25 +103,25 @@ def read_top(content: Any, *, native: bool) -> dict[int, float]:
 
 
 def read_tokens(content: Any) -> tuple[int, ...]:
-    """The ids of a text, of ``/tokenize``.
+    """Return the ids of a text from an answer of ``/tokenize``.
 
     Raises:
-        PolicyServerError: they are none.
+        PolicyServerError: the answer has no array of ids.
     """
     with _reading(content):
         return token_ids(content["tokens"])
 
 
 def read_spans(spans: Any, length: int, owner: str = "") -> tuple[tuple[int, int, int], ...]:
-    """Which weights sampled which tokens, where the server tells it by names that Turnwise gave; empty otherwise.
+    """Return the version of the weights for each span of tokens; empty unless the server reports names from Turnwise.
 
     Args:
-        spans: of an answer.
-        length: how many tokens were sampled.
-        owner: the only trainer that may have named them; empty for any.
+        spans: weight versions of an answer, as parsed from JSON.
+        length: number of sampled tokens.
+        owner: name of the only trainer that may have named the weights; empty for any.
 
     Raises:
-        PolicyServerError: another trainer named them, or they do not cover exactly ``length`` tokens.
+        PolicyServerError: another trainer named the weights, or the spans do not cover exactly ``length`` tokens.
     """
     if not spans:
         return ()
@@ -145,7 +145,7 @@ def read_spans(spans: Any, length: int, owner: str = "") -> tuple[tuple[int, int
 
 
 def _told(logprobs: Any, *, native: bool) -> tuple[tuple[int, ...], Sequence[Any]]:
-    """The ids that log-probabilities are given for, and these as they came; a request aborted at once has none."""
+    """Return the ids that log-probabilities belong to, and these; a request that was aborted at once has none."""
     if not logprobs:
         return (), ()
     if native:
@@ -158,7 +158,7 @@ def _token_id(token: str) -> int:
     return int(token.removeprefix("token_id:"))
 
 
-# -- what a server says of itself ---------------------------------------------------------------------------------
+# -- information about the server ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +166,10 @@ class Card:
     """One model of ``/v1/models``.
 
     Args:
-        name: what requests call it.
-        root: where it was loaded from; a folder on the server's machine, or a hub name.
-        context_length: the most tokens of prompt and action together.
-        adapter: it is an adapter of another one.
+        name: name of the model in requests.
+        root: folder on the server's machine, or hub name, from which it was loaded.
+        context_length: maximum tokens of prompt and action together.
+        adapter: whether it is an adapter of another model.
     """
 
     name: str
@@ -179,10 +179,10 @@ class Card:
 
 
 def read_cards(content: Any) -> list[Card]:
-    """The models of ``/v1/models``.
+    """Return the models in an answer of ``/v1/models``.
 
     Raises:
-        UsageError: they are something else.
+        UsageError: the answer is not a list of models.
     """
     try:
         return [_card(each) for each in content["data"]]
@@ -204,10 +204,10 @@ def _card(given: Mapping[str, Any]) -> Card:
 
 
 def read_version(content: Any) -> str:
-    """The version of ``/version``, if it is one that is supported.
+    """Return the version in an answer of ``/version``.
 
     Raises:
-        UsageError: it is not.
+        UsageError: it is not a supported version.
     """
     version = str(content.get("version", "")) if isinstance(content, Mapping) else ""
     found = re.match(r"(\d+)\.(\d+)", version)
@@ -223,7 +223,7 @@ def read_version(content: Any) -> str:
 
 
 def read_info(content: Any) -> tuple[str | None, int, str | None]:
-    """The transfer backend, the largest rank of an adapter, and the mode of log-probabilities of ``/server_info``."""
+    """Return transfer backend, largest adapter rank and log-probability mode from an answer of ``/server_info``."""
     config = content.get("vllm_config") if isinstance(content, Mapping) else None
     if not isinstance(config, Mapping):
         return None, 0, None
@@ -235,12 +235,12 @@ def read_info(content: Any) -> tuple[str | None, int, str | None]:
 
 
 def read_paused(content: Any) -> bool:
-    """Whether it is paused, of ``/is_paused``."""
+    """Return whether the server is paused, from an answer of ``/is_paused``."""
     return isinstance(content, Mapping) and bool(content.get("is_paused"))
 
 
 def read_started(metrics: Any) -> float | None:
-    """When the server's process began, of ``/metrics``."""
+    """Return the start time of the server's process from an answer of ``/metrics``, in seconds since 1970."""
     found = re.search(r"^process_start_time_seconds\s+(\S+)", str(metrics), re.MULTILINE)
     with contextlib.suppress(ValueError):
         return float(found[1]) if found and math.isfinite(float(found[1])) else None

@@ -1,11 +1,15 @@
-"""Every route of vLLM that Turnwise speaks, and what goes over it: what differs between versions stands here.
+"""All routes of vLLM that Turnwise uses, and their requests; code that depends on vLLM's version goes here.
 
-Nothing here reaches a network: a ``Call`` is what to send; ``reading`` has what comes back. What was
-read from the sources of 0.32: ``/inference/v1/generate`` takes and gives ids alone (started with
-``--enable-scale-out``; its answers carry weight versions since 0.32), ``/v1/completions`` gives them beside the text
-on request; a request that its client drops is aborted; the routes below ``DEVELOPMENT`` exist with
-``VLLM_SERVER_DEV_MODE=1`` only. Both routes put the server's own defaults, from the model's generation_config.json
-or the command line, wherever a request is silent: so a request is never silent.
+Nothing here uses the network: a ``Call`` describes a request, and ``reading`` parses the answer. From the sources of
+vLLM 0.32:
+
+- ``/inference/v1/generate`` takes and returns ids alone, if the server has ``--enable-scale-out``. Its answers have
+  weight versions since 0.32.
+- ``/v1/completions`` returns ids beside the text on request.
+- Closing the connection aborts a request.
+- The routes below ``DEVELOPMENT`` need ``VLLM_SERVER_DEV_MODE=1``.
+- Both sampling routes fill omitted fields with the server's own defaults, from the model's generation_config.json or
+  the command line. That is why requests set every field.
 """
 
 from __future__ import annotations
@@ -22,12 +26,12 @@ START = (
     "VLLM_SERVER_DEV_MODE=1 python -m vllm.entrypoints.openai.api_server --model FOLDER "
     "--logprobs-mode processed_logprobs --enable-scale-out"
 )
-"""How a server is started for Turnwise; training needs the development mode, evaluation does not."""
+"""Command that starts a server for Turnwise; training needs the development mode, evaluation does not."""
 ABSENT = (403, 404, 405, 501)
-"""Statuses of a route that a server does not have, or was started without."""
+"""Statuses for a route that the server does not have or has disabled."""
 
 BYTES_READ, BYTES_SAMPLED = 32, 512
-"""What an answer may take for each id that was read, and for each that may be sampled; twice what vLLM needs."""
+"""Maximum bytes of an answer per prompt id and per id that may be sampled: twice what vLLM needs."""
 VERSION, MODELS, METRICS, TOKENIZE = "/version", "/v1/models", "/metrics", "/tokenize"
 NATIVE, COMPLETIONS = "/inference/v1/generate", "/v1/completions"
 LOAD_ADAPTER, UNLOAD_ADAPTER = "/v1/load_lora_adapter", "/v1/unload_lora_adapter"
@@ -43,10 +47,10 @@ class Call:
     """One request.
 
     Args:
-        path: with its query.
-        body: sent as JSON by POST; ``None`` is a GET.
-        headers: beside those of every request.
-        most_bytes: the longest answer that makes sense; ``None`` for that of every request.
+        path: path and query.
+        body: JSON body of a POST; ``None`` for a GET.
+        headers: headers besides those of every request.
+        most_bytes: maximum length of the answer in bytes; ``None`` for the default.
     """
 
     path: str
@@ -61,19 +65,18 @@ class Call:
 def generate(
     prompt_ids: Sequence[int], sampling: Sampling, *, model: str, native: bool, session: str = "", top: int = 0
 ) -> Call:
-    """Ask for one continuation: ids in, ids and log-probabilities out.
+    """Sample one continuation: ids in, ids and log-probabilities out.
 
-    Whatever could make the distribution another one than the trainer's softmax at this temperature is named with the
-    value that does nothing, and only the stop ids asked for stop it: ``ignore_eos`` silences the tokenizer's and the
-    model's own.
+    Every field that could change the distribution from the trainer's softmax at this temperature has its neutral
+    value. Only the requested stop ids end the action: ``ignore_eos`` disables those of tokenizer and model.
 
     Args:
-        prompt_ids: exactly what the model reads.
-        sampling: how; ``max_tokens`` must fit the context.
-        model: the served name of the base model or an adapter.
-        native: by the route that knows no text.
-        session: for a router in front of several engines.
-        top: how many alternatives to return beside each sampled id.
+        prompt_ids: token ids, exactly as the model reads them.
+        sampling: sampling options; ``max_tokens`` must fit the context.
+        model: served name of the base model or of an adapter.
+        native: whether to use the route that takes and returns ids alone.
+        session: session id, for a router in front of several engines.
+        top: number of alternatives to return with each sampled id.
     """
     how: dict[str, Any] = {
         "n": 1,
@@ -118,17 +121,17 @@ def generate(
 
 
 def pause(mode: Pause) -> Call:
-    """Stop generating. What the cache holds is forgotten by ``reset_prefix_cache``, in every mode."""
+    """Stop generating; ``reset_prefix_cache`` clears the cache separately, in every mode."""
     return Call(f"{PAUSE}?mode={mode.value}", {})
 
 
 def resume() -> Call:
-    """Go on."""
+    """Continue to generate."""
     return Call(RESUME, {})
 
 
 def reset_prefix_cache() -> Call:
-    """Forget all keys and values, those of requests that are frozen too: they read their tokens anew."""
+    """Drop all keys and values, including those of frozen requests, which then read their tokens again."""
     return Call(f"{RESET}?reset_running_requests=true", {})
 
 
@@ -138,40 +141,40 @@ def load_adapter(name: str, folder: Path) -> Call:
 
 
 def unload_adapter(name: str) -> Call:
-    """Forget an adapter."""
+    """Unload an adapter."""
     return Call(UNLOAD_ADAPTER, {"lora_name": name})
 
 
 def reload(folder: Path) -> Call:
-    """Read all weights anew from safetensors."""
+    """Reload all weights from safetensors."""
     return Call(REMOTE, {"method": "reload_weights", "kwargs": {"weights_path": str(folder.absolute())}})
 
 
 def init_transfer(info: Mapping[str, Any]) -> Call:
-    """The first phase of native weight transfer."""
+    """Phase 1 of native weight transfer."""
     return Call(INIT, {"init_info": dict(info)})
 
 
 def start_update() -> Call:
-    """The second."""
+    """Phase 2 of native weight transfer."""
     return Call(START_UPDATE, {})
 
 
 def update(info: Mapping[str, Any]) -> Call:
-    """The third, once per chunk."""
+    """Phase 3 of native weight transfer, once per chunk."""
     return Call(UPDATE, {"update_info": dict(info)})
 
 
 def finish_update(version: int, owner: str) -> Call:
-    """The fourth; servers that keep versions give the new weights this name."""
+    """Phase 4 of native weight transfer; servers that keep versions give the new weights this name."""
     return Call(FINISH_UPDATE, {"weight_version": f"{owner}:{version}"})
 
 
 def name_version(version: int, owner: str) -> Call:
-    """Call the weights that are there by this number, of this trainer."""
+    """Name the current weights by their trainer and version."""
     return Call(NAME_VERSION, {"new_version": f"{owner}:{version}"})
 
 
 def tokenize(text: str, model: str) -> Call:
-    """The server's own ids of a text."""
+    """Return the server's ids of a text."""
     return Call(TOKENIZE, {"model": model, "prompt": text, "add_special_tokens": False})

@@ -1,4 +1,4 @@
-"""Whether a tokenizer is the one that a server's model was trained with."""
+"""Check that a tokenizer is the one of a server's model."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ LETTERS = "aabcdeghilnorstuAEIRT  \n\t.,:;!?'\"(){}[]<>|/\\=+-*_#@0123456789éß
 async def check_tokenizer(server: ServerClient, tokenizer: Any, *, source: str) -> None:
     """Compare a tokenizer with the server's own on texts that are mostly noise, control tokens among them.
 
-    Where the server has no tokenizer (``--skip-tokenizer-init``) or no route for it, the largest id must be one that
-    its model has an embedding for.
+    If the server has no tokenizer (``--skip-tokenizer-init``) or no route for it, its model must have an embedding
+    for the largest id.
 
     Args:
-        server: what is asked.
-        tokenizer: of Hugging Face.
-        source: where the tokenizer is from, for messages.
+        server: server to compare with.
+        tokenizer: Hugging Face tokenizer.
+        source: origin of the tokenizer, for messages.
 
     Raises:
-        ModelError: it is another one.
+        ModelError: the tokenizers differ.
     """
     for text in texts(tokenizer):
         there = await server.tokenize(text)
@@ -41,7 +41,7 @@ async def check_tokenizer(server: ServerClient, tokenizer: Any, *, source: str) 
 
 
 def texts(tokenizer: Any) -> list[str]:
-    """What is compared: the same for the same tokenizer, every time."""
+    """Return the texts to compare on; they depend only on the tokenizer."""
     rng = random.Random(0)
     words = [" the", " look", "ing", *LETTERS, *map(str, tokenizer.all_special_tokens)]
     return ["".join(rng.choice(words) for _ in range(rng.randint(1, 40))) for _ in range(TEXTS)]

@@ -1,4 +1,4 @@
-"""HTTP to one server: connections that live as long as their event loop, and errors that name the address."""
+"""HTTP to one server: connections that live as long as their event loop, and errors that name the server."""
 
 from __future__ import annotations
 
@@ -21,26 +21,25 @@ from .routes import Call
 
 CONNECT_SECONDS = 10.0
 KEEP_SECONDS = 3.0
-"""How long an idle connection is kept: shorter than the server's five, or it closes one just when it is used again."""
+"""Seconds to keep an idle connection. The server closes one after five seconds, perhaps just as it is used again."""
 MOST_BYTES = 4 * 2**20
-"""The longest answer, where a call does not say how long its own may be."""
+"""Maximum bytes of an answer to a call without its own limit."""
 A_YEAR = 365 * 24 * 3600.0
 
 
 class Wire:
-    """Sends calls and receives answers.
+    """Send calls and receive answers.
 
-    Connections belong to the event loop that made them, so a wire may be used in one loop after another. Cancelling
-    ``send`` closes its connection, on which vLLM aborts the request.
+    Each event loop gets its own connections, so a wire may be used in one loop after another. Cancelling ``send``
+    closes its connection, and vLLM then aborts the request.
 
     Args:
-        url: e.g. ``http://127.0.0.1:8000``.
-        api_key: sent with every request, if the server asks for one.
-        timeout: the longest that a request may take, in seconds, from the first byte sent to the last received, where
-            it does not say how long itself.
+        url: URL of the server, e.g. ``http://127.0.0.1:8000``.
+        api_key: key to send with every request, if the server requires one.
+        timeout: default maximum seconds of a request, from the first byte sent to the last received.
 
     Raises:
-        UsageError: it is not the URL of a server.
+        UsageError: the URL is not valid.
     """
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 600.0) -> None:
@@ -55,18 +54,17 @@ class Wire:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(self, call: Call, *, once: bool = False, within: float | None = None) -> Answer:
-        """Send and receive.
+        """Send a call and return its answer.
 
         Args:
-            call: what to send.
-            once: over a connection of its own: a kept one may be closed by the server just as it is used again, and
-                what must not happen twice cannot simply be sent again.
-            within: the longest that this one may take, where that is not what others may; ``math.inf`` where whoever
-                asks bounds it.
+            call: call to send.
+            once: whether to use a new connection. The server may close a kept one just as it is used again, and a
+                call that must not happen twice cannot be retried.
+            within: maximum seconds of this call, if not the default; ``math.inf`` if the caller sets a limit.
 
         Raises:
-            PolicyServerError: the answer is longer than it may be.
-            InfrastructureError: the network failed, or the answer was not whole in time.
+            PolicyServerError: the answer exceeds its maximum length.
+            InfrastructureError: the network failed, or the answer was not complete in time.
         """
         connections = (await self._connections())[once]
         await connections.clean()
@@ -77,7 +75,7 @@ class Wire:
                 sent = http.stream(method, call.path, json=call.body, headers=call.headers)
                 async with asyncio.timeout(limit if limit < math.inf else None), sent as response:
                     body = await read_body(response, call.most_bytes or MOST_BYTES)
-                http.cookies.clear()  # a server that sets new ones without end would fill the memory
+                http.cookies.clear()  # a server that keeps setting new ones would fill the memory
         except BodyError as error:
             raise self.named(PolicyServerError(str(error))) from None
         except TimeoutError:
@@ -85,7 +83,7 @@ class Wire:
         except httpx.HTTPError as error:
             said = shortened(error, 300) or type(error).__name__
             raise InfrastructureError(f"server {self.address} cannot be reached: {said}") from error
-        if response.has_redirect_location:  # followed, it would be another server, that weights are not sent to
+        if response.has_redirect_location:  # do not follow: that server would not receive weights
             there = shortened(response.headers["location"])
             raise InfrastructureError(
                 f"server {self.address} redirects to {there} ({response.status_code}): there is a proxy or login page "
@@ -97,21 +95,21 @@ class Wire:
             return Answer(response.status_code, body.decode("utf-8", "replace"))
 
     async def ask(self, call: Call) -> Any:
-        """Send, and what came, if it is no refusal."""
+        """Send a call and return the content of its answer; raise for a refusal."""
         return self.checked(await self.send(call))
 
     def checked(self, answer: Answer) -> Any:
-        """What came, if it is no refusal."""
+        """Return the content of an answer; raise for a refusal."""
         if 200 <= answer.status < 300:
             return answer.content
         raise self.named(refusal(answer))
 
     def named(self, error: TurnwiseError) -> TurnwiseError:
-        """An error that says which server it is about."""
+        """Return the error with the server's URL in its message."""
         return type(error)(f"server {self.address}: {error}")
 
     async def close(self) -> None:
-        """Let go of connections; the next call makes new ones."""
+        """Close connections; the next call opens new ones."""
         opened, self._open, self._clients = self._open, None, {}
         if opened is not None and self._held is not None and self._loop is asyncio.get_running_loop():
             self._held.cancel()
@@ -121,8 +119,8 @@ class Wire:
         loop = asyncio.get_running_loop()
         if not self._clients or self._loop is not loop:
             clients = {once: Connections(partial(self._client, kept=not once)) for once in (False, True)}
-            # What an earlier loop left open was closed with it. The loop itself holds what closes these, or they might
-            # be collected, still open, a moment before the loop ends.
+            # An earlier loop has closed its connections at its end. This timer makes the loop hold the generator that
+            # closes the new ones, or both might be collected, still open, a moment before the loop ends.
             self._clients, self._loop, self._open = clients, loop, _open_in_this_loop(*clients.values())
             self._held = loop.call_later(A_YEAR, self._open.__aiter__)
             await anext(self._open)
@@ -136,12 +134,12 @@ class Wire:
             timeout=httpx.Timeout(None, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS),
             limits=httpx.Limits(max_connections=1, max_keepalive_connections=int(kept), keepalive_expiry=KEEP_SECONDS),
             verify=self._verify,
-            trust_env=False,  # a proxy of the surroundings between trainer and server is never wanted
+            trust_env=False,  # a proxy between trainer and server is never wanted
         )
 
 
 async def _open_in_this_loop(*clients: Connections) -> AsyncGenerator[None, None]:
-    """Closes connections when their event loop ends, which shuts down the generators that it knows."""
+    """Close connections when their event loop ends, which shuts down its asynchronous generators."""
     try:
         yield
     finally:

@@ -90,7 +90,7 @@ class ServerOptions(Config):
         words += ["--max-model-len", str(self.context_length), "--max-num-seqs", str(self.max_seqs)]
         words += ["--max-num-batched-tokens", str(self.most_tokens)]
         words += ["--kv-cache-memory-bytes", f"{self.kv_megabytes}M", "--enable-scale-out"]
-        # Of the distribution sampled from: by default vLLM returns those before the temperature.
+        # By default vLLM returns log-probabilities before the temperature is applied.
         words += ["--logprobs-mode", "processed_logprobs"]
         words += ["--generation-config", "vllm"]  # the model's own would filter (top-p) silently
         words += ["--disable-uvicorn-access-log", "--enable-prompt-tokens-details"]
@@ -126,8 +126,8 @@ class ServerOptions(Config):
             "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "1",
             "OMP_NUM_THREADS": str(self.threads),
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # bound, two servers share one core
-            # The model in the engine's own process. On a CPU it is else in another one, and each of the two spins for a
-            # second after every message: with it, the same requests cost two to three times the processor time.
+            # Run the model in the engine's process. In a separate one, vLLM's default on a CPU, each of the two spins
+            # for a second after every message: the same requests then cost two to three times the CPU time.
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             **(UNCOMPILED if self.eager else {}),
             **self.environment,
@@ -215,7 +215,7 @@ class VllmProcess:
             said = self._said()
             if "address already in use" not in said.lower() or self.options.port or attempt + 1 == PORT_ATTEMPTS:
                 raise InfrastructureError(
-                    f"the vLLM server for {self.model} {trouble}{_cause(said)}; its log ends so ({self.log}):\n"
+                    f"the vLLM server for {self.model} {trouble}{_cause(said)}; the end of its log ({self.log}):\n"
                     + self.tail()
                 )
         raise AssertionError("unreachable: the last attempt returns or raises")
@@ -298,7 +298,7 @@ class VllmProcess:
 
 
 def healthy(port: int, host: str = HOST, timeout: float = 5.0) -> bool:
-    """Whether a server answers there that it is well."""
+    """Return whether a server at this port reports that it is healthy."""
     connection = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
         connection.request("GET", "/health")
@@ -310,14 +310,14 @@ def healthy(port: int, host: str = HOST, timeout: float = 5.0) -> bool:
 
 
 def _cause(log: str) -> str:
-    """The first exception in a log: the last is another process's, which only says that the first one failed."""
+    """Return the first exception in a log; the last comes from another process and only reports that one failed."""
     found = re.search(r"\b(\w*(?:Error|Exception): .+)", log)
     return f" ({found[1].strip()})" if found else ""
 
 
 def _taken(port: int, host: str) -> bool:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what was closed a moment ago is free
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was closed a moment ago is free
         try:
             probe.bind((host, port))
         except OSError as error:

@@ -1,10 +1,10 @@
-"""Serve a model until told to stop, by the same options that tests and training use: what ``scripts/serve`` runs.
+"""Serve a model until a signal stops it, with the options that tests and training use; ``scripts/serve`` runs this.
 
 ::
 
     python -m turnwise.inference.serving.launch.serve runs/bc/model port=8000 transfer=turnwise_files
 
-Ends with SIGINT or SIGTERM, and with the server if that ends; then the exit code is 1.
+It ends on SIGINT, SIGTERM or SIGHUP, or with exit code 1 when the server ends.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from ....errors import TurnwiseError, UsageError
 from .process import ServerOptions, VllmProcess
 
 POLL = 0.5
-"""Seconds between two looks at the server."""
+"""Seconds between two checks of the server."""
 
 
 def serve(words: Sequence[str], python: Path | str | None = None) -> int:
-    """Start a server, say where it is, and wait.
+    """Start a server, print its URL, and wait until it ends.
 
     Args:
-        words: the folder of a model, then settings such as ``port=8000``; ``log=FILE`` names its log.
-        python: the interpreter that has vLLM; this one by default.
+        words: folder of a model, then settings such as ``port=8000``; ``log=FILE`` names its log.
+        python: interpreter that has vLLM; this one by default.
 
     Returns:
         the exit code.
 
     Raises:
-        UsageError: no folder, or a setting that does not exist.
+        UsageError: there is no folder, or a setting does not exist.
         InfrastructureError: the server does not start.
     """
     if not words or "=" in words[0]:
@@ -47,14 +47,14 @@ def serve(words: Sequence[str], python: Path | str | None = None) -> int:
             print(f"serving {words[0]} as {options.name!r} at {server.url}", flush=True)
             while server.running:
                 time.sleep(POLL)
-            print(f"turnwise: the server ended by itself; its log ends so:\n{server.tail()}", file=sys.stderr)
+            print(f"turnwise: the server ended by itself; the end of its log:\n{server.tail()}", file=sys.stderr)
             return 1
     except KeyboardInterrupt:
         return 0
 
 
 def main() -> None:
-    """The command line; an error of ours is one line, and exit code 2 where the input is wrong."""
+    """Run the command line; print a Turnwise error as one line, with exit code 2 for invalid input and else 1."""
 
     def end(kind: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

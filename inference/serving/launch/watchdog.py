@@ -1,12 +1,12 @@
-"""Run a command that must not outlive whoever started it; a stand-alone script, run by path.
+"""Run a command that must not outlive the process that started it; a stand-alone script, run by path.
 
-``python watchdog.py GRACE COMMAND…`` runs COMMAND in a session of its own and reads standard input. When that ends,
-since whoever holds the other end closed it or is gone, however it went, the command is asked to stop; after GRACE
-seconds whatever is left of its session is killed. SIGTERM to this script kills the session at once. On Linux, so is
-what left the session (``setsid``, a daemon). The exit code is the command's.
+``python watchdog.py GRACE COMMAND…`` runs COMMAND in a new session and reads standard input. Standard input ends when
+the starting process closes it or dies in any way. The script then sends SIGTERM to the command, and after GRACE
+seconds it kills the rest of the session. SIGTERM to this script kills the session at once. On Linux, it also kills
+descendants that left the session (``setsid``, a daemon). The exit code is that of the command.
 
-A pipe, and not only ``PR_SET_PDEATHSIG``: the kernel sends that when the *thread* that started a process ends, and
-only to the process itself, while a server has children of its own.
+``PR_SET_PDEATHSIG`` alone would not do: the kernel sends that signal when the *thread* that started a process ends,
+and only to the process itself, while a server has children.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from collections.abc import Sequence
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 POLL = 0.1
-"""Seconds between two looks at the command, where the system does not say when it ends."""
+"""Seconds between two checks of the command, on systems that do not report when it ends."""
 
 
 def run(grace: float, command: Sequence[str]) -> int:
     """Run the command until it ends or standard input does.
 
     Args:
-        grace: seconds between being asked to stop and being killed.
+        grace: seconds between the request to stop and the kill.
         command: program and arguments.
 
     Returns:
         the exit code of the command; negative for the signal that ended it.
     """
-    if sys.platform == "linux":  # what loses its parent becomes a child of this script, and can be found
+    if sys.platform == "linux":  # orphans become children of this script, which can then find them
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_follow_the_watchdog)
 
@@ -50,13 +50,13 @@ def run(grace: float, command: Sequence[str]) -> int:
     while child.poll() is None:
         readable, _, _ = select.select([0, *ended], [], [], None if ended else POLL)
         if 0 in readable and not os.read(0, 1024):
-            child.terminate()  # it alone: a server takes its children down in its own order, and cleans up after them
+            child.terminate()  # not its children: a server stops them in its own order and cleans up
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(grace)
             break
-    kill()  # the children of a server that ended by itself, and whatever would not stop
+    kill()  # children of a server that ended by itself, and processes that did not stop
     code = child.wait()
-    while stray := _children():  # those that these leave behind become children of this script in turn
+    while stray := _children():  # their own children then become children of this script
         for pid in stray:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -66,18 +66,18 @@ def run(grace: float, command: Sequence[str]) -> int:
 
 
 def _children() -> list[int]:
-    """What this script is the parent of; nothing where there is no ``/proc``."""
+    """Return the process ids of this script's children; empty if there is no ``/proc``."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else []):
         with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat") as stat:
-            # The name stands in parentheses and may be anything; the parent is the second word after it.
+            # The name is in parentheses and may contain anything; the parent is the second field after it.
             if int(stat.read().rpartition(")")[2].split()[1]) == os.getpid():
                 found.append(int(name))
     return found
 
 
 def _descriptor_of(child: subprocess.Popen[bytes]) -> list[int]:
-    """What becomes readable when the command ends; nothing where the system has no such thing."""
+    """Return a descriptor that becomes readable when the command ends; empty if the system has none."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             return [os.pidfd_open(child.pid)]
@@ -85,7 +85,7 @@ def _descriptor_of(child: subprocess.Popen[bytes]) -> list[int]:
 
 
 def _follow_the_watchdog() -> None:
-    """In the child, before it becomes the command: stop if this script itself is killed (Linux only)."""
+    """Make the child stop if this script is killed (Linux only); runs in the child before the command."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 

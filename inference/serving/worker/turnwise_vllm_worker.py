@@ -1,7 +1,7 @@
-"""Weights from files, loaded into vLLM's worker: what a trainer needs where vLLM has no transfer of its own (a CPU).
+"""Load weights from files into vLLM's worker, for platforms where vLLM itself has no weight transfer (CPU).
 
-Stand-alone: it runs inside the server, which knows nothing of Turnwise; ``VllmProcess`` puts its folder on the
-server's path. By hand::
+The module is stand-alone, because it runs inside the server, where Turnwise may not be installed. ``VllmProcess`` puts
+its folder on the server's path. By hand::
 
     PYTHONPATH=…/inference/serving/worker python -m vllm.entrypoints.openai.api_server --model FOLDER \\
         --weight-transfer-config '{"backend": "turnwise_files"}' \\
@@ -13,18 +13,18 @@ The four phases, as vLLM names them (version 0.32):
 ``/init_weight_transfer_engine``     ``{"init_info": {}}``
 ``/start_weight_update``
 ``/update_weights``                  ``{"update_info": {"path": "…"}}``: one safetensors file or a folder of
-                                     them, holding the whole model; checked and read, not yet used
-``/finish_weight_update``            ``{"weight_version": "7"}``: now they are used
+                                     them, with the whole model; they are read and checked
+``/finish_weight_update``            ``{"weight_version": "7"}``: the server uses the weights
 ===================================  ===================================================================
 
-An update is all or nothing. Whatever is wrong with it (no such file, a name missing or unknown, another shape, a
-number that is not finite) is an error of ``/update_weights`` that names it; the server then goes on with the weights
-it has, and a new update may start. vLLM itself keeps the old values of a tensor that does not come, without an error.
+An update is all or nothing. Any fault (no such file, a name missing or unknown, another shape, a number that is not
+finite) is an error of ``/update_weights`` that names it. The server then continues with its current weights, and a new
+update may start. vLLM itself silently keeps the old values of a missing tensor.
 
-A model with tied embeddings is saved without ``lm_head.weight``; it is filled in here, since vLLM holds a second copy.
+A model with tied embeddings is saved without ``lm_head.weight``. This module adds it, since vLLM has a second copy.
 
-On GPUs use vLLM's own backend instead (``--weight-transfer-config '{"backend": "nccl"}'``): it sends from memory to
-memory. This one works there too, as the floor.
+On GPUs use vLLM's own backend instead (``--weight-transfer-config '{"backend": "nccl"}'``), which sends from memory to
+memory. This one works there too, as a fallback.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ BACKEND = "turnwise_files"
 HEAD = "lm_head.weight"
 EMBEDDING = "embed_tokens.weight"
 SHOWN = 4
-"""Names listed in an error."""
+"""Maximum number of names in an error."""
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 class WeightsError(ValueError):
-    """An update that cannot be used; the weights stay what they were."""
+    """Raised for an update that cannot be used; the weights do not change."""
 
 
 @dataclass
 class FilesInit(WeightTransferInitInfo):
-    """There is nothing to agree on beforehand."""
+    """Empty, since trainer and server need not agree on anything in advance."""
 
 
 @dataclass
 class FilesUpdate(WeightTransferUpdateInfo):
-    """Where the weights are.
+    """Location of the new weights.
 
     Args:
-        path: a safetensors file, or a folder with one or more, that this machine sees.
+        path: safetensors file, or folder of such files, on this machine.
     """
 
     path: str
@@ -76,7 +76,7 @@ class FilesUpdate(WeightTransferUpdateInfo):
 
 @dataclass
 class Report:
-    """What the last update brought; read through ``/collective_rpc`` as ``turnwise_report``."""
+    """Record of the last update; ``turnwise_report`` returns it through ``/collective_rpc``."""
 
     updates: int = 0
     path: str = ""
@@ -87,7 +87,7 @@ class Report:
 
 
 class FilesEngine(WeightTransferEngine[FilesInit, FilesUpdate]):
-    """The receiving side."""
+    """Weight-transfer engine that reads files."""
 
     init_info_cls = FilesInit
     update_info_cls = FilesUpdate
@@ -101,22 +101,22 @@ class FilesEngine(WeightTransferEngine[FilesInit, FilesUpdate]):
         self._wanted: Shapes | None = None
 
     def init_transfer_engine(self, init_info: FilesInit) -> None:
-        """A trainer has come, perhaps in place of one that died in the middle of an update."""
+        """Drop an update that an earlier trainer may have left unfinished."""
         self._staged = None
 
     def start_weight_update(self) -> None:
-        """Nothing yet: the model is touched when all has been seen to be well."""
+        """Drop unfinished updates; the model changes only after all checks."""
         self._staged = None
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
-        """Read and check; overridden since vLLM's own goes on to wait for an accelerator."""
+        """Read and check weights; overridden because vLLM's method then waits for an accelerator."""
         self.receive_weights(self.parse_update_info(update_info))
 
     def receive_weights(self, update_info: FilesUpdate) -> None:
-        """Read the files and hold them.
+        """Read and check the files, and keep their tensors until the update finishes.
 
         Raises:
-            WeightsError: they are not a whole model of the kind that is served.
+            WeightsError: the files are not a complete model like the served one.
         """
         if self._staged is not None:
             raise WeightsError("the update has a second path; put all files of a version into one folder")
@@ -132,10 +132,10 @@ class FilesEngine(WeightTransferEngine[FilesInit, FilesUpdate]):
         self._coming = Report(self.report.updates + 1, update_info.path, len(tensors), total, seconds, metadata)
 
     def finish_weight_update(self) -> None:
-        """Put what was read into the model.
+        """Load the new weights into the model.
 
         Raises:
-            WeightsError: nothing was.
+            WeightsError: no weights arrived.
         """
         if self._staged is None:
             raise WeightsError("no weights arrived between start and finish of the update")
@@ -152,24 +152,24 @@ class FilesEngine(WeightTransferEngine[FilesInit, FilesUpdate]):
         self.report = self._coming
 
     def shutdown(self) -> None:
-        """Nothing is held but memory."""
+        """Free the memory of an unfinished update."""
         self._staged = None
 
 
 class Reporting:
-    """Mixed into vLLM's worker: importing this module has registered the engine, and this tells what it did."""
+    """Mixin for vLLM's worker. Naming it makes vLLM import this module, which registers the engine."""
 
     def turnwise_report(self) -> dict[str, Any]:
-        """The last update as a dictionary; empty where another backend is used."""
+        """Return the record of the last update as a dictionary; empty with another backend."""
         engine = getattr(self, "weight_transfer_engine", None)
         return dict(vars(engine.report)) if isinstance(engine, FilesEngine) else {}
 
 
 def files_at(path: str) -> list[Path]:
-    """The safetensors files that a path names, in order.
+    """Return the safetensors files that a path names, sorted.
 
     Raises:
-        WeightsError: there are none.
+        WeightsError: there are no such files.
     """
     place = Path(path)
     found = sorted(place.glob("*.safetensors")) if place.is_dir() else [place]
@@ -179,7 +179,7 @@ def files_at(path: str) -> list[Path]:
 
 
 def shapes_of(paths: Sequence[Path]) -> Shapes:
-    """Names and shapes in files, from their headers alone."""
+    """Return names and shapes of the tensors in files, from their headers alone."""
     found: dict[str, tuple[int, ...]] = {}
     for path in paths:
         with _opened(path) as file:
@@ -188,7 +188,7 @@ def shapes_of(paths: Sequence[Path]) -> Shapes:
 
 
 def read(paths: Sequence[Path]) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """All tensors of the files, and what their headers say besides."""
+    """Return all tensors of the files, and the metadata in their headers."""
     tensors: dict[str, torch.Tensor] = {}
     metadata: dict[str, str] = {}
     for path in paths:
@@ -202,23 +202,23 @@ def read(paths: Sequence[Path]) -> tuple[dict[str, torch.Tensor], dict[str, str]
 
 
 def ties(model_config: Any) -> bool:
-    """Whether a model has one tensor for input and output embedding."""
+    """Return whether a model shares one tensor between input and output embedding."""
     return bool(getattr(model_config.hf_text_config, "tie_word_embeddings", False))
 
 
 def completed(
     tensors: Mapping[str, torch.Tensor], wanted: Shapes, *, tied: bool, where: str
 ) -> dict[str, torch.Tensor]:
-    """An update that vLLM may load: held to what the server was started with, and with both ends of tied embeddings.
+    """Check an update against the served model, and return it with both tensors of tied embeddings.
 
     Args:
-        tensors: what came.
-        wanted: names and shapes of the model that is served.
-        tied: input and output embedding are one; the latter may come or not.
-        where: for messages.
+        tensors: tensors of the update, by name.
+        wanted: names and shapes of the served model.
+        tied: whether input and output embedding share one tensor; the update may then omit the latter.
+        where: origin of the tensors, for messages.
 
     Raises:
-        WeightsError: with the names, what is wrong.
+        WeightsError: names or shapes differ, or values are not finite; the message has the names.
     """
     optional = {HEAD} if tied else set()
     if missing := sorted(set(wanted) - set(tensors) - optional):
@@ -256,5 +256,5 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + more
 
 
-if BACKEND not in WeightTransferEngineFactory._registry:  # imported twice, under two names: the first one stays
+if BACKEND not in WeightTransferEngineFactory._registry:  # vLLM may import this module twice, under two names
     WeightTransferEngineFactory.register_engine(BACKEND, FilesEngine)

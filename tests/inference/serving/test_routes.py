@@ -85,8 +85,8 @@ def test_an_answer_as_it_should_be(native: bool) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"prompt": [1]}, r"truncated the prompt: sent were 2 ids \[1, 2\], read were 1 ids \[1\]"),
-        ({"prompt": [1, 3]}, "did not read the prompt as it was sent.*differ from place 1"),
+        ({"prompt": [1]}, r"truncated the prompt: 2 ids \[1, 2\] were sent, and it read 1 ids \[1\]"),
+        ({"prompt": [1, 3]}, "did not read the prompt as it was sent.*differ from index 1"),
         ({"prompt": [0, 1, 2]}, "did not read the prompt as it was sent"),
         ({"prompt": None}, "does not return the prompt ids"),
         ({"prompt": ["1", "2"]}, "not an array of integers"),
