@@ -29,12 +29,12 @@ class CompletionRequest:
     def __init__(self, replicas: ReplicaSet, session: str) -> None:
         self._replicas, self._session = replicas, session
         self._faults: list[tuple[Replica, InfrastructureError]] = []
-        self._shunned: set[Replica] = set()  # tried last, since they failed this completion
-        self._searched = 0.0
-        self._under_way = 0.0  # since it last failed
-        self._failed = 0.0  # in requests that failed
+        self._avoided: set[Replica] = set()  # tried last, since they failed this completion
+        self._search_seconds = 0.0
+        self._in_flight_seconds = 0.0  # since its last fault
+        self._failed_seconds = 0.0  # of tries before its last fault
 
-    async def ask(self, prompt: tuple[int, ...], sampling: Sampling) -> tuple[ServerResponse, WeightTag]:
+    async def send(self, prompt: tuple[int, ...], sampling: Sampling) -> tuple[ServerResponse, WeightTag]:
         """Return one answer, from any replica, and the tag of the weights that the request was sent under.
 
         Raises:
@@ -44,23 +44,23 @@ class CompletionRequest:
         """
         replicas = self._replicas
         while True:
-            replica = await self._found()
+            replica = await self._wait_for_replica()
             async with replica.room:
                 if replicas.paused or not replica.up:
                     continue
-                stamp = replicas.now
+                tag = replicas.now
                 try:
-                    served = await self._sent(replica, prompt, sampling, stamp)
+                    served = await self._send_to(replica, prompt, sampling, tag)
                 except InfrastructureError as error:
-                    self._at_fault(replica, error)
+                    self._record_fault(replica, error)
                 else:
                     if served is not None:
                         replica.succeeded(asyncio.get_running_loop().time())
-                        return served, stamp
+                        return served, tag
                     continue
             await asyncio.sleep(pause_after(len(self._faults)))
 
-    async def _found(self) -> Replica:
+    async def _wait_for_replica(self) -> Replica:
         """Wait for an available replica and return it.
 
         Raises:
@@ -69,33 +69,33 @@ class CompletionRequest:
         replicas = self._replicas
         while True:
             await replicas.gate.wait()
-            before, alone = replicas.open_for.seconds, replicas.well(self._session, self._shunned) is None
+            before, alone = replicas.open_for.seconds, replicas.well(self._session, self._avoided) is None
             try:
-                async with asyncio.timeout(replicas.limits.patience - self._searched):
-                    if replica := await replicas.choose(self._session, self._shunned):
+                async with asyncio.timeout(replicas.limits.patience - self._search_seconds):
+                    if replica := await replicas.choose(self._session, self._avoided):
                         return replica
                     await replicas.until_due()
             except TimeoutError:
-                if replica := replicas.well(self._session, self._shunned):
+                if replica := replicas.well(self._session, self._avoided):
                     return replica  # available by now: stop waiting for the one that was probed
             finally:
-                self._searched += replicas.open_for.seconds - before if alone else 0.0
-            if self._searched >= replicas.limits.patience:
+                self._search_seconds += replicas.open_for.seconds - before if alone else 0.0
+            if self._search_seconds >= replicas.limits.patience:
                 raise replicas.silent()
 
-    async def _sent(
-        self, replica: Replica, prompt: tuple[int, ...], sampling: Sampling, stamp: WeightTag
+    async def _send_to(
+        self, replica: Replica, prompt: tuple[int, ...], sampling: Sampling, tag: WeightTag
     ) -> ServerResponse | None:
         """Send the request and return the answer; ``None`` if a pause withdrew it."""
         limits, clock = self._replicas.limits, self._replicas.working
-        own = limits.request - self._under_way
-        left = limits.silence - self._failed - self._searched - self._under_way
-        asked = replica.server.generate(prompt, sampling, session=self._session, adapter=stamp.adapter)
-        task = asyncio.ensure_future(asked)
-        replica.running[task] = stamp
+        own = limits.request - self._in_flight_seconds
+        left = limits.silence - self._failed_seconds - self._search_seconds - self._in_flight_seconds
+        generation = replica.server.generate(prompt, sampling, session=self._session, adapter=tag.adapter)
+        task = asyncio.ensure_future(generation)
+        replica.running[task] = tag
         began, served = clock.seconds, None
         try:
-            if await self._in_time(task, min(own, left)):
+            if await self._wait_for_answer(task, min(own, left)):
                 served = task.result()
         except asyncio.CancelledError:
             current = asyncio.current_task()
@@ -103,19 +103,19 @@ class CompletionRequest:
                 return None
             raise
         finally:
-            self._under_way += clock.seconds - began
+            self._in_flight_seconds += clock.seconds - began
             replica.running.pop(task, None)
             replica.withdrawn.discard(task)
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task])
         if served is None:
-            await self._overdue(replica, whole=own <= left)
+            await self._raise_timeout(replica, whole=own <= left)
         else:
-            self._check(replica, served, stamp)
+            self._check(replica, served, tag)
         return served
 
-    async def _in_time(self, task: asyncio.Task[ServerResponse], seconds: float) -> bool:
+    async def _wait_for_answer(self, task: asyncio.Task[ServerResponse], seconds: float) -> bool:
         """Wait this many seconds, frozen time excluded, and return whether an answer came."""
         clock = self._replicas.working
         end = clock.seconds + seconds
@@ -123,7 +123,7 @@ class CompletionRequest:
             await asyncio.wait([task], timeout=left if clock.running else max(left, GLANCE))
         return task.done()
 
-    async def _overdue(self, replica: Replica, *, whole: bool) -> None:
+    async def _raise_timeout(self, replica: Replica, *, whole: bool) -> None:
         """Raise the error of the party that is responsible for the timeout.
 
         Args:
@@ -137,7 +137,7 @@ class CompletionRequest:
         seconds = f"{self._replicas.limits.request:g} s"
         if not whole:
             raise self._replicas.silent()
-        if await self._works(replica):
+        if await self._responds(replica):
             raise PolicyTimeoutError(
                 f"no completion after {seconds} (request_timeout), although server {replica.address} works: the policy "
                 "writes too long"
@@ -146,59 +146,59 @@ class CompletionRequest:
             f"server {replica.address} did not answer within {seconds}, nor did it answer a probe"
         )
 
-    async def _works(self, replica: Replica) -> bool:
+    async def _responds(self, replica: Replica) -> bool:
         """Return whether a replica answers anything from now on; look again if a pause interferes."""
         replicas, since = self._replicas, asyncio.get_running_loop().time()
         while True:
             await replicas.gate.wait()
             before, pauses, works = replicas.open_for.seconds, replicas.pauses, False
             try:
-                async with asyncio.timeout(replicas.limits.patience - self._searched):
+                async with asyncio.timeout(replicas.limits.patience - self._search_seconds):
                     works = await replica.works(since)
             except TimeoutError:
                 works = replica.answered > since
             finally:
-                self._searched += replicas.open_for.seconds - before
+                self._search_seconds += replicas.open_for.seconds - before
             if works or pauses == replicas.pauses:
                 return works
 
-    def _at_fault(self, replica: Replica, error: InfrastructureError) -> None:
+    def _record_fault(self, replica: Replica, error: InfrastructureError) -> None:
         """Record a fault; a replica that makes several in a row gets no requests for a while.
 
         Raises:
             InfrastructureError: the completion has met its maximum number of faults, or its time is up.
             UsageError: a server's settings caused the fault, for the second time.
         """
-        self._failed, self._under_way = self._failed + self._under_way, 0.0
+        self._failed_seconds, self._in_flight_seconds = self._failed_seconds + self._in_flight_seconds, 0.0
         cut = isinstance(error, ServerSettingsError)
         if cut and any(isinstance(earlier, ServerSettingsError) for _, earlier in self._faults):
             raise UsageError(f"{error} (sent twice with one seed)")
         self._faults.append((replica, error))
         last = [each for each, _ in self._faults[-IN_A_ROW:]]
         if not isinstance(error, PolicyServerError) or last == [replica] * IN_A_ROW:
-            self._shunned.add(replica)
+            self._avoided.add(replica)
             replica.failed(error, asyncio.get_running_loop().time())
         if len(self._faults) >= TRIES:
             raise type(error)(f"{error} (sent {TRIES} times)")
-        if self._failed + self._searched >= self._replicas.limits.silence:
+        if self._failed_seconds + self._search_seconds >= self._replicas.limits.silence:
             raise self._replicas.silent()
 
-    def _check(self, replica: Replica, served: ServerResponse, stamp: WeightTag) -> None:
+    def _check(self, replica: Replica, served: ServerResponse, tag: WeightTag) -> None:
         """Check an answer against the state of the replica.
 
         Raises:
             InfrastructureError: the replica restarted, aborted the request, or reports impossible versions.
         """
         replicas, ids = self._replicas, served.completion.token_ids
-        if replica.named and stamp.adapter is None and ids and not served.spans:
+        if replica.named and tag.adapter is None and ids and not served.spans:
             raise InfrastructureError(
                 f"server {replica.address} has lost the name of its weights: it restarted in between"
             )
-        told = [version for version, _, _ in served.spans] if replica.named and stamp.adapter is None else []
-        if told and not stamp.version <= min(told) <= max(told) <= replicas.now.version:
+        reported = [version for version, _, _ in served.spans] if replica.named and tag.adapter is None else []
+        if reported and not tag.version <= min(reported) <= max(reported) <= replicas.now.version:
             raise PolicyServerError(
-                f"server {replica.address} reports tokens of versions {sorted(set(told))}, but since the request it "
-                f"had versions {stamp.version} to {replicas.now.version}"
+                f"server {replica.address} reports tokens of versions {sorted(set(reported))}, but since the request "
+                f"it had versions {tag.version} to {replicas.now.version}"
             )
         if served.completion.finish is Finish.ABORT and not ids and not replicas.paused:
             raise InfrastructureError(f"server {replica.address} aborted a request before its first token")

@@ -136,7 +136,7 @@ class RemotePolicy:
             InfrastructureError: no replica gave a good answer in time.
             UsageError: a server's own settings cut answers short.
         """
-        asked = time.perf_counter()
+        started = time.perf_counter()
         self._replicas.enter_loop()
         async with self._replicas.opening:
             if not self._context_length:
@@ -151,19 +151,19 @@ class RemotePolicy:
         logprobs: tuple[float, ...] = ()
         versions: tuple[int, ...] = ()
         finish = Finish.ABORT
-        parts, asking = 0, CompletionRequest(self._replicas, session)
+        parts, request = 0, CompletionRequest(self._replicas, session)
         while finish is Finish.ABORT and len(ids) < limit:
             if (parts := parts + 1) > MOST_PARTS:
                 raise PolicyServerError(f"a server of the policy aborted one completion {MOST_PARTS} times")
-            part = replace(sampling, max_tokens=limit - len(ids), seed=_continued(seed, ids))
-            served, stamp = await asking.ask((*prompt, *ids), part)
+            part = replace(sampling, max_tokens=limit - len(ids), seed=_continuation_seed(seed, ids))
+            served, tag = await request.send((*prompt, *ids), part)
             ids += served.completion.token_ids
             logprobs += served.completion.logprobs
-            versions += _versions(served, stamp)
+            versions += _versions(served, tag)
             finish = served.completion.finish
         if finish is Finish.ABORT:
             finish = Finish.LENGTH
-        return Completion(ids, logprobs, versions, finish, time.perf_counter() - asked)
+        return Completion(ids, logprobs, versions, finish, time.perf_counter() - started)
 
     # -- weights ------------------------------------------------------------------------------------------------
 
@@ -179,17 +179,17 @@ class RemotePolicy:
         """
         replicas = self._replicas
         await self.refresh_health()
-        untold = [r.address for r in replicas.members if r.capabilities and not r.capabilities.version_spans]
-        if mode is Pause.KEEP and untold:
+        unversioned = [r.address for r in replicas.members if r.capabilities and not r.capabilities.version_spans]
+        if mode is Pause.KEEP and unversioned:
             raise UsageError(
-                f"pausing with 'keep' freezes requests and continues them with the new weights, but {untold[0]} does "
-                "not report which weights sampled which token (vLLM does since 0.32, with --enable-scale-out). Use "
-                "'abort' or 'wait', which are exact with every version"
+                "pausing with 'keep' freezes requests and continues them with the new weights, but "
+                f"{unversioned[0]} does not report which weights sampled which token (vLLM does since 0.32, with "
+                "--enable-scale-out). Use 'abort' or 'wait', which are exact with every version"
             )
         replicas.hold(frozen=mode is not Pause.WAIT)  # WAIT lets requests in flight finish
         try:
             if mode is Pause.WAIT:  # before pausing: paused servers hold back requests that they have not started
-                await replicas.finished(lambda stamp: True)
+                await replicas.finished(lambda tag: True)
             await replicas.each(lambda server: pausable(server).pause(mode))
         except BaseException:
             replicas.release()
@@ -246,23 +246,23 @@ class RemotePolicy:
         """Wait until no request of an earlier version or adapter is in flight."""
         replicas = self._replicas
         replicas.enter_loop()
-        await replicas.finished(lambda stamp: stamp != replicas.now)
+        await replicas.finished(lambda tag: tag != replicas.now)
 
     async def close(self) -> None:
         """Close connections; the servers continue to run."""
         await asyncio.gather(*(server.close() for server in self.servers))
 
 
-def _continued(seed: int, ids: tuple[int, ...]) -> int:
+def _continuation_seed(seed: int, ids: tuple[int, ...]) -> int:
     """Return the seed of a continuation; with the first seed, the same random numbers would be drawn again."""
     return int.from_bytes(stable_hash(seed, "continued", len(ids))[:7], "big") if ids else seed
 
 
-def _versions(served: ServerResponse, stamp: WeightTag) -> tuple[int, ...]:
+def _versions(served: ServerResponse, tag: WeightTag) -> tuple[int, ...]:
     """Return the version of each token: as the server reports it, or else the version the request was sent under.
 
     A server reports the weights of its base model, so a request through an adapter has the adapter's version.
     """
-    if not served.spans or stamp.adapter is not None:
-        return (stamp.version,) * len(served.completion.token_ids)
+    if not served.spans or tag.adapter is not None:
+        return (tag.version,) * len(served.completion.token_ids)
     return tuple(version for version, start, end in served.spans for _ in range(start, end))

@@ -202,7 +202,7 @@ class ReplicaSet:
 
     async def finished(self, chosen: Callable[[WeightTag], bool]) -> None:
         """Wait until no request whose tag is ``chosen`` is in flight."""
-        while waited := [task for r in self.members for task, stamp in r.running.items() if chosen(stamp)]:
+        while waited := [task for r in self.members for task, tag in r.running.items() if chosen(tag)]:
             await asyncio.wait(waited)
             await asyncio.sleep(0)
 
