@@ -55,7 +55,7 @@ class CompletionRequest:
                     self._record_fault(replica, error)
                 else:
                     if served is not None:
-                        replica.succeeded(asyncio.get_running_loop().time())
+                        replica.record_success(asyncio.get_running_loop().time())
                         return served, tag
                     continue
             await asyncio.sleep(pause_after(len(self._faults)))
@@ -69,25 +69,25 @@ class CompletionRequest:
         replicas = self._replicas
         while True:
             await replicas.gate.wait()
-            before, alone = replicas.open_for.seconds, replicas.well(self._session, self._avoided) is None
+            before, alone = replicas.open_clock.seconds, replicas.find_up(self._session, self._avoided) is None
             try:
                 async with asyncio.timeout(replicas.limits.patience - self._search_seconds):
                     if replica := await replicas.choose(self._session, self._avoided):
                         return replica
-                    await replicas.until_due()
+                    await replicas.wait_until_due()
             except TimeoutError:
-                if replica := replicas.well(self._session, self._avoided):
+                if replica := replicas.find_up(self._session, self._avoided):
                     return replica  # available by now: stop waiting for the one that was probed
             finally:
-                self._search_seconds += replicas.open_for.seconds - before if alone else 0.0
+                self._search_seconds += replicas.open_clock.seconds - before if alone else 0.0
             if self._search_seconds >= replicas.limits.patience:
-                raise replicas.silent()
+                raise replicas.unavailable_error()
 
     async def _send_to(
         self, replica: Replica, prompt: tuple[int, ...], sampling: Sampling, tag: WeightTag
     ) -> ServerResponse | None:
         """Send the request and return the answer; ``None`` if a pause withdrew it."""
-        limits, clock = self._replicas.limits, self._replicas.working
+        limits, clock = self._replicas.limits, self._replicas.unfrozen_clock
         own = limits.request - self._in_flight_seconds
         left = limits.silence - self._failed_seconds - self._search_seconds - self._in_flight_seconds
         generation = replica.server.generate(prompt, sampling, session=self._session, adapter=tag.adapter)
@@ -117,7 +117,7 @@ class CompletionRequest:
 
     async def _wait_for_answer(self, task: asyncio.Task[ServerResponse], seconds: float) -> bool:
         """Wait this many seconds, frozen time excluded, and return whether an answer came."""
-        clock = self._replicas.working
+        clock = self._replicas.unfrozen_clock
         end = clock.seconds + seconds
         while not task.done() and (left := end - clock.seconds) > 0:
             await asyncio.wait([task], timeout=left if clock.running else max(left, GLANCE))
@@ -136,7 +136,7 @@ class CompletionRequest:
         """
         seconds = f"{self._replicas.limits.request:g} s"
         if not whole:
-            raise self._replicas.silent()
+            raise self._replicas.unavailable_error()
         if await self._responds(replica):
             raise PolicyTimeoutError(
                 f"no completion after {seconds} (request_timeout), although server {replica.address} works: the policy "
@@ -151,14 +151,14 @@ class CompletionRequest:
         replicas, since = self._replicas, asyncio.get_running_loop().time()
         while True:
             await replicas.gate.wait()
-            before, pauses, works = replicas.open_for.seconds, replicas.pauses, False
+            before, pauses, works = replicas.open_clock.seconds, replicas.pauses, False
             try:
                 async with asyncio.timeout(replicas.limits.patience - self._search_seconds):
-                    works = await replica.works(since)
+                    works = await replica.responds_since(since)
             except TimeoutError:
                 works = replica.answered > since
             finally:
-                self._search_seconds += replicas.open_for.seconds - before
+                self._search_seconds += replicas.open_clock.seconds - before
             if works or pauses == replicas.pauses:
                 return works
 
@@ -177,11 +177,11 @@ class CompletionRequest:
         last = [each for each, _ in self._faults[-IN_A_ROW:]]
         if not isinstance(error, PolicyServerError) or last == [replica] * IN_A_ROW:
             self._avoided.add(replica)
-            replica.failed(error, asyncio.get_running_loop().time())
+            replica.record_failure(error, asyncio.get_running_loop().time())
         if len(self._faults) >= TRIES:
             raise type(error)(f"{error} (sent {TRIES} times)")
         if self._failed_seconds + self._search_seconds >= self._replicas.limits.silence:
-            raise self._replicas.silent()
+            raise self._replicas.unavailable_error()
 
     def _check(self, replica: Replica, served: ServerResponse, tag: WeightTag) -> None:
         """Check an answer against the state of the replica.

@@ -123,7 +123,7 @@ class RemotePolicy:
         found = await replicas.probe(control=control)
         self._context_length, replicas.control = found[0].context_length, replicas.control or control
         if control:
-            await replicas.name(replicas.members)
+            await replicas.send_version(replicas.members)
         return tuple(found)
 
     async def generate(self, prompt_ids: Sequence[int], sampling: Sampling, *, session: str = "") -> Completion:
@@ -189,12 +189,12 @@ class RemotePolicy:
         replicas.hold(frozen=mode is not Pause.WAIT)  # WAIT lets requests in flight finish
         try:
             if mode is Pause.WAIT:  # before pausing: paused servers hold back requests that they have not started
-                await replicas.finished(lambda tag: True)
-            await replicas.each(lambda server: pausable(server).pause(mode))
+                await replicas.wait_until_finished(lambda tag: True)
+            await replicas.call_all(lambda server: pausable(server).pause(mode))
         except BaseException:
             replicas.release()
             with contextlib.suppress(TurnwiseError):  # the caller needs the error of the pause
-                await replicas.each(lambda server: pausable(server).resume())
+                await replicas.call_all(lambda server: pausable(server).resume())
             raise
         if mode is Pause.ABORT:
             await replicas.requeue_in_flight(GRACE)
@@ -229,24 +229,24 @@ class RemotePolicy:
                 "pause the policy first"
             )
         ready = set(map(id, self.live if on is None else on))
-        replicas.now, replicas.moved, replicas.control = WeightTag(version, adapter), True, True
+        replicas.now, replicas.weights_changed, replicas.control = WeightTag(version, adapter), True, True
         for replica in replicas.members:
             replica.stale = id(replica.server) not in ready
             if replica.stale:
                 replica.cause = replica.cause or f"server {replica.address} was not sent version {version}"
-        await replicas.name([replica for replica in replicas.members if replica.up])
+        await replicas.send_version([replica for replica in replicas.members if replica.up])
 
     async def resume(self) -> None:
         """Continue sampling."""
         self._replicas.enter_loop()
-        await self._replicas.each(lambda server: pausable(server).resume())
+        await self._replicas.call_all(lambda server: pausable(server).resume())
         self._replicas.release()
 
     async def drain(self) -> None:
         """Wait until no request of an earlier version or adapter is in flight."""
         replicas = self._replicas
         replicas.enter_loop()
-        await replicas.finished(lambda tag: tag != replicas.now)
+        await replicas.wait_until_finished(lambda tag: tag != replicas.now)
 
     async def close(self) -> None:
         """Close connections; the servers continue to run."""

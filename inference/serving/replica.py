@@ -63,18 +63,18 @@ class Replica:
         """Whether it gets requests without being probed first."""
         return not self.down and not self.stale
 
-    def failed(self, error: Exception, now: float, *, looked: bool = False) -> None:
+    def record_failure(self, error: Exception, now: float, *, looked: bool = False) -> None:
         """Record a failure and back off, longer each time; requests that fail together count as one failure."""
         self.cause = str(error)
         if not self.down or now >= self.due or looked:
             self.due = now + min(self.backoff * 2 ** min(self.failures, 30), self.longest)
             self.down, self.failures = True, self.failures + 1
 
-    def succeeded(self, now: float) -> None:
+    def record_success(self, now: float) -> None:
         """Record a good answer, the only thing that resets the count of failures."""
         self.failures, self.answered = 0, now
 
-    async def works(self, since: float) -> bool:
+    async def responds_since(self, since: float) -> bool:
         """Return whether it has answered anything since then, or reports now that it is still the same process.
 
         Requests that were sent together are late together, so they share one probe.
@@ -91,12 +91,12 @@ class Replica:
                 self.answered = asyncio.get_running_loop().time()
             return same
 
-    async def recheck(self, now: float, *, moved: bool) -> bool:
+    async def recheck(self, now: float, *, weights_changed: bool) -> bool:
         """Probe a replica that failed, and return whether it is back with the weights that it had.
 
         Args:
             now: time of the event loop, in seconds.
-            moved: whether its weights have changed since it started, so that a new process has lost them.
+            weights_changed: whether its weights have changed since it started, so that a new process has lost them.
         """
         before = self.capabilities
         self.due = now + self.longest  # no other request probes it meanwhile
@@ -108,7 +108,7 @@ class Replica:
                     f"served {before.model!r} with {before.context_length}"
                 )
         except TurnwiseError as error:  # a fault of one replica must not stop the others
-            self.failed(error, now, looked=True)
+            self.record_failure(error, now, looked=True)
             return False
         except asyncio.CancelledError:
             self.due = now
@@ -116,7 +116,7 @@ class Replica:
         same = before is not None and before.started is not None and before.started == after.started
         self.capabilities, self.down = after, False
         self.named = self.named and same  # the same process keeps its name, unless another trainer changed it
-        if moved and not same:
+        if weights_changed and not same:
             self.stale = True
             self.cause = (
                 f"server {self.address} was restarted, or may have been, and has the weights it was started with; it "

@@ -48,13 +48,13 @@ class ReplicaSet:
         self.members = [Replica(server, max_in_flight, backoff, longest) for server in servers]
         self.limits = limits
         self.now = WeightTag(version, None)
-        self.moved = False
+        self.weights_changed = False
         """Whether the weights have changed since the servers started."""
         self.control = False
         """Whether this process changes the weights; others only use them."""
         self.paused = False
         self.pauses = 0
-        self.open_for, self.working = PausableClock(), PausableClock()
+        self.open_clock, self.unfrozen_clock = PausableClock(), PausableClock()
         """Seconds in which requests could start, and seconds in which those in flight were not frozen."""
         self.opening = asyncio.Lock()
         self.gate = asyncio.Event()
@@ -104,7 +104,7 @@ class ReplicaSet:
 
     # -- one request ---------------------------------------------------------------------------------------------
 
-    def well(self, session: str, last: Collection[Replica]) -> Replica | None:
+    def find_up(self, session: str, last: Collection[Replica]) -> Replica | None:
         """Return the replica that the session prefers among those that are up, without probing any."""
         return next((replica for replica in self._ordered(session, last) if replica.up), None)
 
@@ -124,13 +124,13 @@ class ReplicaSet:
             now = asyncio.get_running_loop().time()
             if replica.stale or replica.due > now:
                 continue
-            if await replica.recheck(now, moved=self.moved):
+            if await replica.recheck(now, weights_changed=self.weights_changed):
                 if self.control and not replica.named:
-                    await self.name([replica])
+                    await self.send_version([replica])
                 return replica
         return None
 
-    async def until_due(self) -> None:
+    async def wait_until_due(self) -> None:
         """Wait until a replica may be probed again.
 
         Raises:
@@ -138,11 +138,11 @@ class ReplicaSet:
         """
         hopeful = [replica for replica in self.members if not replica.stale]
         if not hopeful:
-            raise self.silent()
+            raise self.unavailable_error()
         due = min(replica.due for replica in hopeful)
         await asyncio.sleep(max(due - asyncio.get_running_loop().time(), GLANCE))
 
-    def silent(self) -> InfrastructureError:
+    def unavailable_error(self) -> InfrastructureError:
         """Return the error that no replica answers."""
         hopeful = any(not replica.stale for replica in self.members)
         waited = f"for {self.limits.patience:g} s" if hopeful else "with the policy's weights"
@@ -159,32 +159,32 @@ class ReplicaSet:
         self.paused = True
         self.pauses += 1
         self.gate.clear()
-        self.open_for.run(False)
+        self.open_clock.run(False)
         if frozen:
-            self.working.run(False)
+            self.unfrozen_clock.run(False)
 
     def release(self) -> None:
         """Let requests start again."""
         self.paused = False
         self.gate.set()
-        self.open_for.run(True)
-        self.working.run(True)
+        self.open_clock.run(True)
+        self.unfrozen_clock.run(True)
 
-    async def each(
+    async def call_all(
         self, call: Callable[[Sampler], Awaitable[None]], replicas: Collection[Replica] | None = None
     ) -> list[Replica]:
         """Call every replica that is up and return those that answered; the others are down until rechecked."""
         up = [replica for replica in (self.members if replicas is None else replicas) if not replica.down]
         answers, failures = await fan_out(up, lambda replica: call(replica.server))
         for replica, error in failures:
-            replica.failed(error, asyncio.get_running_loop().time())
+            replica.record_failure(error, asyncio.get_running_loop().time())
         return [replica for replica, _ in answers]
 
-    async def name(self, replicas: Collection[Replica]) -> None:
+    async def send_version(self, replicas: Collection[Replica]) -> None:
         """Send the current version to the replicas that keep versions."""
-        told = [r for r in replicas if r.capabilities and r.capabilities.version_spans and r.capabilities.control]
+        versioned = [r for r in replicas if r.capabilities and r.capabilities.version_spans and r.capabilities.control]
         version = self.now.version
-        for replica in await self.each(lambda server: pausable(server).name_version(version), told):
+        for replica in await self.call_all(lambda server: pausable(server).name_version(version), versioned):
             replica.named = True
 
     async def refresh_health(self) -> tuple[Sampler, ...]:
@@ -195,12 +195,12 @@ class ReplicaSet:
         """
         now = asyncio.get_running_loop().time()
         down = [replica for replica in self.members if replica.down]
-        await asyncio.gather(*(replica.recheck(now, moved=self.moved) for replica in down))
+        await asyncio.gather(*(replica.recheck(now, weights_changed=self.weights_changed) for replica in down))
         if not self.live:
             raise InfrastructureError(f"no server of the policy is available: {self.causes}")
         return self.live
 
-    async def finished(self, chosen: Callable[[WeightTag], bool]) -> None:
+    async def wait_until_finished(self, chosen: Callable[[WeightTag], bool]) -> None:
         """Wait until no request whose tag is ``chosen`` is in flight."""
         while waited := [task for r in self.members for task, tag in r.running.items() if chosen(tag)]:
             await asyncio.wait(waited)

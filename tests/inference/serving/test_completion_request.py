@@ -112,7 +112,7 @@ async def test_a_resend_may_take_longer_than_patience() -> None:
 async def test_who_waits_for_a_server_has_a_whole_request_once_one_is_there() -> None:
     server = Scripted(lambda n: 1.0)
     policy = await opened(server, patience=0.5)
-    policy._replicas.members[0].failed(InfrastructureError("was away"), 0.0)
+    policy._replicas.members[0].record_failure(InfrastructureError("was away"), 0.0)
     assert (await ask(policy)).token_ids == (5,)
 
 
@@ -130,7 +130,9 @@ async def test_waiting_for_room_is_not_waiting_for_a_server() -> None:
 async def test_a_pause_does_not_count_against_patience() -> None:
     server = Scripted(lambda n: PolicyServerError("wrong") if n == 1 else None)
     policy = await opened(server, patience=0.2)
-    policy._replicas.members[0].failed(InfrastructureError("was away"), asyncio.get_running_loop().time() + 0.05)
+    policy._replicas.members[0].record_failure(
+        InfrastructureError("was away"), asyncio.get_running_loop().time() + 0.05
+    )
     task = asyncio.ensure_future(ask(policy))
     await asyncio.sleep(0)
     policy._replicas.hold(frozen=True)
