@@ -57,8 +57,8 @@ class EngineServer:
                 f"arguments {' '.join(self.options.extra)} are for a server; the engine in this process takes none"
             )
         self._thread = EngineThread(lambda: VllmEngine(self.model, self.options))
-        self._began = 0.0
-        self._count = 0
+        self._started = 0.0
+        self._requests = 0
         self._updating = False
         self._staged: Mapping[str, Any] | None = None
 
@@ -86,7 +86,7 @@ class EngineServer:
             ) from error
         except Exception as error:
             raise InfrastructureError(f"cannot create the engine for {self.model}: {error}") from error
-        self._began = time.time()
+        self._started = time.time()
         return self
 
     def stop(self) -> None:
@@ -109,7 +109,7 @@ class EngineServer:
     async def probe(self) -> Capabilities:
         """Return its capabilities, which are known without trying anything."""
         return Capabilities(
-            version=await self._thread.do(version),
+            version=await self._thread.call(version),
             model=self.options.name,
             context_length=self.options.context_length,
             control=True,
@@ -118,7 +118,7 @@ class EngineServer:
             reload=True,
             adapters=self.options.max_rank > 0,
             max_rank=self.options.max_rank,
-            started=self._began,
+            started=self._started,
         )
 
     async def generate(
@@ -134,10 +134,10 @@ class EngineServer:
         room = self.options.context_length - len(prompt_ids)
         if room < 1:
             raise too_long(len(prompt_ids), self.options.context_length)
-        self._count += 1
+        self._requests += 1
         loop = asyncio.get_running_loop()
         within = replace(sampling, max_tokens=min(sampling.max_tokens, room))
-        request = Request(str(self._count), tuple(prompt_ids), within, adapter, loop, loop.create_future())
+        request = Request(str(self._requests), tuple(prompt_ids), within, adapter, loop, loop.create_future())
         return await self._thread.generate(request)
 
     async def pause(self, mode: Pause) -> None:
@@ -169,7 +169,7 @@ class EngineServer:
         if not self.options.max_rank:
             raise UsageError("the engine in this process was started without adapters; set max_rank to their rank")
         try:
-            await self._thread.do(lambda: self._thread.engine.load_adapter(name, folder))
+            await self._thread.call(lambda: self._thread.engine.load_adapter(name, folder))
         except InfrastructureError as error:
             raise UsageError(f"vLLM refuses adapter {name!r} in {folder}: {error}") from error
 
@@ -180,7 +180,7 @@ class EngineServer:
             UsageError: no adapter of this name is loaded.
         """
         try:
-            await self._thread.do(lambda: self._thread.engine.unload_adapter(name))
+            await self._thread.call(lambda: self._thread.engine.unload_adapter(name))
         except InfrastructureError as error:
             raise UsageError(f"cannot unload adapter {name!r}: {error}") from error
 
@@ -188,15 +188,15 @@ class EngineServer:
 
     async def reload(self, folder: Path) -> None:
         """Reload all weights, after the same checks as for transferred ones."""
-        await self._thread.do(lambda: self._apply(self._checked({"path": str(folder)})))
+        await self._thread.call(lambda: self._apply(self._checked({"path": str(folder)})))
 
     async def init_transfer(self, info: Mapping[str, Any]) -> None:
         """Drop an update that an earlier trainer left open; nothing needs to be negotiated."""
-        await self._thread.do(lambda: self._open(False))
+        await self._thread.call(lambda: self._open(False))
 
     async def start_update(self) -> None:
         """Start an update."""
-        await self._thread.do(lambda: self._open(True))
+        await self._thread.call(lambda: self._open(True))
 
     async def update(self, info: Mapping[str, Any]) -> None:
         """Take and check the weights, without using them yet.
@@ -216,7 +216,7 @@ class EngineServer:
             self._staged = self._checked(info)
             self._updating = True
 
-        await self._thread.do(take)
+        await self._thread.call(take)
 
     async def finish_update(self, version: int) -> None:
         """Use the new weights from the next token on.
@@ -233,7 +233,7 @@ class EngineServer:
             self._apply(staged)
             self._thread.version = version
 
-        await self._thread.do(finish)
+        await self._thread.call(finish)
 
     async def name_version(self, version: int) -> None:
         """Call the current weights ``version``."""
@@ -241,7 +241,7 @@ class EngineServer:
         def name() -> None:
             self._thread.version = version
 
-        await self._thread.do(name)
+        await self._thread.call(name)
 
     def _open(self, updating: bool) -> None:
         self._updating, self._staged = updating, None

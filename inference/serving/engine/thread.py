@@ -71,7 +71,7 @@ class Request:
     adapter: str | None
     loop: asyncio.AbstractEventLoop
     answer: asyncio.Future[ServerResponse]
-    asked: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=time.perf_counter)
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
@@ -87,18 +87,18 @@ class Request:
                 logprobs,
                 tuple(self.versions),
                 finish_of(reason, ids, self.sampling),
-                time.perf_counter() - self.asked,
+                time.perf_counter() - self.started,
             )
         except TurnwiseError as error:
             self.fail(error)
             return
-        _settle(
+        _resolve_future(
             self.loop, self.answer, None, ServerResponse(completion, self.prompt, _spans(self.versions), self.cached)
         )
 
     def fail(self, error: Exception) -> None:
         """Fail the call with this error."""
-        _settle(self.loop, self.answer, error)
+        _resolve_future(self.loop, self.answer, error)
 
 
 class EngineThread(Generic[E]):
@@ -107,17 +107,17 @@ class EngineThread(Generic[E]):
     Call its public methods from any event loop. Methods that begin with an underscore run in the thread.
 
     Args:
-        make: function that creates the engine; called in the thread.
+        create: function that creates the engine; called in the thread.
     """
 
-    def __init__(self, make: Callable[[], E]) -> None:
-        self._make = make
+    def __init__(self, create: Callable[[], E]) -> None:
+        self._create = create
         self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._dead = "was not started"
+        self._stop_reason = "was not started"
         self._thread: threading.Thread | None = None
         self._running: dict[str, Request] = {}
-        self._held: list[Request] = []
+        self._waiting: list[Request] = []
         self._paused = False
         self._drained: list[Command] = []  # called when the last request ends; pauses wait for this
         self._engine: E | None = None
@@ -127,13 +127,13 @@ class EngineThread(Generic[E]):
     def engine(self) -> E:
         """The engine, for functions that run in the thread."""
         if self._engine is None:
-            raise self._gone()
+            raise self._stopped_error()
         return self._engine
 
     @property
     def alive(self) -> bool:
         """Whether the engine accepts requests."""
-        return not self._dead
+        return not self._stop_reason
 
     def start(self) -> None:
         """Start the thread and create the engine.
@@ -141,10 +141,10 @@ class EngineThread(Generic[E]):
         Raises:
             Exception: any error while creating the engine.
         """
-        made: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._live, args=(made,), name="turnwise-engine", daemon=True)
+        created: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, args=(created,), name="turnwise-engine", daemon=True)
         self._thread.start()
-        error = made.get()
+        error = created.get()
         if error is not None:
             self._thread.join()
             raise error
@@ -152,7 +152,7 @@ class EngineThread(Generic[E]):
     def stop(self) -> None:
         """Stop the engine; requests in flight fail. It can be started again."""
         if self._thread is not None:
-            self._commands.put(lambda: self._die("was stopped"))
+            self._commands.put(lambda: self._mark_stopped("was stopped"))
             self._thread.join()
             self._thread = None
 
@@ -176,26 +176,26 @@ class EngineThread(Generic[E]):
                 for request in list(self._running.values()):
                     self._withdraw(request)
                     request.finish("abort")
-            self._drained.append(lambda: _settle(loop, drained, None))
+            self._drained.append(lambda: _resolve_future(loop, drained, None))
             if mode is not Pause.WAIT or not self._running:
-                self._announce()
+                self._notify_drained()
 
-        await self.do(stop)
+        await self.call(stop)
         await drained
 
     async def resume(self) -> None:
         """Continue, and start the requests that arrived during the pause."""
 
-        def go() -> None:
+        def start_waiting() -> None:
             self._paused = False
-            self._announce()
-            held, self._held = self._held, []
-            for request in held:
+            self._notify_drained()
+            waiting, self._waiting = self._waiting, []
+            for request in waiting:
                 self._admit(request)
 
-        await self.do(go)
+        await self.call(start_waiting)
 
-    async def do(self, function: Callable[[], T]) -> T:
+    async def call(self, function: Callable[[], T]) -> T:
         """Run a function in the thread, between two steps.
 
         Raises:
@@ -208,50 +208,50 @@ class EngineThread(Generic[E]):
             try:
                 value = function()
             except Exception as error:
-                _settle(loop, done, self._named(error))
+                _resolve_future(loop, done, self._wrap_error(error))
             else:
-                _settle(loop, done, None, value)
+                _resolve_future(loop, done, None, value)
 
         self._send(run)
         return await done
 
-    def _live(self, made: queue.SimpleQueue[Exception | None]) -> None:
+    def _run(self, created: queue.SimpleQueue[Exception | None]) -> None:
         try:
-            self._engine = self._make()
+            self._engine = self._create()
         except Exception as error:
-            made.put(error)
+            created.put(error)
             return
-        self._dead, self._paused = "", False
-        made.put(None)
-        while not self._dead:
+        self._stop_reason, self._paused = "", False
+        created.put(None)
+        while not self._stop_reason:
             with contextlib.suppress(queue.Empty):
-                self._obey(self._commands.get(block=not self._moving()))
+                self._run_command(self._commands.get(block=not self._has_work()))
                 continue
             self._step()
         with contextlib.suppress(queue.Empty):
             while True:  # answer the commands that arrived before the engine stopped
-                self._obey(self._commands.get(block=False))
-        for request in (*self._running.values(), *self._held):
-            request.fail(self._gone())
-        self._running, self._held = {}, []
-        self._announce()
+                self._run_command(self._commands.get(block=False))
+        for request in (*self._running.values(), *self._waiting):
+            request.fail(self._stopped_error())
+        self._running, self._waiting = {}, []
+        self._notify_drained()
         engine, self._engine = self._engine, None
         engine.close()
 
-    def _obey(self, command: Command) -> None:
+    def _run_command(self, command: Command) -> None:
         try:
             command()
         except Exception as error:
-            self._die(f"failed: {error or type(error).__name__}")
+            self._mark_stopped(f"failed: {error or type(error).__name__}")
 
-    def _moving(self) -> bool:
+    def _has_work(self) -> bool:
         return bool(self._running) and (not self._paused or bool(self._drained))
 
     def _step(self) -> None:
         try:
             parts = self.engine.step()
         except Exception as error:  # after any error the state of the engine is unknown
-            self._die(f"failed: {error or type(error).__name__}")
+            self._mark_stopped(f"failed: {error or type(error).__name__}")
             return
         for part in parts:
             request = self._running.get(part.name)
@@ -265,20 +265,20 @@ class EngineThread(Generic[E]):
                 del self._running[request.name]
                 request.finish(part.reason)
         if not self._running:
-            self._announce()
+            self._notify_drained()
 
     def _admit(self, request: Request) -> None:
         if request.answer.cancelled():
             return
         if self._paused:
-            self._held.append(request)
+            self._waiting.append(request)
             return
         try:
             self.engine.add(request.name, request.prompt, request.sampling, request.adapter)
         except ValueError as error:
             request.fail(ContractError(f"the engine refuses the prompt {shortened(request.prompt)}: {error}"))
         except Exception as error:
-            request.fail(self._named(error))
+            request.fail(self._wrap_error(error))
         else:
             self._running[request.name] = request
 
@@ -286,36 +286,38 @@ class EngineThread(Generic[E]):
         if self._running.pop(request.name, None) is not None:
             self.engine.abort(request.name)
         if not self._running:
-            self._announce()
+            self._notify_drained()
 
-    def _announce(self) -> None:
+    def _notify_drained(self) -> None:
         drained, self._drained = self._drained, []
-        for tell in drained:
-            tell()
+        for notify in drained:
+            notify()
 
-    def _die(self, why: str) -> None:
+    def _mark_stopped(self, why: str) -> None:
         with self._lock:
-            self._dead = why
+            self._stop_reason = why
 
     def _send(self, command: Command) -> None:
         with self._lock:
-            if self._dead:
-                raise self._gone()
+            if self._stop_reason:
+                raise self._stopped_error()
             self._commands.put(command)
 
-    def _gone(self) -> InfrastructureError:
-        return InfrastructureError(f"the engine in this process {self._dead or 'is ending'}")
+    def _stopped_error(self) -> InfrastructureError:
+        return InfrastructureError(f"the engine in this process {self._stop_reason or 'is ending'}")
 
-    def _named(self, error: Exception) -> Exception:
-        return self._gone() if self._dead else InfrastructureError(f"the engine in this process: {error}")
+    def _wrap_error(self, error: Exception) -> Exception:
+        if self._stop_reason:
+            return self._stopped_error()
+        return InfrastructureError(f"the engine in this process: {error}")
 
 
-def _settle(
+def _resolve_future(
     loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], error: Exception | None, value: Any = None
 ) -> None:
     """Resolve a future of an event loop from another thread; does nothing if it was cancelled or the loop is closed."""
 
-    def settle() -> None:
+    def resolve() -> None:
         if future.done():
             return
         if error is None:
@@ -324,7 +326,7 @@ def _settle(
             future.set_exception(error)
 
     with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(settle)
+        loop.call_soon_threadsafe(resolve)
 
 
 def _spans(versions: Sequence[int]) -> tuple[tuple[int, int, int], ...]:

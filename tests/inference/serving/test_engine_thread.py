@@ -124,12 +124,12 @@ async def test_keep_freezes_and_tells_the_version_of_every_token() -> None:
         so_far = b.engine.running["1"][0]
         late = b.ask(1)
         b.let(10)
-        assert await b.thread.do(lambda: b.engine.running["1"][0]) == so_far, "a frozen request went on"
+        assert await b.thread.call(lambda: b.engine.running["1"][0]) == so_far, "a frozen request went on"
 
         def change() -> None:
             b.thread.version = 7
 
-        await b.thread.do(change)
+        await b.thread.call(change)
         await b.thread.resume()
         served = await task
         assert served.completion.versions == (0,) * so_far + (7,) * (5 - so_far)
@@ -232,8 +232,8 @@ async def test_an_engine_that_fails_fails_everything_that_waits_and_all_that_com
 async def test_what_is_told_to_it_may_fail_without_harm() -> None:
     async with bench() as b:
         with pytest.raises(InfrastructureError, match="by zero"):
-            await b.thread.do(lambda: 1 // 0)
-        assert await b.thread.do(lambda: 5) == 5
+            await b.thread.call(lambda: 1 // 0)
+        assert await b.thread.call(lambda: 5) == 5
 
 
 async def test_stopping_fails_what_is_under_way_or_held() -> None:
