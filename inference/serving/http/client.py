@@ -17,10 +17,10 @@ from ...policy import Sampling
 from ..answers import reason, shortened, too_long
 from ..server import Capabilities, Pause, ServerResponse
 from . import reading, routes
-from .probing import Found, Probing
+from .probing import ProbeResult, Probing
 from .wire import Wire
 
-GLANCE_SECONDS, LOOKS = 10.0, 3
+START_SECONDS, START_TRIES = 10.0, 3
 """Seconds and tries for a server to report its start time; without it, the server counts as another process."""
 LASTING = ("started", "control", "version_spans", "transfer", "reload", "adapters")
 """Capabilities that a process cannot lose."""
@@ -58,7 +58,7 @@ class ServerClient:
         self._native = False
         self._known: Capabilities | None = None
         self._owner = secrets.token_hex(4)  # distinguishes two trainers on one server
-        self._names = False
+        self._has_named = False
         self.vocabulary: int | None = None
         """Number of ids of the model, if the caller sets it; a larger id in an answer is then the server's fault."""
         self.root = ""
@@ -71,12 +71,12 @@ class ServerClient:
 
     async def probe(self) -> Capabilities:
         """Ask for its capabilities; see ``Sampler``."""
-        found = await Probing(self._wire, self._model).ask()
+        found = await Probing(self._wire, self._model).probe()
         self._check_lost(found)
         self._native, self.root, self._known = found.native, found.root, found.capabilities
         return self._known
 
-    def _check_lost(self, found: Found) -> None:
+    def _check_lost(self, found: ProbeResult) -> None:
         """Check that the process has not lost capabilities; it cannot, so the probe must have met a faulty answer.
 
         Raises:
@@ -85,9 +85,9 @@ class ServerClient:
         before, after = self._known, found.capabilities
         if before is None or before.started is None or after.started not in (None, before.started):
             return
-        could = {name: bool(getattr(before, name)) and not getattr(after, name) for name in LASTING}
-        could["native"] = self._native and not found.native
-        if lost := [name for name, gone in could.items() if gone]:
+        missing = {name: bool(getattr(before, name)) and not getattr(after, name) for name in LASTING}
+        missing["native"] = self._native and not found.native
+        if lost := [name for name, gone in missing.items() if gone]:
             raise InfrastructureError(
                 f"server {self.address} no longer has {', '.join(lost)}, although it may be the same process"
             )
@@ -102,7 +102,7 @@ class ServerClient:
             InfrastructureError: the server cannot be reached, or may be another process.
         """
         known = self._known or await self.probe()
-        asked = time.perf_counter()
+        started = time.perf_counter()
         room = known.context_length - len(prompt_ids)
         if room < 1:
             raise too_long(len(prompt_ids), known.context_length)
@@ -113,18 +113,18 @@ class ServerClient:
         within = replace(sampling, max_tokens=min(sampling.max_tokens, room))
         call = routes.generate(prompt_ids, within, model=adapter or known.model, native=self._native, session=session)
         try:
-            served = await self._once(call, prompt_ids, within)
+            served = await self._request_once(call, prompt_ids, within)
         except PolicyServerError:
             raise
         except InfrastructureError as error:
-            if await self._as_before(known):
+            if await self._is_same_process(known):
                 raise PolicyServerError(str(error)) from None
             raise
-        return replace(served, completion=replace(served.completion, seconds=time.perf_counter() - asked))
+        return replace(served, completion=replace(served.completion, seconds=time.perf_counter() - started))
 
-    async def _once(self, call: routes.Call, prompt_ids: Sequence[int], sampling: Sampling) -> ServerResponse:
+    async def _request_once(self, call: routes.Call, prompt_ids: Sequence[int], sampling: Sampling) -> ServerResponse:
         """Send one request, and check its answer."""
-        owner = self._owner if self._names else ""
+        owner = self._owner if self._has_named else ""
         answer = await self._wire.send(call, within=self._request_timeout)
         try:
             content = self._wire.checked(answer)
@@ -137,18 +137,18 @@ class ServerClient:
         except PolicyServerError as error:
             raise self._wire.named(error) from None
 
-    async def _as_before(self, known: Capabilities) -> bool:
+    async def _is_same_process(self, known: Capabilities) -> bool:
         """Return whether this is still the process that was probed; a new one has other weights."""
         if known.started is None:
             return False
-        for _ in range(LOOKS):
+        for _ in range(START_TRIES):
             with contextlib.suppress(InfrastructureError):
-                answer = await self._wire.send(routes.Call(routes.METRICS), within=GLANCE_SECONDS)
+                answer = await self._wire.send(routes.Call(routes.METRICS), within=START_SECONDS)
                 if answer.status == 200 and (started := reading.read_started(answer.content)) is not None:
                     return started == known.started
         return False
 
-    async def knows(self, token: int) -> bool:
+    async def has_embedding(self, token: int) -> bool:
         """Return whether the model has an embedding for an id.
 
         Raises:
@@ -242,12 +242,12 @@ class ServerClient:
     async def finish_update(self, version: int) -> None:
         """Phase 4 of native weight transfer."""
         await self._control(routes.finish_update(version, self._owner))
-        self._names = True
+        self._has_named = True
 
     async def name_version(self, version: int) -> None:
         """Call its current weights ``version``; does nothing where it keeps no versions."""
         answer = await self._wire.send(routes.name_version(version, self._owner), once=True)
-        self._names = True
+        self._has_named = True
         if answer.status not in routes.ABSENT:
             self._wire.checked(answer)
 

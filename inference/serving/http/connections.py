@@ -15,11 +15,11 @@ class Connections:
     requests in flight this took 46 % of a trainer's time, and it grows with the square of their number.
 
     Args:
-        make: function that creates a client; called once for each request in flight at the same time.
+        create: function that creates a client; called once for each request in flight at the same time.
     """
 
-    def __init__(self, make: Callable[[], httpx.AsyncClient]) -> None:
-        self._make = make
+    def __init__(self, create: Callable[[], httpx.AsyncClient]) -> None:
+        self._create = create
         self._idle: list[httpx.AsyncClient] = []
         self._broken: list[httpx.AsyncClient] = []
         self._all: list[httpx.AsyncClient] = []
@@ -29,10 +29,10 @@ class Connections:
         return len(self._all)
 
     @contextmanager
-    def lent(self) -> Iterator[httpx.AsyncClient]:
+    def borrow(self) -> Iterator[httpx.AsyncClient]:
         """Lend a client to one request: the last used one, whose connection is most likely still open."""
         if not self._idle:
-            self._idle.append(self._make())
+            self._idle.append(self._create())
             self._all.append(self._idle[-1])
         client = self._idle.pop()
         try:
@@ -43,7 +43,7 @@ class Connections:
             raise
         self._idle.append(client)
 
-    async def clean(self) -> None:
+    async def close_broken(self) -> None:
         """Close the clients whose last request failed or was cancelled."""
         while self._broken:
             client = self._broken.pop()

@@ -24,12 +24,12 @@ ALIKE = 1e-3
 VERSION_SECONDS, SAMPLE_SECONDS = 30.0, 120.0
 """Maximum seconds for an answer about the server, and for one with sampled tokens. A server that does not report its
 version in this time is down, or is not vLLM."""
-PAUSED_SECONDS, PAUSED_LOOKS = 10.0, 20
+PAUSED_SECONDS, PAUSED_CHECKS = 10.0, 20
 """Seconds to wait for a paused server, and number of checks. A weight update of another process is shorter."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ProbeResult:
     """Result of probing a server.
 
     Args:
@@ -55,17 +55,17 @@ class Probing:
         self._wire = wire
         self._model = model
 
-    async def ask(self) -> Found:
+    async def probe(self) -> ProbeResult:
         """Send all requests and return what they show.
 
         Raises:
             UsageError: the server cannot be used; the message says how to start it.
             InfrastructureError: the server cannot be reached.
         """
-        version = await self._version()
-        card = await self._card()
-        control = await self._awake()  # before sampling, which a paused server would not answer
-        native, spans = await self._speaks_ids(card.name)
+        version = await self._read_version()
+        card = await self._read_card()
+        control = await self._wait_until_unpaused()  # before sampling, which a paused server would not answer
+        native, spans = await self._find_route(card.name)
         backend, rank, mode = None, 0, None
         if control:
             info = await self._send(routes.Call(routes.INFO))
@@ -73,7 +73,7 @@ class Probing:
                 backend, rank, mode = reading.read_info(info.content if info.status == 200 else None)
             except PolicyServerError as error:
                 raise self._wire.named(error) from None
-        await self._processed(card.name, native, mode)
+        await self._check_logprobs(card.name, native, mode)
         adapters = await self._has(routes.LOAD_ADAPTER) and (rank > 0 or not control)
         metrics = await self._send(routes.Call(routes.METRICS))
         capabilities = Capabilities(
@@ -88,26 +88,26 @@ class Probing:
             max_rank=rank if adapters else 0,
             started=reading.read_started(metrics.content) if metrics.status == 200 else None,
         )
-        return Found(capabilities, native, card.root)
+        return ProbeResult(capabilities, native, card.root)
 
-    async def _version(self) -> str:
+    async def _read_version(self) -> str:
         answer = await self._send(routes.Call(routes.VERSION))
         if answer.status in (404, 405):
             raise UsageError(
                 f"{self._wire.address} answers, but is not a vLLM server: it has no {routes.VERSION}. Start one with "
-                f"{routes.START}{self._other_way}"
+                f"{routes.START}{self._chat_api_hint}"
             )
         try:
             return reading.read_version(self._wire.checked(answer))
         except UsageError as error:
-            raise self._wire.named(UsageError(f"{error}{self._other_way}")) from None
+            raise self._wire.named(UsageError(f"{error}{self._chat_api_hint}")) from None
 
     @property
-    def _other_way(self) -> str:
+    def _chat_api_hint(self) -> str:
         """Hint for a server that is not vLLM."""
         return f"; to evaluate a server that speaks OpenAI's chat API, write chat:{self._wire.address}/v1#MODEL"
 
-    async def _card(self) -> reading.Card:
+    async def _read_card(self) -> reading.Card:
         try:
             cards = reading.read_cards(self._wire.checked(await self._send(routes.Call(routes.MODELS))))
         except UsageError as error:
@@ -124,33 +124,33 @@ class Probing:
             f"{', '.join(repr(card.name) for card in cards)}"
         )
 
-    async def _awake(self) -> bool:
+    async def _wait_until_unpaused(self) -> bool:
         """Wait until the server is not paused, and return whether it can be paused at all.
 
         Raises:
             UsageError: the server remains paused.
         """
-        for _ in range(PAUSED_LOOKS):
+        for _ in range(PAUSED_CHECKS):
             answer = await self._send(routes.Call(routes.IS_PAUSED))
             if answer.status != 200:
                 return False
             if not reading.read_paused(answer.content):
                 return True
-            await asyncio.sleep(PAUSED_SECONDS / PAUSED_LOOKS)
+            await asyncio.sleep(PAUSED_SECONDS / PAUSED_CHECKS)
         raise UsageError(
             f"server {self._wire.address} is paused and sends no answers: a weight update broke off, or takes long. "
             "Resume the run that trains with it, which sends all weights, or restart the server; POST "
             f"{routes.RESUME} wakes it with its current weights"
         )
 
-    async def _speaks_ids(self, model: str) -> tuple[bool, bool]:
+    async def _find_route(self, model: str) -> tuple[bool, bool]:
         """Return whether it has the route that takes ids alone, and whether it reports weight versions there."""
         prompt, sampling = PROMPTS[0], Sampling(max_tokens=1, seed=0)
         for native in (True, False):
             call = routes.generate(prompt, sampling, model=model, native=native)
             absent = routes.ABSENT if native else ()
             try:
-                spans = await self._sampled(call, partial(_spans, prompt, sampling, native), absent)
+                spans = await self._sample(call, partial(_spans, prompt, sampling, native), absent)
             except PolicyServerError as error:
                 if native:
                     continue  # older series do not return the prompt there, and spell out tokens in log-probabilities
@@ -159,7 +159,7 @@ class Probing:
                 return native, spans
         raise UsageError(f"server {self._wire.address} has neither {routes.NATIVE} nor {routes.COMPLETIONS}")
 
-    async def _processed(self, model: str, native: bool, mode: str | None) -> None:
+    async def _check_logprobs(self, model: str, native: bool, mode: str | None) -> None:
         """Check that log-probabilities are those of the sampled distribution, so that they depend on the temperature.
 
         The mode that the server reports decides only if the model finds all ids equally likely.
@@ -173,7 +173,7 @@ class Probing:
                 routes.generate(prompt, Sampling(temperature, 1, seed=0), model=model, native=native, top=4)
                 for temperature in (1.0, 0.5)
             ]
-            tops = [await self._sampled(call, partial(reading.read_top, native=native)) or {} for call in calls]
+            tops = [await self._sample(call, partial(reading.read_top, native=native)) or {} for call in calls]
             shared = sorted(set(tops[0]) & set(tops[1]), key=lambda token: tops[0][token])
             if len(shared) < 2:
                 continue
@@ -208,7 +208,7 @@ class Probing:
             await asyncio.sleep(pause_after(tried))
         raise AssertionError("unreachable")
 
-    async def _sampled(self, call: routes.Call, read: Callable[[Any], T], absent: Sequence[int] = ()) -> T | None:
+    async def _sample(self, call: routes.Call, read: Callable[[Any], T], absent: Sequence[int] = ()) -> T | None:
         """Return the result of ``read`` for an answer; retry if it is faulty; ``None`` if there is no such route."""
         for tried in range(1, TRIES + 1):
             answer = await self._send(call, SAMPLE_SECONDS)

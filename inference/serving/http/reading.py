@@ -23,7 +23,7 @@ OLDEST, NEWEST = (0, 26), (0, 33)
 """Oldest and newest supported series of vLLM, inclusive."""
 TESTED = ("0.32.0",)
 """Versions that the tests marked ``vllm`` have run against."""
-NOT_AS_PROMISED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
+MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
 """Exceptions that parsing raises if an answer has unexpected structure."""
 
 
@@ -50,12 +50,12 @@ def read_served(
         PolicyServerError: the server read another prompt, does not give the sampled tokens exactly, or ended for a
             reason that was not requested. Also if numbers are out of range, or another trainer named the weights.
     """
-    with _reading(content):
+    with _parsing(content):
         (choice,) = content["choices"]
         sampled, logprobs, reason = choice["token_ids"], choice["logprobs"], choice["finish_reason"]
         read = choice.get("prompt_token_ids") or content.get("prompt_token_ids")
         ids = token_ids(sampled, vocabulary)
-        told, values = _told(logprobs, native=native)
+        scored, values = _scored(logprobs, native=native)
         spans = read_spans(choice.get("weight_versions"), len(ids), owner)
         if read is None:
             raise PolicyServerError(
@@ -63,12 +63,12 @@ def read_served(
             )
         read = token_ids(read)
     check_prompt(read, prompt_ids)
-    completion = Completion(ids, check_sampled(ids, told, values), (0,) * len(ids), finish_of(reason, ids, sampling))
+    completion = Completion(ids, check_sampled(ids, scored, values), (0,) * len(ids), finish_of(reason, ids, sampling))
     return ServerResponse(completion, read, spans, _cached(content, len(read)))
 
 
 @contextmanager
-def _reading(content: Any) -> Iterator[None]:
+def _parsing(content: Any) -> Iterator[None]:
     """Convert errors of parsing an answer into one line.
 
     Raises:
@@ -76,14 +76,16 @@ def _reading(content: Any) -> Iterator[None]:
     """
     try:
         yield
-    except NOT_AS_PROMISED as error:
+    except MALFORMED as error:
         what = "not JSON, or cut short" if isinstance(content, str) else f"{type(error).__name__}: {shortened(error)}"
-        raise PolicyServerError(f"its answer is not what vLLM {_span()} sends ({what}): {shortened(content)}") from None
+        raise PolicyServerError(
+            f"its answer is not what vLLM {_supported()} sends ({what}): {shortened(content)}"
+        ) from None
 
 
 def _cached(content: Mapping[str, Any], length: int) -> int:
     """Return the number of prompt ids from the prefix cache; 0 if the answer has no plausible number."""
-    with contextlib.suppress(*NOT_AS_PROMISED):
+    with contextlib.suppress(*MALFORMED):
         cached = content["usage"]["prompt_tokens_details"]["cached_tokens"]
         return cached if type(cached) is int and 0 <= cached <= length else 0
     return 0
@@ -95,7 +97,7 @@ def read_top(content: Any, *, native: bool) -> dict[int, float]:
     Raises:
         PolicyServerError: the answer has no alternatives.
     """
-    with _reading(content):
+    with _parsing(content):
         logprobs = content["choices"][0]["logprobs"]
         if native:
             return {int(each["token_id"]): float(each["logprob"]) for each in logprobs["content"][0]["top_logprobs"]}
@@ -108,7 +110,7 @@ def read_tokens(content: Any) -> tuple[int, ...]:
     Raises:
         PolicyServerError: the answer has no array of ids.
     """
-    with _reading(content):
+    with _parsing(content):
         return token_ids(content["tokens"])
 
 
@@ -144,7 +146,7 @@ def read_spans(spans: Any, length: int, owner: str = "") -> tuple[tuple[int, int
     return tuple(found)
 
 
-def _told(logprobs: Any, *, native: bool) -> tuple[tuple[int, ...], Sequence[Any]]:
+def _scored(logprobs: Any, *, native: bool) -> tuple[tuple[int, ...], Sequence[Any]]:
     """Return the ids that log-probabilities belong to, and these; a request that was aborted at once has none."""
     if not logprobs:
         return (), ()
@@ -188,7 +190,7 @@ def read_cards(content: Any) -> list[Card]:
         return [_card(each) for each in content["data"]]
     except UsageError:
         raise
-    except NOT_AS_PROMISED:
+    except MALFORMED:
         raise UsageError(f"answers {MODELS} with {shortened(content)}, which is not a list of models") from None
 
 
@@ -216,7 +218,7 @@ def read_version(content: Any) -> str:
     if not OLDEST <= (int(found[1]), int(found[2])) <= NEWEST:
         older = (int(found[1]), int(found[2])) < OLDEST
         raise UsageError(
-            f"runs vLLM {version}, but Turnwise supports {_span()} (tested: {', '.join(TESTED)}); "
+            f"runs vLLM {version}, but Turnwise supports {_supported()} (tested: {', '.join(TESTED)}); "
             f"{'upgrade it' if older else 'use an older one, or a newer Turnwise'}"
         )
     return version
@@ -227,7 +229,7 @@ def read_info(content: Any) -> tuple[str | None, int, str | None]:
     config = content.get("vllm_config") if isinstance(content, Mapping) else None
     if not isinstance(config, Mapping):
         return None, 0, None
-    with _reading(content):
+    with _parsing(content):
         transfer, lora = config.get("weight_transfer_config") or {}, config.get("lora_config") or {}
         backend = transfer.get("backend")
         mode = (config.get("model_config") or {}).get("logprobs_mode")
@@ -247,5 +249,5 @@ def read_started(metrics: Any) -> float | None:
     return None
 
 
-def _span() -> str:
+def _supported() -> str:
     return f"{OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"

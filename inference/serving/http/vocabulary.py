@@ -10,7 +10,7 @@ from ..answers import shortened
 from .client import ServerClient
 
 TEXTS = 12
-LETTERS = "aabcdeghilnorstuAEIRT  \n\t.,:;!?'\"(){}[]<>|/\\=+-*_#@0123456789éßñΩж中文🙂"
+CHARACTERS = "aabcdeghilnorstuAEIRT  \n\t.,:;!?'\"(){}[]<>|/\\=+-*_#@0123456789éßñΩж中文🙂"
 
 
 async def check_tokenizer(server: ServerClient, tokenizer: Any, *, source: str) -> None:
@@ -30,7 +30,7 @@ async def check_tokenizer(server: ServerClient, tokenizer: Any, *, source: str) 
     for text in texts(tokenizer):
         there = await server.tokenize(text)
         if there is None:
-            await _largest_id(server, tokenizer, source)
+            await _check_largest_id(server, tokenizer, source)
             return
         here = tuple(tokenizer.encode(text, add_special_tokens=False))
         if here != there:
@@ -43,13 +43,13 @@ async def check_tokenizer(server: ServerClient, tokenizer: Any, *, source: str) 
 def texts(tokenizer: Any) -> list[str]:
     """Return the texts to compare on; they depend only on the tokenizer."""
     rng = random.Random(0)
-    words = [" the", " look", "ing", *LETTERS, *map(str, tokenizer.all_special_tokens)]
+    words = [" the", " look", "ing", *CHARACTERS, *map(str, tokenizer.all_special_tokens)]
     return ["".join(rng.choice(words) for _ in range(rng.randint(1, 40))) for _ in range(TEXTS)]
 
 
-async def _largest_id(server: ServerClient, tokenizer: Any, source: str) -> None:
+async def _check_largest_id(server: ServerClient, tokenizer: Any, source: str) -> None:
     largest = len(tokenizer) - 1
-    if not await server.knows(largest):
+    if not await server.has_embedding(largest):
         raise ModelError(
             f"the tokenizer of {source} has ids up to {largest}, but the model of server {server.address} has fewer; "
             "use the tokenizer of the model that it serves"

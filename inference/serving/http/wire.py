@@ -46,11 +46,11 @@ class Wire:
         parsed = http_url(url, what=f"server {url!r}", example="http://host:port")
         self.address = str(parsed).rstrip("/").removesuffix("/v1")
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        self._longest = timeout
+        self._timeout = timeout
         self._verify = parsed.scheme == "https" and ssl.create_default_context()  # read once, not by every client
         self._clients: dict[bool, Connections] = {}
         self._open: AsyncGenerator[None, None] | None = None
-        self._held: asyncio.TimerHandle | None = None
+        self._closing_timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(self, call: Call, *, once: bool = False, within: float | None = None) -> Answer:
@@ -67,11 +67,11 @@ class Wire:
             InfrastructureError: the network failed, or the answer was not complete in time.
         """
         connections = (await self._connections())[once]
-        await connections.clean()
-        limit = self._longest if within is None else within
+        await connections.close_broken()
+        limit = self._timeout if within is None else within
         method = "GET" if call.body is None else "POST"
         try:
-            with connections.lent() as http:
+            with connections.borrow() as http:
                 sent = http.stream(method, call.path, json=call.body, headers=call.headers)
                 async with asyncio.timeout(limit if limit < math.inf else None), sent as response:
                     body = await read_body(response, call.most_bytes or MOST_BYTES)
@@ -111,8 +111,8 @@ class Wire:
     async def close(self) -> None:
         """Close connections; the next call opens new ones."""
         opened, self._open, self._clients = self._open, None, {}
-        if opened is not None and self._held is not None and self._loop is asyncio.get_running_loop():
-            self._held.cancel()
+        if opened is not None and self._closing_timer is not None and self._loop is asyncio.get_running_loop():
+            self._closing_timer.cancel()
             await opened.aclose()
 
     async def _connections(self) -> dict[bool, Connections]:
@@ -122,7 +122,7 @@ class Wire:
             # An earlier loop has closed its connections at its end. This timer makes the loop hold the generator that
             # closes the new ones, or both might be collected, still open, a moment before the loop ends.
             self._clients, self._loop, self._open = clients, loop, _open_in_this_loop(*clients.values())
-            self._held = loop.call_later(A_YEAR, self._open.__aiter__)
+            self._closing_timer = loop.call_later(A_YEAR, self._open.__aiter__)
             await anext(self._open)
             return clients
         return self._clients

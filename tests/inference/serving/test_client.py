@@ -181,7 +181,7 @@ async def test_a_server_that_stays_paused_is_refused_and_one_that_goes_on_is_wai
     assert "\n" not in str(told.value)
     monkeypatch.setattr(probing, "PAUSED_SECONDS", 10.0)
     looking = asyncio.create_task(ServerClient(fake.url).probe())
-    await eventually(lambda: len(fake.calls("/is_paused")) > probing.PAUSED_LOOKS)
+    await eventually(lambda: len(fake.calls("/is_paused")) > probing.PAUSED_CHECKS)
     await client.resume()
     assert (await looking).control
 

@@ -48,4 +48,4 @@ async def test_the_time_of_control_calls_does_not_cut_completions(serve: Serve) 
     client = ServerClient(serve(delay=0.6).url, timeout=0.3)
     assert (await client.generate(PROMPT, SAMPLING)).completion.token_ids
     with pytest.raises(InfrastructureError, match=r"has not answered within 0\.3 s"):
-        await client.knows(1)
+        await client.has_embedding(1)

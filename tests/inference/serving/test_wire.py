@@ -129,14 +129,14 @@ async def test_a_client_has_one_connection_so_that_nothing_looks_for_a_free_one(
         return made[-1]
 
     connections = Connections(make)
-    with connections.lent() as first, connections.lent() as second:
+    with connections.borrow() as first, connections.borrow() as second:
         assert first is not second
-    with connections.lent() as again:
+    with connections.borrow() as again:
         assert again is first, "of those that are free, the one used last"
     assert len(connections) == 2
-    with pytest.raises(ValueError, match="broke off"), connections.lent():
+    with pytest.raises(ValueError, match="broke off"), connections.borrow():
         raise ValueError("broke off")
-    await connections.clean()
+    await connections.close_broken()
     assert len(connections) == 1, "a client whose request broke off may be stuck, and is not used again"
     assert sum(client.is_closed for client in made) == 1
     await connections.aclose()
