@@ -6,6 +6,7 @@ import asyncio
 import random
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from turnwise.inference.serving.http import probing, reading, routes
 from turnwise.inference.serving.http.client import ServerClient
 from turnwise.inference.serving.http.vocabulary import check_tokenizer
 from turnwise.inference.serving.remote_policy import RemotePolicy
-from turnwise.inference.serving.server import Pause, adapter_host, pausable, weight_receiver
+from turnwise.inference.serving.server import Capabilities, Pause, adapter_host, pausable, weight_receiver
 from turnwise.rollouts.episode import Episode, Outcome
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
@@ -58,8 +59,10 @@ def prompts(count: int = 5, longest: int = 60) -> list[list[int]]:
 class _OnlyText(ServerClient):
     """Speaks ``/v1/completions`` alone, as to a server without ``--enable-scale-out``."""
 
-    async def _speaks_ids(self, model: str) -> tuple[bool, bool]:
-        return False, False
+    async def probe(self) -> Capabilities:
+        known = await super().probe()
+        self._native = False
+        return replace(known, version_spans=False)
 
 
 class TestContract(PolicyContract):
