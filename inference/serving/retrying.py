@@ -20,7 +20,7 @@ def pause_after(faults: int) -> float:
     return FIRST_PAUSE * 2.0 ** (faults - 1)
 
 
-async def patiently(
+async def generate_with_retries(
     server: Sampler, prompt: Sequence[int], sampling: Sampling, *, session: str, adapter: str | None
 ) -> ServerResponse:
     """Return one answer of this server, and retry if an answer is faulty.

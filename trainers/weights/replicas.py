@@ -8,7 +8,7 @@ from typing import TypeVar
 from ...errors import InfrastructureError
 from ...inference.policy import Sampling
 from ...inference.serving.fan_out import fan_out
-from ...inference.serving.retrying import patiently
+from ...inference.serving.retrying import generate_with_retries
 from ...inference.serving.server import Capabilities, Pause, Sampler, ServerResponse, pausable
 from .transfer import Changeable
 
@@ -107,7 +107,7 @@ class Replicas:
         return await self.each(
             "answer the canary",
             self._ready,
-            lambda server: patiently(server, prompt_ids, sampling, session="canary", adapter=adapter),
+            lambda server: generate_with_retries(server, prompt_ids, sampling, session="canary", adapter=adapter),
         )
 
     async def close(self) -> None:
