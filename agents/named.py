@@ -130,12 +130,12 @@ def fingerprint(spec: str) -> str | None:
 
 def _model(spec: str, given: AgentSettings, device: str, max_batch: int, threaded: bool, seed: int) -> Agent:
     with train_extra(f"a model in this process ({spec})"):
-        from ..inference.models import chosen_device, load_model
+        from ..inference.models import load_model, resolve_device
         from ..inference.transformers_policy import TransformersPolicy
 
     path = Path(spec).expanduser()
     settings = AgentSettings.beside(path)
-    model, tokenizer = load_model(path if path.exists() else spec, device=chosen_device(device))
+    model, tokenizer = load_model(path if path.exists() else spec, device=resolve_device(device))
     policy = TransformersPolicy(model, tokenizer, max_batch=max_batch, threaded=threaded, seed=seed)
     return _chat(policy, tokenizer, settings, given)
 

@@ -38,22 +38,22 @@ def load_model(
     Raises:
         ModelError: The folder does not exist, or it has no model or no tokenizer.
     """
-    source = _located(path)
+    source = _locate(path)
     try:
         config = AutoConfig.from_pretrained(source, local_files_only=True)
-        with _quiet():
+        with _without_progress_bars():
             model: Any = AutoModelForCausalLM.from_pretrained(source, config=config, dtype=dtype, local_files_only=True)
     except Exception as error:
-        raise ModelError(f"{path} has no language model that transformers can load: {_line(error)}") from error
-    return guided(model, source).to(existing_device(device)).eval(), load_tokenizer(path)
+        raise ModelError(f"{path} has no language model that transformers can load: {_summary_line(error)}") from error
+    return guided(model, source).to(available_device(device)).eval(), load_tokenizer(path)
 
 
-def chosen_device(name: str) -> str:
+def resolve_device(name: str) -> str:
     """Resolve ``auto``: the GPU if torch sees one, otherwise the CPU; any other name is returned as it is."""
     return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
 
 
-def existing_device(name: str | torch.device) -> torch.device:
+def available_device(name: str | torch.device) -> torch.device:
     """Return the device of this name, if this machine has it.
 
     Raises:
@@ -64,7 +64,7 @@ def existing_device(name: str | torch.device) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise ModelError(
-            f"device {str(name)!r} is not available here: {_line(error)}; use cpu, or cuda on a GPU"
+            f"device {str(name)!r} is not available here: {_summary_line(error)}; use cpu, or cuda on a GPU"
         ) from None
     return device
 
@@ -75,13 +75,13 @@ def load_tokenizer(path: str | os.PathLike[str]) -> Any:
     Raises:
         ModelError: The folder has no tokenizer that transformers can load.
     """
-    source = _located(path)
+    source = _locate(path)
     if Path(source).is_dir() and not any(Path(source).glob("tokenizer*")):
         raise ModelError(f"{path} has no tokenizer (no tokenizer.json); save one beside the model")
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=True)
     except Exception as error:
-        raise ModelError(f"{path} has no tokenizer that transformers can load: {_line(error)}") from error
+        raise ModelError(f"{path} has no tokenizer that transformers can load: {_summary_line(error)}") from error
     return tokenizer
 
 
@@ -96,7 +96,7 @@ def vocabulary_of(path: str | os.PathLike[str], tokenizer: Any) -> int:
         tokenizer: tokenizer of the model.
     """
     try:
-        config = AutoConfig.from_pretrained(_located(path), local_files_only=True).get_text_config()
+        config = AutoConfig.from_pretrained(_locate(path), local_files_only=True).get_text_config()
         return max(int(config.vocab_size), len(tokenizer))
     except (OSError, ValueError, KeyError, AttributeError):
         return len(tokenizer) + PADDING
@@ -126,8 +126,8 @@ def save_model(
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
             new, old = Path(scratch, "new"), Path(scratch, "old")
-            with _quiet():
-                _plain(model, weights).save_pretrained(new, state_dict=weights)
+            with _without_progress_bars():
+                _empty_model(model, weights).save_pretrained(new, state_dict=weights)
             tokenizer.save_pretrained(new)
             if target.exists():
                 target.rename(old)
@@ -140,7 +140,7 @@ def save_model(
         raise ModelError(f"cannot save a model to {target}: {error}") from error
 
 
-def _plain(model: Any, weights: Mapping[str, torch.Tensor] | None) -> Any:
+def _empty_model(model: Any, weights: Mapping[str, torch.Tensor] | None) -> Any:
     """Return a model without data to save ``weights`` with, since adapters and sharding change a model's layers."""
     if weights is None:
         return model
@@ -151,7 +151,7 @@ def _plain(model: Any, weights: Mapping[str, torch.Tensor] | None) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _without_progress_bars() -> Iterator[None]:
     """Hide the progress bars of transformers: a training run saves often, and shows a progress bar itself."""
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -162,7 +162,7 @@ def _quiet() -> Iterator[None]:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
-def _located(path: str | os.PathLike[str]) -> str:
+def _locate(path: str | os.PathLike[str]) -> str:
     folder = Path(path).expanduser()
     if folder.is_dir():
         if (folder / "model" / "config.json").is_file():
@@ -192,7 +192,7 @@ def _cached(name: str) -> bool:
     return True
 
 
-def _line(error: Exception) -> str:
+def _summary_line(error: Exception) -> str:
     """Return the first line of an error, or all lines if the first only introduces them."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()] or [type(error).__name__]
     return " ".join(lines) if lines[0].endswith(":") else lines[0]

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from turnwise.errors import ModelError
-from turnwise.inference.models import existing_device, load_model, load_tokenizer, save_model
+from turnwise.inference.models import available_device, load_model, load_tokenizer, save_model
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 
 TOKENIZER = build_tokenizer("word", ["go left or right"])
@@ -37,7 +37,7 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path, tied: bool) -> None:
 @pytest.mark.parametrize("name", ["nowhere", "cuda:77"])
 def test_a_device_that_is_not_there_is_named(name: str) -> None:
     with pytest.raises(ModelError, match=f"device '{name}' is not available here"):
-        existing_device(name)
+        available_device(name)
 
 
 def test_the_type_of_the_weights_can_be_chosen(tmp_path: Path) -> None:

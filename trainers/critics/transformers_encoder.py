@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer
 
 from ...errors import ModelError, UsageError
-from ...inference.models import existing_device
+from ...inference.models import available_device
 from .encoder import PretrainedConfig, TooLong
 from .sequences import right_padded
 
@@ -68,7 +68,7 @@ class TransformersEncoder(nn.Module):
             raise ModelError(
                 f"{config.path} holds no encoder that transformers can load: {str(error).splitlines()[0]}"
             ) from error
-        moved = model.to(existing_device(device))
+        moved = model.to(available_device(device))
         return cls(moved, tokenizer, decoder, too_long=config.too_long, train=config.train)
 
     def forward(self, sequences: Sequence[tuple[int, ...]]) -> Tensor:

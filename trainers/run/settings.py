@@ -12,7 +12,7 @@ import pydantic
 from ...agents.chat import ChatAgent
 from ...agents.settings import AgentSettings
 from ...config import Config, beneath
-from ...inference.models import chosen_device, existing_device
+from ...inference.models import available_device, resolve_device
 from ...inference.policy import Policy
 from ...inference.transformers_policy import TransformersPolicy
 from ...rollouts.options import Isolation, RunOptions
@@ -275,8 +275,8 @@ class TrainConfig(Config):
     @pydantic.field_validator("device")
     @classmethod
     def _device(cls, name: str) -> str:
-        chosen = chosen_device(name)
-        existing_device(chosen)  # check it here, before demonstrations are played
+        chosen = resolve_device(name)
+        available_device(chosen)  # check it here, before demonstrations are played
         return chosen
 
 

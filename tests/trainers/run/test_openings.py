@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from turnwise.inference.models import chosen_device
+from turnwise.inference.models import resolve_device
 from turnwise.trainers.learning.lora import LoraConfig
 from turnwise.trainers.run.openings import harmful_rate
 
@@ -37,5 +37,5 @@ def test_a_learning_rate_for_small_models_is_named_before_it_destroys_a_large_on
 @pytest.mark.parametrize(("gpu", "device"), [(True, "cuda"), (False, "cpu")])
 def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch, gpu: bool, device: str) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
-    assert chosen_device("auto") == device
-    assert chosen_device("cuda:1") == "cuda:1"
+    assert resolve_device("auto") == device
+    assert resolve_device("cuda:1") == "cuda:1"
