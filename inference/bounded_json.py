@@ -6,9 +6,9 @@ import json
 import math
 from typing import Any, NoReturn
 
-DEEPEST = 100
+MAX_DEPTH = 100
 """Maximum nesting of JSON from a server. Deeper values break copying, storing and printing."""
-LARGEST = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 """Largest integer from a server: the largest that a file of episodes can store."""
 
 
@@ -17,8 +17,8 @@ def no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def loads(source: str | bytes, *, largest: float = LARGEST) -> Any:
-    """Parse JSON that is nested at most ``DEEPEST`` levels deep and whose numbers are finite and not too large.
+def loads(source: str | bytes, *, largest: float = MAX_INTEGER) -> Any:
+    """Parse JSON that is nested at most ``MAX_DEPTH`` levels deep and whose numbers are finite and not too large.
 
     Args:
         source: JSON in UTF-8.
@@ -32,7 +32,7 @@ def loads(source: str | bytes, *, largest: float = LARGEST) -> Any:
     except RecursionError:
         raise ValueError("nested too deeply") from None
     level: list[Any] = [value]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         for each in level:
             if isinstance(each, int | float) and not (-largest <= each <= largest and abs(each) != math.inf):
                 raise ValueError("a number is too large")

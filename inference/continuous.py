@@ -83,7 +83,7 @@ class RunningBatch:
 
     def step(self, arrivals: Sequence[Row], version: int) -> None:
         """Sample one token for every row, arrivals included, and remove the rows that it finishes."""
-        with torch.no_grad(), evaluating(self.model):
+        with torch.no_grad(), eval_mode(self.model):
             parts: list[Part] = [self._decode()] if any(not row.finish for row in self._rows) else []
             parts += [self._prefill(bucket) for bucket in buckets(arrivals)]
             if parts:
@@ -198,7 +198,7 @@ def nucleus(logprobs: Tensor, top_p: Tensor) -> Tensor:
 
 
 @contextmanager
-def evaluating(model: Any) -> Iterator[None]:
+def eval_mode(model: Any) -> Iterator[None]:
     """Switch a model to evaluation mode (no dropout), and restore the mode of every module at the end."""
     if not model.training:
         yield

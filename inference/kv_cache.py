@@ -17,7 +17,7 @@ SPARE = 32
 """Number of tokens to reserve space for at a time."""
 
 
-class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+class PreallocatedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     """Keys and values [rows, heads, time, head_dim] of one layer, with reserved space for new tokens.
 
     ``DynamicLayer`` copies the whole cache for every token, which costs more than a small model's own arithmetic.
@@ -25,7 +25,7 @@ class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)  # type: ignore[no-untyped-call]
-        self.room: tuple[Tensor, Tensor] | None = None
+        self.buffers: tuple[Tensor, Tensor] | None = None
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Append the states of new positions, and return the states of all positions."""
@@ -36,10 +36,10 @@ class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         assert self.keys is not None
         assert self.values is not None
         start, end = self.keys.shape[2], self.keys.shape[2] + key_states.shape[2]
-        if self.room is None or end > self.room[0].shape[2]:
+        if self.buffers is None or end > self.buffers[0].shape[2]:
             more = (0, 0, 0, end - start + SPARE)
-            self.room = functional.pad(self.keys, more), functional.pad(self.values, more)
-        keys, values = self.room
+            self.buffers = functional.pad(self.keys, more), functional.pad(self.values, more)
+        keys, values = self.buffers
         keys[:, :, start:end] = key_states
         values[:, :, start:end] = value_states
         self.keys, self.values = keys[:, :, :end], values[:, :, :end]
@@ -48,7 +48,7 @@ class RoomyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
 def empty_cache() -> Cache:
     """Return a cache without rows; the first forward pass adds its layers."""
-    return Cache(layer_class_to_replicate=RoomyLayer)
+    return Cache(layer_class_to_replicate=PreallocatedLayer)
 
 
 def joined(parts: Sequence[tuple[Cache, list[int]]], width: int) -> Cache:
@@ -56,11 +56,11 @@ def joined(parts: Sequence[tuple[Cache, list[int]]], width: int) -> Cache:
     layers: list[Any] = []
     for number in range(len(parts[0][0].layers)):
         whole: list[Any] = [(cache.layers[number], chosen) for cache, chosen in parts]
-        layer = RoomyLayer()
+        layer = PreallocatedLayer()
         keys = _stacked([(old.keys, chosen) for old, chosen in whole], width)
         values = _stacked([(old.values, chosen) for old, chosen in whole], width)
         layer.lazy_initialization(keys, values)
-        layer.room = keys, values
+        layer.buffers = keys, values
         layer.keys, layer.values = keys[:, :, :width], values[:, :, :width]
         layers.append(layer)
     return Cache(layers=layers)

@@ -18,10 +18,10 @@ from .continuous import Row, RunningBatch
 from .policy import Completion, Finish, Sampling
 
 QUIET_CYCLES = 3
-"""Number of cycles of the event loop without a new request after which a pass starts (see ``_gather``)."""
-COMPANY = 4
+"""Number of cycles of the event loop without a new request after which a pass starts (see ``_wait_for_requests``)."""
+JOIN_RATIO = 4
 """New requests join at once if there is at least one of them for this many running rows."""
-PATIENCE = 4
+MAX_DELAY_PASSES = 4
 """Otherwise they join after this many passes at the latest."""
 
 
@@ -30,14 +30,14 @@ class _Request:
     row: Row
     session: str
     answer: asyncio.Future[Completion]
-    asked: float = field(default_factory=time.perf_counter)
+    started: float = field(default_factory=time.perf_counter)
 
     def resolve(self, finish: Finish) -> None:
         if not self.answer.done():
             row = self.row
             versions = tuple(row.versions)  # appended last: another thread may be in the middle of recording a token
             tokens, logprobs = tuple(row.tokens[: len(versions)]), tuple(row.logprobs[: len(versions)])
-            self.answer.set_result(Completion(tokens, logprobs, versions, finish, time.perf_counter() - self.asked))
+            self.answer.set_result(Completion(tokens, logprobs, versions, finish, time.perf_counter() - self.started))
 
     def fail(self, error: Exception) -> None:
         if not self.answer.done():
@@ -97,7 +97,7 @@ class TransformersPolicy:
         self._batch = RunningBatch(model)
         self._waiting: list[_Request] = []
         self._running: list[_Request] = []
-        self._patience = PATIENCE
+        self._delay_passes = MAX_DELAY_PASSES
         self._worker: asyncio.Task[None] | None = None
         self._busy = threading.Lock()  # held during a pass, so that weights never change within one
         self._thread = ThreadPoolExecutor(1, "turnwise-policy") if threaded else None
@@ -131,7 +131,7 @@ class TransformersPolicy:
             sampling.top_p,
         )
         request = _Request(row, session, asyncio.get_running_loop().create_future())
-        self._wake()
+        self._ensure_worker()
         self._waiting.append(request)
         return await request.answer
 
@@ -164,7 +164,7 @@ class TransformersPolicy:
 
     # -- the decoding loop --------------------------------------------------------------------------------------
 
-    def _wake(self) -> None:
+    def _ensure_worker(self) -> None:
         """Make sure that the worker runs in this event loop; drop requests that a closed loop left behind."""
         loop = asyncio.get_running_loop()
         if self._worker is not None and not self._worker.done():
@@ -175,19 +175,19 @@ class TransformersPolicy:
                 raise ContractError(
                     "this policy already serves another event loop; create a separate policy for each loop"
                 )
-        self._forget()
+        self._reset()
         self._worker = loop.create_task(self._work(), name="turnwise-policy")
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         with self._busy:
             self._waiting, self._running = [], []
             self._batch.clear()
 
     async def _work(self) -> None:
         try:
-            while await self._gather():
+            while await self._wait_for_requests():
                 self._drop_abandoned()
-                arrivals = self._admitted()
+                arrivals = self._take_arrivals()
                 self._running += arrivals
                 if not self._running:
                     continue
@@ -203,7 +203,7 @@ class TransformersPolicy:
         except Exception as error:
             self._fail(error)
 
-    async def _gather(self) -> bool:
+    async def _wait_for_requests(self) -> bool:
         """Let other coroutines run, so that their requests share the next pass; return whether there is any work."""
         quiet = 0
         while quiet < QUIET_CYCLES and len(self._waiting) < self.max_batch:
@@ -212,7 +212,7 @@ class TransformersPolicy:
             quiet = 0 if len(self._waiting) > before else quiet + 1
         return bool(self._waiting or self._running)
 
-    def _admitted(self) -> list[_Request]:
+    def _take_arrivals(self) -> list[_Request]:
         """Remove the requests that join the next pass from the queue and return them.
 
         A few new requests wait for more, since a pass that reads one prompt costs about as much as one that reads many.
@@ -220,10 +220,10 @@ class TransformersPolicy:
         free = self.max_batch - len(self._running)
         if not self._waiting or not free:
             return []
-        if len(self._waiting) * COMPANY < len(self._running) and self._patience > 0:
-            self._patience -= 1
+        if len(self._waiting) * JOIN_RATIO < len(self._running) and self._delay_passes > 0:
+            self._delay_passes -= 1
             return []
-        self._patience = PATIENCE
+        self._delay_passes = MAX_DELAY_PASSES
         arrivals, self._waiting = self._waiting[:free], self._waiting[free:]
         return arrivals
 
@@ -242,7 +242,7 @@ class TransformersPolicy:
 
     def _fail(self, error: Exception) -> None:
         requests = (*self._running, *self._waiting)
-        self._forget()
+        self._reset()
         for request in requests:
             if isinstance(error, PolicyError):
                 request.fail(PolicyError(str(error)))

@@ -175,7 +175,7 @@ class VllmProcess:
         self.grace = grace
         self.port = self.options.port
         self.log = None if log is None else Path(log)
-        self._log_is_mine = log is None
+        self._owns_log = log is None
         self._watchdog: subprocess.Popen[bytes] | None = None
 
     @property
@@ -197,7 +197,7 @@ class VllmProcess:
         """
         if self.running:
             return self
-        if self.options.port and _taken(self.options.port, self.options.host):
+        if self.options.port and _in_use(self.options.port, self.options.host):
             raise UsageError(
                 f"port {self.options.port} is already in use, perhaps by another server; choose another, or 0 for any"
             )
@@ -205,17 +205,17 @@ class VllmProcess:
             self.port = self.options.port or (self.port if attempt == 0 else 0) or _free_port()
             self._spawn()
             try:
-                trouble = self._wait()
+                trouble = self._wait_until_healthy()
             except BaseException:
                 self.kill()
                 raise
             if trouble is None:
                 return self
             self.kill()
-            said = self._said()
-            if "address already in use" not in said.lower() or self.options.port or attempt + 1 == PORT_ATTEMPTS:
+            log = self._read_log()
+            if "address already in use" not in log.lower() or self.options.port or attempt + 1 == PORT_ATTEMPTS:
                 raise InfrastructureError(
-                    f"the vLLM server for {self.model} {trouble}{_cause(said)}; the end of its log ({self.log}):\n"
+                    f"the vLLM server for {self.model} {trouble}{_cause(log)}; the end of its log ({self.log}):\n"
                     + self.tail()
                 )
         raise AssertionError("unreachable: the last attempt returns or raises")
@@ -231,7 +231,7 @@ class VllmProcess:
         except subprocess.TimeoutExpired:
             self.kill()
         self._watchdog = None
-        if self._log_is_mine and self.log is not None:
+        if self._owns_log and self.log is not None:
             self.log.unlink(missing_ok=True)
 
     def kill(self) -> None:
@@ -247,9 +247,9 @@ class VllmProcess:
 
     def tail(self, lines: int = 25) -> str:
         """Return the end of its log."""
-        return "\n".join(self._said().splitlines()[-lines:])
+        return "\n".join(self._read_log().splitlines()[-lines:])
 
-    def _said(self) -> str:
+    def _read_log(self) -> str:
         try:
             return self.log.read_text(encoding="utf-8", errors="replace") if self.log else ""
         except OSError:
@@ -276,7 +276,7 @@ class VllmProcess:
         except OSError as error:
             raise InfrastructureError(f"cannot start the vLLM server for {self.model}: {error}") from None
 
-    def _wait(self) -> str | None:
+    def _wait_until_healthy(self) -> str | None:
         """Wait until it is healthy; otherwise return what is wrong."""
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
@@ -315,7 +315,7 @@ def _cause(log: str) -> str:
     return f" ({found[1].strip()})" if found else ""
 
 
-def _taken(port: int, host: str) -> bool:
+def _in_use(port: int, host: str) -> bool:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was closed a moment ago is free
         try:
