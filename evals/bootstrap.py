@@ -103,7 +103,7 @@ def _bca_tails(
         influence = (len(layer) - 1) * (left_out.mean() - left_out) / len(layer)
         cubes += float(np.sum(influence**3))
         squares += float(np.sum(influence**2))
-    spread = 6 * squares**1.5  # 0 also where values differ by less than a float's square can hold
+    spread = 6 * squares**1.5  # also 0 if the squares of small differences underflow
     acceleration = cubes / spread if spread > 0 else 0.0
     shifted = bias + special.ndtri(tails)
     return np.asarray(special.ndtr(bias + shifted / (1 - acceleration * shifted)))

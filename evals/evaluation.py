@@ -277,7 +277,7 @@ def _replaceable(path: Path, identity: Mapping[str, Any]) -> bool:
         return False
     there = run_of(path)
     changed = there != identity and {**there, "env_source": None} == {**identity, "env_source": None}
-    # Failures after an action of the agent count as long as it is the same environment that they are of.
+    # Failures after an action of the agent count only if the environment has not changed since.
     if not any(episode.scored or (episode.after_action and not changed) for episode in read_episodes(path)):
         return True
     if changed:

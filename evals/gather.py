@@ -30,7 +30,7 @@ DIAGNOSTICS = {
     "grad_norm": "gradient norm",
     "cut_actions": "share of actions cut at the token limit",
 }
-"""Metrics of a training script that say how the learning went, and what they are called."""
+"""Metrics that describe how a training went, and their names in a report."""
 NOT_SEARCHED = frozenset({"checkpoints", "demonstrations", "model", "tensorboard", "training_episodes"})
 """Folders of a training run that contain no evaluation."""
 
@@ -165,9 +165,9 @@ def _evaluation(path: Path, name: str, confidence: float) -> Evaluation:
     episodes = tuple(load_episodes(path))
     run = run_of(path)
     policy = policy if isinstance(policy := run.get("policy"), str) else ""
-    # What the evaluation reported of itself is repeated; the numbers are counted again.
-    told = Summary.load(path.parent / SUMMARY) if (path.parent / SUMMARY).is_file() else None
-    notes, planned, made = (told.notes, told.planned, told.made) if told else ((), None, None)
+    # Copy notes and origin from the evaluation's own summary; compute the numbers again.
+    saved = Summary.load(path.parent / SUMMARY) if (path.parent / SUMMARY).is_file() else None
+    notes, planned, made = (saved.notes, saved.planned, saved.made) if saved else ((), None, None)
     summary = summarise(episodes, policy=policy, confidence=confidence, notes=notes, planned=planned, made=made)
     return Evaluation(name, summary, episodes)
 

@@ -174,7 +174,7 @@ def _fenced(text: str) -> str:
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     top, *body = ("| " + " | ".join(_inline(cell) for cell in line) + " |" for line in (header, *rows))
-    delimiter = "| " + " | ".join(["---", *["---:"] * (len(header) - 1)]) + " |"  # escaped, it is not a table
+    delimiter = "| " + " | ".join(["---", *["---:"] * (len(header) - 1)]) + " |"  # escaping it would break the table
     return "\n".join([top, delimiter, *body])
 
 

@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from .curves import Curve
 from .statistics import Estimate
 
-# Colors that matplotlib writes and the page replaces by its own, so that one plot serves light and dark mode.
+# Colors that matplotlib writes and the page replaces with its own, so that one plot serves light and dark mode.
 INK, QUIET, LINE = "#010101", "#020202", "#030303"
 STRONG, WEAK = "#040404", "#050505"
 VARIABLES = {INK: "--ink", QUIET: "--quiet", LINE: "--line", STRONG: "--accent", WEAK: "--second"}
@@ -74,7 +74,7 @@ def histogram(values: Sequence[float], solved: Sequence[bool], name: str, *, of:
     whole = all(float(v).is_integer() for v in values) and high - low <= 30
     edges = [low - 0.5 + i for i in range(int(high - low) + 2)] if whole else 20
     axes.hist(groups, bins=edges, stacked=True, color=[STRONG, WEAK], rwidth=0.92, label=["solved", "failed"])
-    if low == high:  # one bar would fill the page
+    if low == high:  # a single bar would fill the plot
         axes.set_xlim(low - 5, high + 5)
     axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=whole))

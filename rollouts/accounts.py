@@ -140,7 +140,7 @@ def reused(turns: Sequence[Turn], first: int, read: set[int]) -> int:
 def common(one: Sequence[int], other: Sequence[int]) -> int:
     """Return the length of the common prefix of two sequences."""
     shorter = min(len(one), len(other))
-    if one[:shorter] == other[:shorter]:  # nearly always, and it spares a loop over a whole context at each turn
+    if one[:shorter] == other[:shorter]:  # nearly always true, and avoids a loop over the whole context at each turn
         return shorter
     for place, (mine, theirs) in enumerate(zip(one, other, strict=False)):
         if mine != theirs:

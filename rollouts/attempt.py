@@ -209,7 +209,7 @@ class Attempt:
             try:
                 decision = decision or await self._decide(session, observation)
             except PolicyError as error:
-                await self.release()  # what was sampled until then is part of the record
+                await self.release()  # samples until then are part of the record
                 return self.sealed(Outcome.POLICY_FAILED, score=Score(success=False), error=one_line(error))
             except InfrastructureError:
                 if isinstance(session, Repeatable) and self._origin is None:
@@ -235,7 +235,7 @@ class Attempt:
                 if terminated:
                     return self.sealed(Outcome.COMPLETED, score=judgement(info))
                 return self.sealed(Outcome.TRUNCATED, score=judgement(info), final_prompt_ids=left)
-            if not others_ran:  # a scripted agent on a quick environment never waits: let the others have their turn
+            if not others_ran:  # a scripted agent on a fast environment never waits: let others run
                 await asyncio.sleep(0)
             others_ran.clear()
             turns = tuple(self._turns) if observer is not None else ()
@@ -294,7 +294,7 @@ class Attempt:
             deadline.reschedule(None)
             try:
                 await waiting
-            finally:  # also where it raises: what is still to be closed may hang
+            finally:  # also after an error: closing the rest may hang
                 deadline.reschedule(loop.time() + left)
 
     async def _decide(self, session: Session, observation: Observation) -> Decision:

@@ -143,7 +143,7 @@ class _Brancher:
     async def reached(self, state: EpisodeState) -> None:
         """Keep the conversation in this state, in case branches continue from it."""
         self._session = None
-        if self._hand and len(state.turns) > self._first:  # in its own first state, its parent decides
+        if self._hand and len(state.turns) > self._first:  # in the first state of a branch, its parent decides
             if not isinstance(state.session, Forkable):
                 raise UsageError(
                     f"agent {type(self._paths.agent).__name__} cannot branch: its sessions have no fork(); use a "
@@ -162,7 +162,7 @@ class _Brancher:
             return
         try:
             host = await forked(state.host, self._paths.options)
-        except InfrastructureError as error:  # no branch leaves here; if the environment is broken, the path will tell
+        except InfrastructureError as error:  # no branch here; the path shows whether the environment is broken
             self._paths.stats.failures[type(error).__name__] += 1
             return
         taken, rest = self._hand[: settings.beam - 1], self._hand[settings.beam - 1 :]

@@ -54,7 +54,7 @@ PRESETS: dict[str, Mixture] = {
 
 LMRL = "lmrl"
 PUBLISHED: dict[str, tuple[Mixture, float, float]] = {
-    # The published means lie below what random play earns here in Maze and Guess My City: nearly random is nearest.
+    # In Maze and Guess My City the published means are below those of random play here: nearly random play is closest.
     "turnwise/MazeFO-v0": (Mixture((0.0, 0.3), (0.95, 0.05)), -83.0, -79.3),
     "turnwise/MazePO-v0": (Mixture((0.0, 0.3), (0.9, 0.1)), -83.0, -80.5),
     "turnwise/TextNavFO-v0": (Mixture((0.0, 0.3, 0.5, 0.8)), 0.26, 0.27),

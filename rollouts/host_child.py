@@ -17,7 +17,7 @@ from .hosts import perform, translated
 
 def main(fd: int) -> None:
     """Serve requests ``(handle, verb, argument)`` on an inherited socket; answers are ``(ok, value)``."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it closes the pipe
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and closes the pipe
     envs: dict[int, TurnEnv] = {}
     with socket.socket(fileno=fd) as pipe, pipe.makefile("rb") as requests:
         while header := requests.read(HEADER.size):
@@ -60,7 +60,7 @@ def _failure(error: BaseException, request: bytes) -> bytes:
     seen = translated(error, verb)
     try:
         pickled = pickle.dumps((False, seen))
-        pickle.loads(pickled)  # an exception with a constructor of its own may not come back
+        pickle.loads(pickled)  # an exception with its own constructor may fail to unpickle
     except Exception:
         pickled = pickle.dumps((False, EnvironmentFailedError(str(seen))))
     return pickled

@@ -131,7 +131,7 @@ class Child:
             except (asyncio.IncompleteReadError, ConnectionError, RuntimeError):
                 raise EnvironmentDiedError(f"the environment's process {self._end()} in {verb}") from None
             except asyncio.CancelledError:
-                self.kill()  # its answer would be taken for that to the next question
+                self.kill()  # the next call would receive its answer
                 raise
         ok, value = pickle.loads(answer)
         if not ok:
@@ -160,7 +160,7 @@ class Child:
 
 def _spawn(fd: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", CHILD.format(path=sys.path, fd=fd)]
-    stderr = 2  # what an environment prints must not end up among a command's results
+    stderr = 2  # keep an environment's prints out of a command's results
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stderr, pass_fds=(fd,))
 
 

@@ -198,7 +198,7 @@ class Worker:
                 problem = translated(error, verb)
                 problem.__cause__ = None if problem is error else error
                 answer = future.set_exception, problem
-            with contextlib.suppress(RuntimeError):  # the loop was closed, and with it the caller
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller waits
                 loop.call_soon_threadsafe(lambda: None if future.done() else answer[0](answer[1]))
 
         self._calls.put(work)
@@ -240,7 +240,7 @@ class Worker:
     def _work(self) -> None:
         while (work := self._calls.get()) is not None:
             work()
-            del work  # or the last call, and with it the environment, would live until the next
+            del work  # otherwise the call would keep the environment alive until the next one
 
 
 def late(verb: str, seconds: float | None) -> EnvironmentTimeoutError:
@@ -277,9 +277,9 @@ def translated(error: BaseException, verb: str) -> Exception:
     if isinstance(error, ContractError) and verb in ("oracle", "random", "fork"):
         return error
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, StopIteration):
-        error = error.__cause__  # Python's own disguise of a StopIteration that leaves a coroutine
+        error = error.__cause__  # Python wraps a StopIteration that leaves a coroutine
     where = author_line(error)
-    if not where and not isinstance(error, (ContractError, TypeError)):  # their texts name the author's method
+    if not where and not isinstance(error, (ContractError, TypeError)):  # their messages name the author's method
         last = traceback.extract_tb(error.__traceback__)[-1:]
         where = "".join(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in last)
     failed = EnvironmentFailedError(

@@ -33,7 +33,7 @@ class RunOptions(Config):
     backoff: Annotated[float, pydantic.Field(ge=0)] = 0.5
     """Seconds before the first retry; doubles each time, up to 30."""
     isolation: Isolation = "auto"
-    """Place of the environments: ``inline`` in the event loop, ``thread``, ``process``; ``auto`` asks the class."""
+    """Place of the environments: ``inline`` in the event loop, ``thread``, ``process``; ``auto``: the class decides."""
     seed: Annotated[int, pydantic.Field(ge=0)] = 0
     """Seed of the run, which determines episode ids and the agents' random numbers."""
     env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)

@@ -105,7 +105,7 @@ class EnvPool:
         await self.close()
 
     async def _open(self) -> Host:
-        if self.isolation == "auto":  # the product of a factory is unknown before the first call
+        if self.isolation == "auto":  # the class that a factory creates is unknown before its first call
             async with self._deciding:
                 await self._decide()
         self.made += 1
@@ -148,7 +148,7 @@ def _class_of(creator: Any) -> type[TurnEnv] | None:
     try:
         loaded = load_env_creator(creator) if isinstance(creator, str) else creator
     except ImportError:
-        return None  # an optional extra is missing; making the environment says so properly
+        return None  # an optional extra is missing; creating the environment reports it
     return loaded if isinstance(loaded, type) and issubclass(loaded, TurnEnv) else None
 
 

@@ -138,11 +138,11 @@ def _comparisons(episode: Episode, ask: Ask) -> Iterator[tuple[int, str, Any, An
         try:
             observation, reward, terminated, truncated, info = ask("step", turn.action)
         except Exception as error:
-            if turn.info.get(UNANSWERED):  # as it failed then
+            if turn.info.get(UNANSWERED):  # it failed in the record, too
                 return
             yield number, "step", "an observation", one_line(error)
             return
-        if turn.info.get(UNANSWERED):  # the record ends with an action that made the infrastructure fail
+        if turn.info.get(UNANSWERED):  # the record ends with an action that the infrastructure did not answer
             return
         yield number, "reward", turn.reward, reward
         yield number, "terminated", turn.terminated, terminated

@@ -195,7 +195,7 @@ class _Jobs:
             if isinstance(self._tasks, Iterator):
                 given = next(self._tasks, None)
             else:
-                async with self._asking:  # one worker asks, and those that waited share what it got
+                async with self._asking:  # one worker takes the next task, and waiting ones share its group
                     if (job := next(self._group, None)) is not None:
                         return job
                     given = await anext(self._tasks, None)

@@ -52,7 +52,7 @@ class Moments:
         spread = (self.count * self.seconds_squared - self.seconds * self.seconds) * (
             self.count * self.reward_squared - self.reward * self.reward
         )
-        if not 1e-24 < spread < math.inf:  # rewards of 1e200 are legal, and their squares are not numbers any more
+        if not 1e-24 < spread < math.inf:  # rewards of 1e200 are legal, but their squares overflow
             return None
         return max(-1.0, min(1.0, (self.count * self.product - self.seconds * self.reward) / math.sqrt(spread)))
 
@@ -62,9 +62,8 @@ class RunStats:
     """Live counters of a run; pass one to ``run_episodes`` and read it at any time.
 
     ``kept`` and ``dropped`` answer trap 25 (survivor bias): if the dropped episodes lasted longer than the kept ones
-    and duration correlates with reward, then the kept episodes are a biased sample. The reward of a dropped episode is
-    what
-    it had earned when it stopped: use it for this comparison only.
+    and duration correlates with reward, then the kept episodes are a biased sample. The reward of a dropped episode
+    is the one until it stopped: use it for this comparison only.
     """
 
     outcomes: Counter[Outcome] = field(default_factory=Counter)

@@ -3,8 +3,8 @@
 ::
 
     runs/eval/
-        _manifest.json          what this is: kind, schema version, the run it belongs to
-        _lock                   held by the one process that writes (the kernel releases it when that process dies)
+        _manifest.json          kind, schema version, and the run that the store belongs to
+        _lock                   locked by the only writer (the kernel releases it when that process dies)
         part-000000.parquet     one row per episode; a part appears whole, by rename, or not at all
         part-000001.parquet
 

@@ -33,8 +33,8 @@ def pieces(answer: Answer, *, model: str, logprobs: bool, with_usage: bool) -> I
     head = _head(answer, model, "chat.completion.chunk")
 
     def piece(delta: dict[str, Any], finish: str | None = None, tokens: tuple[Token, ...] = ()) -> str:
-        told = _logprobs(tokens) if logprobs and tokens else None
-        choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": told}
+        values = _logprobs(tokens) if logprobs and tokens else None
+        choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": values}
         return event(head | {"choices": [choice]} | ({"usage": None} if with_usage else {}))
 
     yield piece({"role": "assistant", "content": ""})
@@ -87,8 +87,8 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _logprobs(tokens: tuple[Token, ...]) -> dict[str, Any]:
-    told = [
+    content = [
         {"token": t.text, "logprob": t.logprob, "bytes": list(t.text.encode(errors="replace")), "top_logprobs": []}
         for t in tokens
     ]
-    return {"content": told, "refusal": None}
+    return {"content": content, "refusal": None}

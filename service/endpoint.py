@@ -146,8 +146,8 @@ class _Door:
         answer = await self._sampled(request, guest, guest.recorder.answer(asked))
         model = self._endpoint.model
         if asked.stream:
-            told = chat.pieces(answer, model=model, logprobs=asked.logprobs, with_usage=asked.stream_usage)
-            return _stream(told)
+            lines = chat.pieces(answer, model=model, logprobs=asked.logprobs, with_usage=asked.stream_usage)
+            return _stream(lines)
         return JSONResponse(chat.completion(answer, model=model, logprobs=asked.logprobs))
 
     async def responses(self, request: Request) -> Response:
@@ -177,7 +177,7 @@ class _Door:
         return JSONResponse(await unless_gone(request, _world(guest).take(Action(tool_calls=(call,)))))
 
     async def _read(self, request: Request) -> tuple[Guest, Any]:
-        guest = self._endpoint.guest(request)  # before a stranger's body is read
+        guest = self._endpoint.guest(request)  # check the key before reading the body
         return guest, await read_json(request, self._endpoint.max_body)
 
     async def _sampled(self, request: Request, guest: Guest, work: Coroutine[Any, Any, T]) -> T:
@@ -185,7 +185,7 @@ class _Door:
             return await unless_gone(request, work)
         except (RequestError, UsageError, ClientGone):
             raise
-        except Exception as error:  # no fault of the client's, so the episode has to know of it, whatever it is
+        except Exception as error:  # not the client's fault, so the episode must record it
             guest.fail(error)
             raise RequestError(f"the policy failed: {error}", status=503, code="policy_unavailable") from error
 
@@ -211,11 +211,11 @@ async def _healthy() -> Response:
 
 
 def _stream(lines: Iterable[str]) -> Response:
-    async def told() -> AsyncIterator[str]:
-        for line in lines:  # a plain iterator would be sent to a thread for every line
+    async def in_loop() -> AsyncIterator[str]:
+        for line in lines:  # Starlette would run a plain iterator in a thread, line by line
             yield line
 
-    return StreamingResponse(told(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+    return StreamingResponse(in_loop(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
 
 
 async def _explained(request: Request, error: Exception) -> Response:
@@ -229,9 +229,9 @@ async def _explained(request: Request, error: Exception) -> Response:
         status, code = error.status_code, "no_such_route"
     elif isinstance(error, ClientGone):
         return Response(status_code=GONE)
-    told = f"{request.method} {request.url.path}: {error.detail}" if isinstance(error, HTTPException) else str(error)
+    message = f"{request.method} {request.url.path}: {error.detail}" if isinstance(error, HTTPException) else str(error)
     kind = "invalid_request_error" if status < 500 else "server_error"
-    return JSONResponse({"error": {"message": told, "type": kind, "param": param, "code": code}}, status_code=status)
+    return JSONResponse({"error": {"message": message, "type": kind, "param": param, "code": code}}, status_code=status)
 
 
 def _world(guest: Guest) -> World:

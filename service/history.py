@@ -94,7 +94,7 @@ class History:
         try:
             ids = line.transcript.prompt(entries)
         except ModelError:
-            self._lines.remove(line)  # it may have read half of them
+            self._lines.remove(line)  # it may have read some of the messages
             raise
         line.entries = tuple(entries)
         new = messages if known == 0 else [entry for entry in entries[known:] if isinstance(entry, Message)]
@@ -132,5 +132,5 @@ def _key(sent: Message) -> bytes:
     """
     calls = [(call.name, dict(call.arguments)) for call in sent.tool_calls]
     text = sent.text.strip() if sent.role == "assistant" else sent.text
-    told = [sent.role, text, calls, sent.name, sent.tool_call_id]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).digest()
+    parts = [sent.role, text, calls, sent.name, sent.tool_call_id]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()

@@ -82,7 +82,6 @@ class Process:
 
         Args:
             words: program and arguments.
-            words: program and arguments.
             environment: variables to add to this process's own.
             max_output: maximum size of standard output in bytes.
 
@@ -126,7 +125,7 @@ class Process:
     async def wait(self) -> int:
         """Wait until the program has exited and its output is read; return its exit code, above 128 for a signal."""
         code = await self._ended()
-        # Something that it started and that left its session may still hold the pipes.
+        # A process that it started and that left the session may keep the pipes open.
         await asyncio.wait(self._readers, timeout=1.0)
         return code if code >= 0 else 128 - code
 

@@ -163,7 +163,7 @@ class Recorder:
 
     def _sampling(self, asked: Asked, number: int) -> Sampling:
         ours = self._agent.sampling
-        # As ChatAgent seeds its turns: a program that asks as it would is answered as it would be, token for token.
+        # The same seeds as ChatAgent's, so that the same requests get the same answers, token for token.
         own = int.from_bytes(stable_hash(*self._rng.key, "sampling", number)[:7], "big")
         seeds = (asked.seed, ours.seed, own)
         theirs = None if self._fixed_temperature else asked.temperature
@@ -183,7 +183,7 @@ class Recorder:
         spoken = rest if thoughtful else decoded.text
         parser = CALL_PARSERS[template.dialect](asked.tools, template.source)
         action = parser.parse(text) if asked.tools else Action(spoken)
-        if action.problem is not None:  # the client sees what was written, as it would anywhere else
+        if action.problem is not None:  # the client sees the text, as from any other server
             return said("assistant", spoken), thoughts, action
         calls = tuple(replace(call, id=f"call_{number}_{place}") for place, call in enumerate(action.tool_calls, 1))
         action = replace(action, tool_calls=calls)

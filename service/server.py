@@ -88,6 +88,6 @@ class LoopServer:
             await self._server.serve(sockets=[self._socket])
         finally:
             self._server.force_exit = True
-            with contextlib.suppress(AttributeError):  # it was cancelled before it had started
+            with contextlib.suppress(AttributeError):  # cancelled before it started
                 await self._server.shutdown(sockets=[self._socket])
             self._socket.close()

@@ -134,7 +134,7 @@ class McpEpisode:
             async for episode in episodes:
                 self._record = episode
                 if episode.turns or episode.outcome is not Outcome.POLICY_FAILED:
-                    self._finished(episode)  # who only asked what there is did not fail at it
+                    self._finished(episode)  # a client that only listed the tools did not fail the task
 
 
 class _Player:

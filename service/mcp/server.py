@@ -83,13 +83,13 @@ class McpService:
             names = [tool.name for tool in env.unwrapped.tools]  # type: ignore[attr-defined]
         finally:
             env.close()
-        # A tool of this name is the environment's own way of being talked to.
+        # If the environment has a tool of this name, clients talk to it through that tool.
         listens = "say" not in names and (not issubclass(kind, ToolEnv) or kind.said is not ToolEnv.said)
         self._say = "say"
         self._listens = listens
-        self._run_seed = secrets.randbits(31)  # so that episodes of two runs can lie in one store
+        self._run_seed = secrets.randbits(31)  # so that one store can have episodes of several runs
         self._number = 0
-        self._task(0)  # report a wrong task now
+        self._task(0)  # report an invalid task now
         self._pool = EnvPool.of(config.env, env_kwargs=config.env_kwargs)
         self._open: dict[Any, _Visit] = {}
 
@@ -127,7 +127,8 @@ class McpService:
             streamable_http_path=PATH, json_response=True, host=host, session_idle_timeout=IDLE
         )
         try:
-            serving = await LoopServer.open(app, host=host, port=port)  # outside: what runs there groups its errors
+            # Open it outside the session manager's task group, which would wrap its errors.
+            serving = await LoopServer.open(app, host=host, port=port)
             try:
                 async with server.session_manager.run():
                     listening(f"http://{f'[{host}]' if ':' in host else host}:{serving.port}{PATH}")

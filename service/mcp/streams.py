@@ -40,7 +40,7 @@ async def standard_streams(stdout: TextIO | None = None) -> AsyncIterator[Any]:
             if stat.S_ISCHR(os.fstat(private).st_mode) and not os.isatty(private):
                 raise ValueError("the stream is a device such as /dev/null, which an event loop cannot wait for")
             transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
-        except ValueError:  # a file, or nothing: it is read in no time
+        except ValueError:  # a file or no input, which is read at once
             transport = None
             reader.feed_data(pipe.read())
             reader.feed_eof()
@@ -50,8 +50,8 @@ async def standard_streams(stdout: TextIO | None = None) -> AsyncIterator[Any]:
                 yield streams
         finally:
             if transport is not None:
-                with suppress(OSError):  # at its end the loop has closed it
-                    os.set_blocking(private, True)  # as other users of this terminal expect it
+                with suppress(OSError):  # the loop has closed it at its end
+                    os.set_blocking(private, True)  # other users of this terminal expect it
                 transport.close()
 
 
