@@ -53,7 +53,7 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     # Databases to ask and to change, judged by rows.
     ("turnwise/CodeSQL-v1", f"{CODE}.sql:CodeSqlEnv", {}, None),
     # A person's apps in one database, judged by its rows.
-    ("turnwise/Apps-v1", f"{APPS}.env:AppsEnv", {}, None),
+    ("turnwise/Apps-v2", f"{APPS}.env:AppsEnv", {}, None),
     # Web sites: read without a browser, and in Chromium.
     ("turnwise/WebHTML-v0", f"{WEB}.env:WebEnv", {"browser": "html"}, None),
     ("turnwise/Web-v0", f"{WEB}.env:WebEnv", {"browser": "chromium"}, "web"),

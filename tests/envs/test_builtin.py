@@ -30,7 +30,7 @@ CORE = frozenset(
         "GuessMyCityLevels-v0",
         "ChessEndgames-v0",
         "CarDealer-v1",
-        "Apps-v1",
+        "Apps-v2",
         "Search-v0",
         "MiniWoB-ClickTest2-v0",
     )
