@@ -55,8 +55,8 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     # A person's apps in one database, judged by its rows.
     ("turnwise/Apps-v2", f"{APPS}.env:AppsEnv", {}, None),
     # Web sites: read without a browser, and in Chromium.
-    ("turnwise/WebHTML-v0", f"{WEB}.env:WebEnv", {"browser": "html"}, None),
-    ("turnwise/Web-v0", f"{WEB}.env:WebEnv", {"browser": "chromium"}, "web"),
+    ("turnwise/WebHTML-v1", f"{WEB}.env:WebEnv", {"browser": "html"}, None),
+    ("turnwise/Web-v1", f"{WEB}.env:WebEnv", {"browser": "chromium"}, "web"),
     # Questions over corpora: by tools, and by Search-R1's tags.
     ("turnwise/Search-v0", f"{SEARCH}.env:SearchEnv", {"actions": "tools"}, None),
     ("turnwise/SearchTags-v0", f"{SEARCH}.env:SearchEnv", {"actions": "tags"}, None),
