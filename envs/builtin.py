@@ -58,11 +58,11 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/WebHTML-v1", f"{WEB}.env:WebEnv", {"browser": "html"}, None),
     ("turnwise/Web-v1", f"{WEB}.env:WebEnv", {"browser": "chromium"}, "web"),
     # Questions over corpora: by tools, and by Search-R1's tags.
-    ("turnwise/Search-v0", f"{SEARCH}.env:SearchEnv", {"actions": "tools"}, None),
-    ("turnwise/SearchTags-v0", f"{SEARCH}.env:SearchEnv", {"actions": "tags"}, None),
+    ("turnwise/Search-v1", f"{SEARCH}.env:SearchEnv", {"actions": "tools"}, None),
+    ("turnwise/SearchTags-v1", f"{SEARCH}.env:SearchEnv", {"actions": "tags"}, None),
     # Their pages at hand; and the other way round, the answer given and a question wanted.
-    ("turnwise/SearchDocuments-v0", f"{SEARCH}.documents:SearchDocumentsEnv", {}, None),
-    ("turnwise/SearchPropose-v0", f"{SEARCH}.proposing:SearchProposeEnv", {}, None),
+    ("turnwise/SearchDocuments-v1", f"{SEARCH}.documents:SearchDocumentsEnv", {}, None),
+    ("turnwise/SearchPropose-v1", f"{SEARCH}.proposing:SearchProposeEnv", {}, None),
     # Other people's suites: BFCL's multi-turn tasks, with its own verdict.
     ("turnwise/BFCLMultiTurnBase-v0", f"{BFCL}.env:BfclMultiTurnBase", {}, "bfcl"),
     ("turnwise/BFCLMultiTurnMissFunc-v0", f"{BFCL}.env:BfclMultiTurnMissFunc", {}, "bfcl"),

@@ -35,7 +35,7 @@ from .script import script
 class SelfPlayConfig(LoopConfig):
     """Settings of search self-play; those of LOOP, and how a round is played."""
 
-    env: str = "turnwise/SearchTags-v0"
+    env: str = "turnwise/SearchTags-v1"
     """The solver's environment; the proposer and the reader act as it does, by tools or by tags."""
     out: str = "runs/self-play"
     """The run's folder."""

@@ -31,7 +31,7 @@ CORE = frozenset(
         "ChessEndgames-v0",
         "CarDealer-v1",
         "Apps-v2",
-        "Search-v0",
+        "Search-v1",
         "MiniWoB-ClickTest2-v1",
     )
 )

@@ -125,7 +125,7 @@ def _server() -> TurnEnv:
 
 BEGIN: dict[str, Callable[[], TurnEnv]] = {
     "apps": _made("turnwise/Apps-v2", level=3),
-    "search": _made("turnwise/Search-v0", level=2),
+    "search": _made("turnwise/Search-v1", level=2),
     "html": _made("turnwise/WebHTML-v1", level=2),
     "chromium": _made("turnwise/Web-v1", level=2),
     "miniwob": _made("turnwise/MiniWoB-EnterText-v1"),
