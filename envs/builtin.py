@@ -44,14 +44,14 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     # Car Dealer: rule-based buyers.
     ("turnwise/CarDealer-v1", f"{GAMES}.car_dealer:CarDealerEnv", {}, None),
     # Code, in sandboxes: functions and classes to write, by what they are worth on hidden inputs.
-    ("turnwise/CodeSynthesis-v0", f"{CODE}.synthesis:CodeSynthesisEnv", {}, None),
+    ("turnwise/CodeSynthesis-v1", f"{CODE}.synthesis:CodeSynthesisEnv", {}, None),
     # Modules that somebody broke, and functions that are right and slow.
-    ("turnwise/CodeRepair-v1", f"{CODE}.repair:CodeRepairEnv", {}, None),
-    ("turnwise/CodeEfficiency-v1", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
+    ("turnwise/CodeRepair-v2", f"{CODE}.repair:CodeRepairEnv", {}, None),
+    ("turnwise/CodeEfficiency-v2", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
     # Files to change, judged by the state of all of them.
-    ("turnwise/CodeShell-v1", f"{CODE}.shell:CodeShellEnv", {}, None),
+    ("turnwise/CodeShell-v2", f"{CODE}.shell:CodeShellEnv", {}, None),
     # Databases to ask and to change, judged by rows.
-    ("turnwise/CodeSQL-v1", f"{CODE}.sql:CodeSqlEnv", {}, None),
+    ("turnwise/CodeSQL-v2", f"{CODE}.sql:CodeSqlEnv", {}, None),
     # A person's apps in one database, judged by its rows.
     ("turnwise/Apps-v2", f"{APPS}.env:AppsEnv", {}, None),
     # Web sites: read without a browser, and in Chromium.

@@ -36,10 +36,10 @@ CORE = frozenset(
     )
 )
 """The ids that stand for their families in the core; shifts certify all others."""
-HEAVY = ("turnwise/CodeShell-v1", "turnwise/BFCLMultiTurnBase-v0", "turnwise/WebHTML-v1")
+HEAVY = ("turnwise/CodeShell-v2", "turnwise/BFCLMultiTurnBase-v0", "turnwise/WebHTML-v1")
 """Families of which the core tries only ``GIST``."""
 GIST = ("begins", "episodes_play", "same_seed_same_episode", "null_at_floor", "near_misses_fail", "fork_is_independent")
-STOCKFISH, CHROMIUM, REPAIR = "turnwise/ChessStockfish-v0", "turnwise/Web-v1", "turnwise/CodeRepair-v1"
+STOCKFISH, CHROMIUM, REPAIR = "turnwise/ChessStockfish-v0", "turnwise/Web-v1", "turnwise/CodeRepair-v2"
 PARTS = 4
 """Certification of these three ids takes minutes, so it is divided by laws."""
 
