@@ -27,22 +27,22 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/TextNav-v0", f"{GAMES}.text_nav:TextNavEnv", {}, None),
     ("turnwise/TextNavFO-v0", f"{GAMES}.text_nav:TextNavFO", {}, None),
     ("turnwise/TextNavPO-v0", f"{GAMES}.text_nav:TextNavPO", {}, None),
-    ("turnwise/Wordle-v0", f"{GAMES}.wordle:WordleEnv", {}, None),
+    ("turnwise/Wordle-v1", f"{GAMES}.wordle:WordleEnv", {}, None),
     # Twenty Questions: levelled, then LMRL-Gym's 158 objects and ArCHer's ten.
-    ("turnwise/TwentyQuestionsLevels-v0", f"{GAMES}.twenty_questions:TwentyQuestionsEnv", {}, None),
-    ("turnwise/TwentyQuestions-v0", f"{GAMES}.twenty_questions:TwentyQuestionsFull", {}, None),
-    ("turnwise/TwentyQuestionsSubset-v0", f"{GAMES}.twenty_questions:TwentyQuestionsSubset", {}, None),
+    ("turnwise/TwentyQuestionsLevels-v1", f"{GAMES}.twenty_questions:TwentyQuestionsEnv", {}, None),
+    ("turnwise/TwentyQuestions-v1", f"{GAMES}.twenty_questions:TwentyQuestionsFull", {}, None),
+    ("turnwise/TwentyQuestionsSubset-v1", f"{GAMES}.twenty_questions:TwentyQuestionsSubset", {}, None),
     # Guess My City: levelled and invented, LMRL-Gym's hundred cities, and those without the leak guard.
-    ("turnwise/GuessMyCityLevels-v0", f"{GAMES}.guess_my_city:GuessMyCityEnv", {}, None),
-    ("turnwise/GuessMyCity-v0", f"{GAMES}.guess_my_city:GuessMyCityReal", {}, None),
-    ("turnwise/GuessMyCityLeaky-v0", f"{GAMES}.guess_my_city:GuessMyCityLeaky", {}, None),
+    ("turnwise/GuessMyCityLevels-v1", f"{GAMES}.guess_my_city:GuessMyCityEnv", {}, None),
+    ("turnwise/GuessMyCity-v1", f"{GAMES}.guess_my_city:GuessMyCityReal", {}, None),
+    ("turnwise/GuessMyCityLeaky-v1", f"{GAMES}.guess_my_city:GuessMyCityLeaky", {}, None),
     # Chess endgames: king and one piece against king and the best defence.
-    ("turnwise/ChessEndgames-v0", f"{GAMES}.chess_endgames:ChessEndgamesEnv", {}, "chess"),
+    ("turnwise/ChessEndgames-v1", f"{GAMES}.chess_endgames:ChessEndgamesEnv", {}, "chess"),
     # Chess: built-in opponents of five strengths, and Stockfish where it is installed.
-    ("turnwise/Chess-v0", f"{GAMES}.chess_game:ChessEnv", {}, "chess"),
-    ("turnwise/ChessStockfish-v0", f"{GAMES}.chess_stockfish:ChessStockfishEnv", {}, "chess"),
+    ("turnwise/Chess-v1", f"{GAMES}.chess_game:ChessEnv", {}, "chess"),
+    ("turnwise/ChessStockfish-v1", f"{GAMES}.chess_stockfish:ChessStockfishEnv", {}, "chess"),
     # Car Dealer: rule-based buyers.
-    ("turnwise/CarDealer-v1", f"{GAMES}.car_dealer:CarDealerEnv", {}, None),
+    ("turnwise/CarDealer-v2", f"{GAMES}.car_dealer:CarDealerEnv", {}, None),
     # Code, in sandboxes: functions and classes to write, by what they are worth on hidden inputs.
     ("turnwise/CodeSynthesis-v1", f"{CODE}.synthesis:CodeSynthesisEnv", {}, None),
     # Modules that somebody broke, and functions that are right and slow.

@@ -25,11 +25,11 @@ CORE = frozenset(
     for name in (
         "Maze-v0",
         "TextNav-v0",
-        "Wordle-v0",
-        "TwentyQuestionsLevels-v0",
-        "GuessMyCityLevels-v0",
-        "ChessEndgames-v0",
-        "CarDealer-v1",
+        "Wordle-v1",
+        "TwentyQuestionsLevels-v1",
+        "GuessMyCityLevels-v1",
+        "ChessEndgames-v1",
+        "CarDealer-v2",
         "Apps-v2",
         "Search-v1",
         "MiniWoB-ClickTest2-v1",
@@ -39,7 +39,7 @@ CORE = frozenset(
 HEAVY = ("turnwise/CodeShell-v2", "turnwise/BFCLMultiTurnBase-v0", "turnwise/WebHTML-v1")
 """Families of which the core tries only ``GIST``."""
 GIST = ("begins", "episodes_play", "same_seed_same_episode", "null_at_floor", "near_misses_fail", "fork_is_independent")
-STOCKFISH, CHROMIUM, REPAIR = "turnwise/ChessStockfish-v0", "turnwise/Web-v1", "turnwise/CodeRepair-v2"
+STOCKFISH, CHROMIUM, REPAIR = "turnwise/ChessStockfish-v1", "turnwise/Web-v1", "turnwise/CodeRepair-v2"
 PARTS = 4
 """Certification of these three ids takes minutes, so it is divided by laws."""
 
