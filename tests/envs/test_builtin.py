@@ -18,7 +18,7 @@ from turnwise.envs.web.chromium.launch import KNOWN
 
 ELSEWHERE = "turnwise/MiniWoB-"
 """128 ids of one class, each a page of a real browser: ``tests/envs/miniwob`` tries all; here two stand for them."""
-SAMPLE = frozenset({f"{ELSEWHERE}ClickTest2-v0", f"{ELSEWHERE}UseSlider-v0"})
+SAMPLE = frozenset({f"{ELSEWHERE}ClickTest2-v1", f"{ELSEWHERE}UseSlider-v1"})
 BROWSED = (ELSEWHERE, "turnwise/Web-")
 CORE = frozenset(
     f"turnwise/{name}"
