@@ -17,7 +17,7 @@ from turnwise.rollouts.options import RunOptions
 from turnwise.trainers.collect.proposals import Round, SelfPlay
 
 TOOLS, TAGS = "turnwise/Search-v1", "turnwise/SearchTags-v1"
-PROPOSES, READS, SOLVES = "Write a question", "from the pages below", "search finds pages"
+PROPOSES, READS, SOLVES = "Write a question", "from the pages below", "Use search to find pages"
 """What the rules of each seat say."""
 
 
