@@ -47,7 +47,7 @@ def made() -> list[float]:
 def episodes(n: int) -> dict[str, list[float]]:
     """Milliseconds of resets, calls (a whole step of the environment) and judging over ``n`` oracle episodes."""
     found: dict[str, list[float]] = {name: [] for name in ("reset", "tool call", "judge")}
-    env = tw.make("turnwise/Apps-v1")
+    env = tw.make("turnwise/Apps-v2")
     inner = env.unwrapped
     assert isinstance(inner, AppsEnv)
     for seed in range(n):
@@ -67,7 +67,7 @@ def episodes(n: int) -> dict[str, list[float]]:
 def forks(n: int) -> list[float]:
     """Milliseconds of a fork at every turn of ``n`` oracle episodes; not beside the calls, whose caches it empties."""
     found = []
-    env = tw.make("turnwise/Apps-v1")
+    env = tw.make("turnwise/Apps-v2")
     for seed in range(n):
         env.reset(seed=seed, options={"level": seed % LEVELS + 1})
         over = False
@@ -83,7 +83,7 @@ def live(n: int) -> float:
     before = psutil.Process().memory_info().rss
     kept = []
     for seed in range(n):
-        env = tw.make("turnwise/Apps-v1")
+        env = tw.make("turnwise/Apps-v2")
         env.reset(seed=seed, options={"level": seed % LEVELS + 1})
         kept.append(env)
     return (psutil.Process().memory_info().rss - before) / n / 2**20

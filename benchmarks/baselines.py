@@ -40,7 +40,7 @@ from turnwise.tasks.rng import Rng
 from turnwise.tasks.spec import Split, TaskSpec
 
 OUT = Path("runs/baselines.jsonl")
-LEFT_OUT = ("turnwise/MiniWoB-", "turnwise/Web-v0", "turnwise/ChessStockfish-v0")
+LEFT_OUT = ("turnwise/MiniWoB-", "turnwise/Web-v1", "turnwise/ChessStockfish-v1")
 """No oracle; the tasks of WebHTML in a browser; the tasks of Chess with another opponent."""
 BASELINES = ("random", "constant", "memorizer", "template", "memoryless")
 TRIED, RETRIED, FINALISTS = 3, 10, 4

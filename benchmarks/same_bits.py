@@ -41,7 +41,7 @@ CRITIC = {"encoder": {"hidden": 8, "layers": 1, "heads": 1, "intermediate": 8}, 
 ARCHER = {"rollouts": 3, "critic_steps": 2, "actor_steps": 2, "batch": 8, "warmup": 1, "critic_model": CRITIC}
 VALUES = {"warmup": 1, "init": "nano", "nano": {"size": "0.1M", "layers": 1, "hidden": 16}}
 SEARCH: dict[str, Any] = {
-    "env": "turnwise/SearchTags-v0",
+    "env": "turnwise/SearchTags-v1",
     "levels": [1],
     "agent": {"parser": "search", "show_tools": False, "max_tokens": 12},
     "episodes": {"env_kwargs": {"brief": True, "k": 1, "snippet": 5, "max_turns": 2}},

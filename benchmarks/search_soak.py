@@ -2,8 +2,8 @@
 
     python benchmarks/search_soak.py -n 5000
 
-All splits and levels get equally many tasks, sixteen from a wiki. Every task is played in ``turnwise/Search-v0`` and
-``turnwise/SearchTags-v0`` by the oracle, and in the former once in each other way. A first observation with one of the
+All splits and levels get equally many tasks, sixteen from a wiki. Every task is played in ``turnwise/Search-v1`` and
+``turnwise/SearchTags-v1`` by the oracle, and in the former once in each other way. A first observation with one of the
 task's answers in it is counted, too.
 """
 
@@ -81,7 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-n", type=int, default=5000, help="tasks")
     n, console = parser.parse_args().n, Console()
-    env, tags = opened("turnwise/Search-v0"), opened("turnwise/SearchTags-v0")
+    env, tags = opened("turnwise/Search-v1"), opened("turnwise/SearchTags-v1")
     solved, began = Counter[str](), time.perf_counter()
     for number, spec in enumerate(sampled(n), 1):
         first, _ = env.reset(options={"task": spec})

@@ -1,7 +1,7 @@
 """How fast are web sites in a browser? Resets, steps and memory of Chromium, of the browser without a window, and of
 Playwright alone doing the same clicks on the same pages.
 
-All in one run on one machine: oracle episodes of level 2, played in ``turnwise/WebHTML-v0`` and ``turnwise/Web-v0``;
+All in one run on one machine: oracle episodes of level 2, played in ``turnwise/WebHTML-v1`` and ``turnwise/Web-v1``;
 then the same addresses and clicks by bare Playwright (a new context and page for every episode, ``goto``, ``click`` by
 role and name, and an aria snapshot; no lock, no waiting for frames, no numbering) against the same server; then several
 episodes at once, with the memory of Chromium's processes (PSS, so what they share counts once).
@@ -69,7 +69,7 @@ async def played(env: WebEnv, seed: int, found: dict[str, list[float]], name: st
 
 async def bare(seed: int, found: dict[str, list[float]]) -> None:
     """The same episode by Playwright alone, in the same browser: on Chromium's loop."""
-    env = opened("turnwise/WebHTML-v0")
+    env = opened("turnwise/WebHTML-v1")
     await env.areset(seed=seed, options={"level": LEVEL})
     acts, sites, own = env.plan(), env.sites, pool()
     began = time.perf_counter()
@@ -106,7 +106,7 @@ async def bare(seed: int, found: dict[str, list[float]]) -> None:
 
 async def at_once(number: int, each: int) -> dict[str, float]:
     """Play ``each`` episodes in each of ``number`` environments at once; steps in a second, and MiB."""
-    envs = [opened("turnwise/Web-v0") for _ in range(number)]
+    envs = [opened("turnwise/Web-v1") for _ in range(number)]
     found: dict[str, list[float]] = {}
 
     async def one(place: int) -> int:
@@ -132,7 +132,7 @@ async def at_once(number: int, each: int) -> dict[str, float]:
 async def measured(n: int, numbers: list[int], each: int, browsergym: str | None, seeds: int) -> dict[str, Any]:
     """All figures; the first episode of everything is not counted."""
     found: dict[str, list[float]] = {}
-    envs = {"HTML": opened("turnwise/WebHTML-v0"), "Chromium": opened("turnwise/Web-v0")}
+    envs = {"HTML": opened("turnwise/WebHTML-v1"), "Chromium": opened("turnwise/Web-v1")}
     for warming in (True, False):
         for seed in range(FIRST, FIRST + (1 if warming else n)):
             began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Episodes of the same MiniWoB++ pages in ``turnwise/MiniWoB-…-v0``, in BrowserGym and by Playwright alone, for
+"""Episodes of the same MiniWoB++ pages in ``turnwise/MiniWoB-…-v1``, in BrowserGym and by Playwright alone, for
 ``benchmarks/web.py``.
 
 Every system plays every episode, one right after the other: the same page of the same package, the same draw of it, the

@@ -48,7 +48,7 @@ async def succeeds(env: WebEnv, spec: TaskSpec, *, by_solution: bool) -> bool:
 
 async def without(n: int) -> None:
     """Play without a browser."""
-    env, solved, idle, began = opened("turnwise/WebHTML-v0"), 0, 0, time.perf_counter()
+    env, solved, idle, began = opened("turnwise/WebHTML-v1"), 0, 0, time.perf_counter()
     for number, spec in enumerate(sampled(n), 1):
         done = await succeeds(env, spec, by_solution=True)
         solved += done
@@ -63,7 +63,7 @@ async def without(n: int) -> None:
 async def within(n: int, at_once: int) -> None:
     """Play in one Chromium."""
     specs, began = sampled(n), time.perf_counter()
-    envs = [opened("turnwise/Web-v0") for _ in range(at_once)]
+    envs = [opened("turnwise/Web-v1") for _ in range(at_once)]
     one = pool()
     one.settings = replace(one.settings, contexts=sys.maxsize, memory=sys.maxsize)
     solved = [0, 0]

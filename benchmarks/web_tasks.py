@@ -40,7 +40,7 @@ def lengths(n: int) -> None:
     """Play solutions, and say how long they are."""
     print("| level | solved | oracle's acts: median, 90 % | letters of an observation: median, 90 % |")
     print("|---|---|---|---|")
-    env = tw.make("turnwise/WebHTML-v0").unwrapped
+    env = tw.make("turnwise/WebHTML-v1").unwrapped
     for level in LEVELS:
         acts, letters, solved = [], [], 0
         for number in range(n):

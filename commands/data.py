@@ -49,7 +49,7 @@ def data(
 
         turnwise data turnwise/Maze-v0 -n 2000
 
-        turnwise data turnwise/Wordle-v0 --skills 1 --level 1,2 --out runs/experts
+        turnwise data turnwise/Wordle-v1 --skills 1 --level 1,2 --out runs/experts
 
         turnwise data turnwise/Maze-v0 --policy anthropic:claude-sonnet-5-5 -n 100 --max-cost 5
     """

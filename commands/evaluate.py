@@ -122,7 +122,7 @@ def evaluate(
 
         turnwise eval turnwise/Maze-v0 --policy random --out runs/random --resume
 
-        turnwise eval turnwise/CodeSynthesis-v0 --policy oracle --sandbox docker -n 20
+        turnwise eval turnwise/CodeSynthesis-v1 --policy oracle --sandbox docker -n 20
 
         turnwise eval turnwise/Maze-v0 --program "python my_agent.py" --policy runs/loop/model
     """

@@ -46,7 +46,7 @@ def mcp(
 
     Examples:
 
-        turnwise mcp turnwise/CodeShell-v1 --level 2 --seed 7
+        turnwise mcp turnwise/CodeShell-v2 --level 2 --seed 7
 
         turnwise mcp my_env.py --http 8080 --out runs/visitors --show-score
     """

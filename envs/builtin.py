@@ -27,42 +27,42 @@ IDS: tuple[tuple[str, str, dict[str, Any], str | None], ...] = (
     ("turnwise/TextNav-v0", f"{GAMES}.text_nav:TextNavEnv", {}, None),
     ("turnwise/TextNavFO-v0", f"{GAMES}.text_nav:TextNavFO", {}, None),
     ("turnwise/TextNavPO-v0", f"{GAMES}.text_nav:TextNavPO", {}, None),
-    ("turnwise/Wordle-v0", f"{GAMES}.wordle:WordleEnv", {}, None),
+    ("turnwise/Wordle-v1", f"{GAMES}.wordle:WordleEnv", {}, None),
     # Twenty Questions: levelled, then LMRL-Gym's 158 objects and ArCHer's ten.
-    ("turnwise/TwentyQuestionsLevels-v0", f"{GAMES}.twenty_questions:TwentyQuestionsEnv", {}, None),
-    ("turnwise/TwentyQuestions-v0", f"{GAMES}.twenty_questions:TwentyQuestionsFull", {}, None),
-    ("turnwise/TwentyQuestionsSubset-v0", f"{GAMES}.twenty_questions:TwentyQuestionsSubset", {}, None),
+    ("turnwise/TwentyQuestionsLevels-v1", f"{GAMES}.twenty_questions:TwentyQuestionsEnv", {}, None),
+    ("turnwise/TwentyQuestions-v1", f"{GAMES}.twenty_questions:TwentyQuestionsFull", {}, None),
+    ("turnwise/TwentyQuestionsSubset-v1", f"{GAMES}.twenty_questions:TwentyQuestionsSubset", {}, None),
     # Guess My City: levelled and invented, LMRL-Gym's hundred cities, and those without the leak guard.
-    ("turnwise/GuessMyCityLevels-v0", f"{GAMES}.guess_my_city:GuessMyCityEnv", {}, None),
-    ("turnwise/GuessMyCity-v0", f"{GAMES}.guess_my_city:GuessMyCityReal", {}, None),
-    ("turnwise/GuessMyCityLeaky-v0", f"{GAMES}.guess_my_city:GuessMyCityLeaky", {}, None),
+    ("turnwise/GuessMyCityLevels-v1", f"{GAMES}.guess_my_city:GuessMyCityEnv", {}, None),
+    ("turnwise/GuessMyCity-v1", f"{GAMES}.guess_my_city:GuessMyCityReal", {}, None),
+    ("turnwise/GuessMyCityLeaky-v1", f"{GAMES}.guess_my_city:GuessMyCityLeaky", {}, None),
     # Chess endgames: king and one piece against king and the best defense.
-    ("turnwise/ChessEndgames-v0", f"{GAMES}.chess_endgames:ChessEndgamesEnv", {}, "chess"),
+    ("turnwise/ChessEndgames-v1", f"{GAMES}.chess_endgames:ChessEndgamesEnv", {}, "chess"),
     # Chess: built-in opponents of five strengths, and Stockfish where it is installed.
-    ("turnwise/Chess-v0", f"{GAMES}.chess_game:ChessEnv", {}, "chess"),
-    ("turnwise/ChessStockfish-v0", f"{GAMES}.chess_stockfish:ChessStockfishEnv", {}, "chess"),
+    ("turnwise/Chess-v1", f"{GAMES}.chess_game:ChessEnv", {}, "chess"),
+    ("turnwise/ChessStockfish-v1", f"{GAMES}.chess_stockfish:ChessStockfishEnv", {}, "chess"),
     # Car Dealer: rule-based buyers.
-    ("turnwise/CarDealer-v1", f"{GAMES}.car_dealer:CarDealerEnv", {}, None),
+    ("turnwise/CarDealer-v2", f"{GAMES}.car_dealer:CarDealerEnv", {}, None),
     # Code, in sandboxes: functions and classes to write, by what they are worth on hidden inputs.
-    ("turnwise/CodeSynthesis-v0", f"{CODE}.synthesis:CodeSynthesisEnv", {}, None),
+    ("turnwise/CodeSynthesis-v1", f"{CODE}.synthesis:CodeSynthesisEnv", {}, None),
     # Broken modules, and functions that are correct and slow.
-    ("turnwise/CodeRepair-v1", f"{CODE}.repair:CodeRepairEnv", {}, None),
-    ("turnwise/CodeEfficiency-v1", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
+    ("turnwise/CodeRepair-v2", f"{CODE}.repair:CodeRepairEnv", {}, None),
+    ("turnwise/CodeEfficiency-v2", f"{CODE}.efficiency:CodeEfficiencyEnv", {}, None),
     # Files to change, judged by the state of all of them.
-    ("turnwise/CodeShell-v1", f"{CODE}.shell:CodeShellEnv", {}, None),
+    ("turnwise/CodeShell-v2", f"{CODE}.shell:CodeShellEnv", {}, None),
     # Databases to ask and to change, judged by rows.
-    ("turnwise/CodeSQL-v1", f"{CODE}.sql:CodeSqlEnv", {}, None),
+    ("turnwise/CodeSQL-v2", f"{CODE}.sql:CodeSqlEnv", {}, None),
     # A user's apps in one database, judged by its rows.
-    ("turnwise/Apps-v1", f"{APPS}.env:AppsEnv", {}, None),
+    ("turnwise/Apps-v2", f"{APPS}.env:AppsEnv", {}, None),
     # Web sites: read without a browser, and in Chromium.
-    ("turnwise/WebHTML-v0", f"{WEB}.env:WebEnv", {"browser": "html"}, None),
-    ("turnwise/Web-v0", f"{WEB}.env:WebEnv", {"browser": "chromium"}, "web"),
+    ("turnwise/WebHTML-v1", f"{WEB}.env:WebEnv", {"browser": "html"}, None),
+    ("turnwise/Web-v1", f"{WEB}.env:WebEnv", {"browser": "chromium"}, "web"),
     # Questions over corpora: by tools, and by Search-R1's tags.
-    ("turnwise/Search-v0", f"{SEARCH}.env:SearchEnv", {"actions": "tools"}, None),
-    ("turnwise/SearchTags-v0", f"{SEARCH}.env:SearchEnv", {"actions": "tags"}, None),
+    ("turnwise/Search-v1", f"{SEARCH}.env:SearchEnv", {"actions": "tools"}, None),
+    ("turnwise/SearchTags-v1", f"{SEARCH}.env:SearchEnv", {"actions": "tags"}, None),
     # Their pages at hand; and the other way round, the answer given and a question wanted.
-    ("turnwise/SearchDocuments-v0", f"{SEARCH}.documents:SearchDocumentsEnv", {}, None),
-    ("turnwise/SearchPropose-v0", f"{SEARCH}.proposing:SearchProposeEnv", {}, None),
+    ("turnwise/SearchDocuments-v1", f"{SEARCH}.documents:SearchDocumentsEnv", {}, None),
+    ("turnwise/SearchPropose-v1", f"{SEARCH}.proposing:SearchProposeEnv", {}, None),
     # Other people's suites: BFCL's multi-turn tasks, with its own verdict.
     ("turnwise/BFCLMultiTurnBase-v0", f"{BFCL}.env:BfclMultiTurnBase", {}, "bfcl"),
     ("turnwise/BFCLMultiTurnMissFunc-v0", f"{BFCL}.env:BfclMultiTurnMissFunc", {}, "bfcl"),

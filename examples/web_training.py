@@ -29,7 +29,7 @@ def main() -> None:
         CloningConfig, CONFIGS / "bc-web.toml", [f"out={out}/bc", f"seed={said.seed}", *(SHORT if said.short else ())]
     )
     tw.train(learnt)
-    ids = ["turnwise/WebHTML-v0", *([] if said.no_chromium else ["turnwise/Web-v0"])]
+    ids = ["turnwise/WebHTML-v1", *([] if said.no_chromium else ["turnwise/Web-v1"])]
     for id in ids:
         found = tw.evaluate(
             id,

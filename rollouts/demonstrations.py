@@ -59,8 +59,8 @@ PUBLISHED: dict[str, tuple[Mixture, float, float]] = {
     "turnwise/MazePO-v0": (Mixture((0.0, 0.3), (0.9, 0.1)), -83.0, -80.5),
     "turnwise/TextNavFO-v0": (Mixture((0.0, 0.3, 0.5, 0.8)), 0.26, 0.27),
     "turnwise/TextNavPO-v0": (Mixture((0.0, 0.3, 0.5, 0.8)), 0.26, 0.29),
-    "turnwise/TwentyQuestions-v0": (Mixture((0.0, 0.2, 0.3, 0.6)), -17.3, -17.3),
-    "turnwise/GuessMyCity-v0": (Mixture((0.0,)), -18.8, -18.2),
+    "turnwise/TwentyQuestions-v1": (Mixture((0.0, 0.2, 0.3, 0.6)), -17.3, -17.3),
+    "turnwise/GuessMyCity-v1": (Mixture((0.0,)), -18.8, -18.2),
 }
 """Per game, for the preset ``lmrl``: the mixture whose mean return is nearest to that of LMRL-Gym's dataset; that
 published mean; and ours, measured over 150 training tasks for each skill."""

@@ -101,7 +101,7 @@ class TaskFamily(ABC, Generic[T]):
 
 
 def listed(templates: Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
-    """The templates that somebody named.
+    """The templates that a caller named.
 
     Raises:
         UsageError: none is named, or a text is given in place of a list.

@@ -11,7 +11,7 @@ from ..errors import ContractError
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The judgement of one episode: the world is judged, not the words.
+    """The judgment of one episode, by the state of the world and not by what the agent claims.
 
     Args:
         success: the task was solved, wholly.

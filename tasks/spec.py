@@ -1,4 +1,4 @@
-"""What is asked: a frozen, hashable, JSON-able description from which a task is generated."""
+"""The specification of a task: a frozen, hashable value with a JSON form, from which a family generates the task."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .rng import stable_hash
 
 
 class Split(StrEnum):
-    """Which part of a family a task belongs to. Splits hold out templates and entities, not only seeds."""
+    """The part of a family that a task belongs to. Splits hold out templates and entities, not only seeds."""
 
     TRAIN = "train"
-    """What a learner may see."""
+    """Tasks that a learner may see."""
     DEV = "dev"
     """For choices made while learning: other instances of the training distribution."""
     TEST_IID = "test_iid"
@@ -37,7 +37,7 @@ class TaskSpec:
         template: a name known to the family, e.g. ``"rooms"``; ``"default"`` where there is only one.
         level: 1 (easiest) to 5; each family defines its levels by measured numbers.
         seed: a non-negative integer.
-        split: which held-out part the task belongs to.
+        split: the part of the family that the task belongs to.
     """
 
     family: str

@@ -34,7 +34,7 @@ from .script import script
 class SelfPlayConfig(LoopConfig):
     """Settings of search self-play: those of LOOP, and how to play a round."""
 
-    env: str = "turnwise/SearchTags-v0"
+    env: str = "turnwise/SearchTags-v1"
     """The solver's environment; the proposer and the reader act as it does, by tools or by tags."""
     out: str = "runs/self-play"
     """The run's folder."""

@@ -54,10 +54,10 @@ def docs_of(tools: Sequence[Tool], app: str) -> Mapping[str, str]:
     found = {one.name: one.description.splitlines()[0] for one in tools if one.name.startswith(f"{app}_")}
     if not found or "_" in app:
         known = sorted({one.name.split("_")[0] for one in tools})
-        raise ToolError(f"404 there is no app {app[:40]!r}; there are {', '.join(known)}")
+        raise ToolError(f"404 app {app[:40]!r} does not exist; the apps are {', '.join(known)}")
     return found
 
 
 def apps_text(shown: Sequence[str]) -> str:
-    """The apps with what they are for, in a sentence."""
+    """Describe the apps in one sentence."""
     return "; ".join(f"{app.name} ({app.about})" for app in APPS if app.name in shown)

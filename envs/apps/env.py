@@ -118,8 +118,8 @@ class AppsByCalls(ToolEnv[AppTask]):
         return (
             f"You work for {profile['first_name']} {profile['last_name']} <{profile['email']}> through these apps: "
             f"{apps_text(self.work.shown)}. It is {self.world.now:%A, %Y-%m-%d %H:%M}. Call task_answer when the task "
-            "is done (with the answer, if one is asked for), or task_refuse if it cannot or must not be done. Answers "
-            "are short: numbers without units, days as 2024-03-09, several values as a list."
+            "is done (with the answer, if the user asked a question), or task_refuse if it cannot or must not be done. "
+            "Keep answers short: numbers without units, dates as 2024-03-09, several values as a list."
         )
 
     def offered(self) -> Sequence[Tool]:
@@ -156,62 +156,62 @@ class AppsByCalls(ToolEnv[AppTask]):
 
     @tool(strict=True)
     def docs_app(self, app: str) -> dict[str, str]:
-        """What the calls of an app do, in a line each.
+        """List the calls of an app, each with a one-line description.
 
         Args:
-            app: its name.
+            app: name of the app.
         """
         self._note("docs_app", {"app": app})
         return dict(docs_of(self._calls(), app))
 
     @tool(strict=True)
     def docs_call(self, name: str) -> dict[str, Any]:
-        """What a call does and which arguments it takes.
+        """Describe a call and its arguments.
 
         Args:
-            name: of the call, such as account_profile.
+            name: name of the call, such as account_profile.
         """
         self._note("docs_call", {"name": name})
         found = next((one for one in self._calls() if one.name == name), None)
         if found is None:
-            raise ToolError(f"404 there is no call {name[:40]!r}; docs_app lists those of an app")
+            raise ToolError(f"404 call {name[:40]!r} does not exist; docs_app lists the calls of an app")
         return found.to_json()["function"]  # type: ignore[no-any-return]
 
     @tool(strict=True)
     def say(self, text: str) -> str:
-        """Say something to the user, and hear the answer.
+        """Send the user a message and get a reply.
 
         Args:
-            text: a question, or what is about to be done.
+            text: a question, or exactly what you are about to do.
         """
         assert self.work is not None
         if self.work.talk is None:
-            raise ToolError("409 the user is not there to talk")
+            raise ToolError("409 the user is not available to talk")
         self._note("say", {"text": text})
         answer, self.heard = reply(self.work.talk, self.heard, text)
         return answer
 
     @tool(ends=True, strict=True)
     def task_answer(self, answer: Answer | None = None) -> str:
-        """Say that the task is done. It ends with that.
+        """Report that the task is done. This ends the task.
 
         Args:
-            answer: what was asked for: a text, a number or a list of them; nothing, if nothing was asked.
+            answer: answer to the user's question: text, a number, or a list of them; omit it if there was no question.
         """
         self.ending = Ending(done=True, answer=answer)
-        return "The task is over."
+        return "The task has ended."
 
     @tool(ends=True, strict=True)
     def task_refuse(self, reason: Reason, evidence: str | int | float) -> str:
-        """Say that the task is not done. It ends with that.
+        """Report that the task cannot or must not be done. This ends the task.
 
         Args:
-            reason: why: not_found, something that it names does not exist; not_allowed, it is forbidden; not_possible,
-                a limit is in the way; conflict, it contradicts what is there.
-            evidence: the fact that shows it, as short as it can be said, such as the balance that is too small.
+            reason: not_found if something that the task names does not exist, not_allowed if it is forbidden,
+                not_possible if a limit prevents it, conflict if it contradicts existing data.
+            evidence: the fact that shows it, as short as possible, such as the balance that is too low.
         """
         self.ending = Ending(reason=reason, evidence=evidence)
-        return "The task is over."
+        return "The task has ended."
 
     def said(self, text: str) -> Step | ObservationLike:
         """What the user says to a message, where there is a conversation."""

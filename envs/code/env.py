@@ -41,11 +41,11 @@ OFFERED: Mapping[How, tuple[str, ...]] = {
 }
 """The tools of each way to act."""
 RULES: Mapping[How, str] = {
-    "tools": "You work on the files of a workspace through tools. What counts is what the files are worth when you "
+    "tools": "You work on the files in a workspace through tools. You are judged by the state of the files when you "
     "call submit.",
-    "python": "You work on the files of a workspace in a Python session that keeps its state. What counts is what the "
-    "files are worth when you call submit.",
-    "text": "Your answer is tried. If a visible test fails, you may answer again.",
+    "python": "You work on the files in a workspace in a Python session that keeps its state. You are judged by the "
+    "state of the files when you call submit.",
+    "text": "Your answer is tested. If a visible test fails, you may answer again.",
 }
 
 
@@ -180,12 +180,12 @@ class CodeEnv(Workbench[CodeTask]):
 
     @tool
     async def test(self) -> str:
-        """Run the visible tests on the files as they are."""
+        """Run the visible tests on the current files."""
         return report(await self._tried())
 
     @tool(ends=True)
     async def submit(self) -> str:
-        """Hand the files in; the episode ends."""
+        """Submit the files. This ends the episode."""
         return "Submitted."
 
     async def _tried(self) -> tuple[Graded, ...]:

@@ -27,7 +27,7 @@ def clipped(text: str, limit: int = LONGEST) -> str:
     if len(text) <= limit:
         return text
     half = limit // 2
-    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters omitted …]\n{text[-half:]}"
 
 
 def numbered(text: str, first: int, count: int) -> str:
@@ -36,7 +36,7 @@ def numbered(text: str, first: int, count: int) -> str:
     if not lines:
         return "The file is empty."
     if first > len(lines):
-        return f"The file has {len(lines)} lines; line {first} is not one of them."
+        return f"The file has only {len(lines)} lines; there is no line {first}."
     chosen = lines[first - 1 : first - 1 + count]
     shown = "\n".join(f"{number:>5}  {line}" for number, line in enumerate(chosen, first))
     last = first - 1 + len(chosen)
@@ -61,15 +61,15 @@ def matches(found: Iterable[tuple[str, int, str]]) -> str:
     lines = [f"{path}:{number}: {line.strip()[:160]}" for path, number, line in islice(found, COUNTED + 1)]
     least = "more than " if len(lines) > COUNTED else ""
     more = [f"[… {least}{min(len(lines), COUNTED) - FOUND} more …]"] if len(lines) > FOUND else []
-    return "\n".join([*lines[:FOUND], *more]) or "It is found nowhere."
+    return "\n".join([*lines[:FOUND], *more]) or "No matches."
 
 
 def outcome(result: ExecResult, seconds: float) -> str:
     """What a command wrote, and how it ended within the ``seconds`` that it had."""
     ending = {
-        Status.TIMEOUT: f"Stopped: it did not end within {seconds:g} seconds.",
-        Status.OOM: "Stopped: it needed more memory than there is.",
-        Status.SIGNALED: f"Ended by signal {result.signal}.",
+        Status.TIMEOUT: f"Stopped: it did not finish within {seconds:g} seconds.",
+        Status.OOM: "Stopped: it ran out of memory.",
+        Status.SIGNALED: f"Terminated by signal {result.signal}.",
         Status.EXITED: f"Exit code {result.exit_code}.",
     }[result.status]
     parts = [part for part in (result.stdout.text.rstrip("\n"), result.stderr.text.rstrip("\n")) if part]
@@ -89,9 +89,9 @@ def report(results: Sequence[Graded]) -> str:
     if not results:
         return "There are no visible tests."
     good = sum(result.passed for result in results)
-    lines = [f"{good} of {len(results)} tests pass."]
+    lines = [f"{good} of {len(results)} tests passed."]
     for result in results:
         if not result.passed:
             why = f" {clipped(result.detail.strip(), 600)}" if result.detail else ""
-            lines.append(f"{result.name} fails ({result.trouble}).{why}")
+            lines.append(f"{result.name} failed ({result.trouble}).{why}")
     return clipped("\n".join(lines))

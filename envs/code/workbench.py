@@ -35,33 +35,33 @@ class Workbench(ToolEnv[TaskT]):
 
     @tool
     async def read(self, path: str, first_line: Line = 1, lines: Line = 200) -> str:
-        """Read lines of a file; they come with their numbers.
+        """Read lines of a file, with line numbers.
 
         Args:
-            path: relative to the workspace.
-            first_line: where to begin.
-            lines: how many at most.
+            path: path relative to the workspace.
+            first_line: number of the first line.
+            lines: maximum number of lines.
         """
         return numbered(await self._text_of(path), first_line, lines)
 
     @tool(name="list")
     async def list_files(self, path: str = ".") -> str:
-        """List all files below a directory, with their sizes.
+        """List all files under a directory, with their sizes.
 
         Args:
-            path: relative to the workspace.
+            path: path relative to the workspace.
         """
         return listing(await (await self.room.sandbox()).list_files(path))
 
     @tool
     async def search(self, text: str) -> str:
-        """Find the lines of all files that contain a text, exactly as it is given.
+        """Find all lines in all files that contain an exact text.
 
         Args:
-            text: what to look for; no pattern.
+            text: text to find; it is not a pattern.
         """
         if not text or "\n" in text:
-            raise ToolError("search for a piece of one line")
+            raise ToolError("search for text within a single line")
         files, left_out, size = dict[str, str](), 0, 0
         for path, entry in sorted(workspace_of(await self.room.look()).entries.items()):
             if entry.kind == "file" and size + len(entry.content) > SEARCHED:
@@ -76,16 +76,16 @@ class Workbench(ToolEnv[TaskT]):
             for number, line in enumerate(content.splitlines(), 1)
             if text in line
         )
-        note = f"\n[{left_out} files were not searched: more than {SEARCHED} bytes in all]" if left_out else ""
+        note = f"\n[{left_out} files were not searched: a search covers at most {SEARCHED} bytes]" if left_out else ""
         return matches(found) + note
 
     @tool
     async def write(self, path: str, content: str) -> str:
-        """Write a whole file; one that is there is replaced.
+        """Write a file, replacing it if it exists.
 
         Args:
-            path: relative to the workspace.
-            content: all of the file.
+            path: path relative to the workspace.
+            content: full content of the file.
         """
         data = content.encode("utf-8", "replace")
         await (await self.room.sandbox()).write_files({path: data})
@@ -93,39 +93,39 @@ class Workbench(ToolEnv[TaskT]):
 
     @tool
     async def patch(self, path: str, diff: str = "", old: str = "", new: str = "") -> str:
-        """Change a file: by a unified diff, or by one passage and what shall stand there instead.
+        """Change a file, either with a unified diff or by replacing one passage.
 
         Args:
-            path: relative to the workspace.
-            diff: passages, each after a line such as "@@ -3,7 +3,8 @@", of lines that begin with " ", "-" or "+".
-            old: the passage to replace; it must stand in the file once.
-            new: what shall stand there.
+            path: path relative to the workspace.
+            diff: hunks, each with a line such as "@@ -3,7 +3,8 @@" and then lines that begin with " ", "-" or "+".
+            old: passage to replace; it must appear exactly once in the file.
+            new: text that replaces it.
         """
         if bool(diff) == bool(old):
-            raise ToolError("give a diff, or else old and new")
+            raise ToolError("give either diff, or old and new")
         before = await self._text_of(path)
         after = patched(before, diff) if diff else replaced(before, old, new)
         await (await self.room.sandbox()).write_files({path: after.encode("utf-8", "replace")})
-        return f"Changed {path}: it has {len(after.splitlines())} lines now."
+        return f"Changed {path}. Lines: {len(after.splitlines())}."
 
     @tool
     async def run(self, command: str) -> str:
-        """Run a command of the shell in the workspace.
+        """Run a shell command in the workspace.
 
         Args:
-            command: for /bin/sh; nothing that it starts outlives it.
+            command: command for /bin/sh; processes that it starts end with it.
         """
         if "\0" in command:
-            raise ToolError("a command cannot hold a NUL character")
+            raise ToolError("a command cannot contain a NUL character")
         done = await (await self.room.sandbox()).exec(command, timeout=self.seconds)
         return self._came_of(done)
 
     @tool
     async def python(self, code: str) -> str:
-        """Run Python in a session that keeps its variables; the value of a last expression is shown.
+        """Run Python code in a session that keeps its variables. The value of the last expression is shown.
 
         Args:
-            code: statements.
+            code: Python statements.
         """
         done = await (await self.room.session()).run(code, timeout=self.seconds)
         return self._came_of(done)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ...tasks.games.car_dealer import (
     DEALERS,
@@ -25,7 +25,7 @@ from ..step import Step, running, termination
 from .paced import PacedEnv
 
 RULES = (
-    "You sell cars. Find out what the buyer wants, then name a car and a price in dollars. "
+    "You are a car dealer. Find out what the buyer wants, then name a car and a price in dollars. "
     'Say "deal" to take the buyer\'s last offer. The higher the price, the better.'
 )
 
@@ -57,7 +57,7 @@ class CarDealerEnv(PacedEnv[CarDealer]):
         self.bounds = tuple((0, 10 * car.msrp) for car in self.game.cars)
         self.pace(self.game.turns)
         stock = "\n".join(
-            f"{car.name} with {', '.join(car.features)}. MSRP {dollars(car.msrp)}." for car in self.game.cars
+            f"{car.name} with {listed(car.features)}. MSRP {dollars(car.msrp)}." for car in self.game.cars
         )
         return [message("system", RULES), message("user", f"Your cars:\n{stock}\nBuyer: {self._voice.hello}")]
 
@@ -65,7 +65,7 @@ class CarDealerEnv(PacedEnv[CarDealer]):
         action.word()
         said = heard(action.text, self.game.cars)
         if said.leaves:
-            return self._lost("Then not. Goodbye.")
+            return self._lost("Never mind, then. Goodbye.")
         if said.car is not None:
             self.car = said.car
         elif len(self.game.cars) == 1:
@@ -124,7 +124,7 @@ class CarDealerEnv(PacedEnv[CarDealer]):
 
     def _priced(self, price: int) -> Step:
         if self.car is None:
-            return self._buyer("For which car?")
+            return self._buyer("Which car is that for?")
         car = self.game.cars[self.car]
         reaction, self.patience = self.game.react(car, price, self.rounds + 1, self.patience)
         self.rounds += reaction is not Reaction.FAR  # or asking any absurd price would raise the offer
@@ -145,7 +145,7 @@ class CarDealerEnv(PacedEnv[CarDealer]):
 
     def _taken(self) -> Step:
         if self.car is None or self.rounds == 0:
-            return self._impatient("I have not offered anything.")
+            return self._impatient("I haven't offered anything.")
         return self._paid(self.game.offer(self.game.cars[self.car], self.rounds))
 
     def _paid(self, price: int) -> Step:
@@ -163,11 +163,11 @@ class CarDealerEnv(PacedEnv[CarDealer]):
         answer = {
             Topic.BRAND: f"I prefer {buyer.brand}.",
             Topic.KIND: f"I want {'an' if buyer.kind in ('SUV', 'electric car') else 'a'} {buyer.kind}.",
-            Topic.FEATURES: f"I want {', '.join(buyer.features)}.",
+            Topic.FEATURES: f"I want {listed(buyer.features)}.",
             Topic.BUDGET: f"I can spend {dollars(buyer.claim)}.",
         }[topic]
         if topic in self.told:
-            return self._impatient(f"I have told you. {answer}")
+            return self._impatient(f"I already told you. {answer}")
         self.told = (*self.told, topic)
         return self._buyer(answer)
 
@@ -176,8 +176,8 @@ class CarDealerEnv(PacedEnv[CarDealer]):
             return self._impatient(self._voice.bored)
         car, buyer = self.game.cars[said.car], self.game.buyer
         liking = fit(car, buyer.brand, buyer.kind, buyer.features)
-        liked = "That is just what I want." if liking > 1.1 else "I like it." if liking > 1.0 else "It is not for me."
-        return self._buyer(f"{liked} What does it cost?")
+        liked = "That's just what I want." if liking > 1.1 else "I like it." if liking > 1.0 else "It's not for me."
+        return self._buyer(f"{liked} How much is it?")
 
     def _impatient(self, words: str) -> Step:
         self.patience -= 1
@@ -204,6 +204,11 @@ class CarDealerEnv(PacedEnv[CarDealer]):
     @property
     def _voice(self) -> Persona:
         return PERSONAS[self.game.buyer.persona]
+
+
+def listed(features: Sequence[str]) -> str:
+    """Join features as a sentence does: ``a sunroof, heated seats and leather seats``."""
+    return " and ".join(filter(None, (", ".join(features[:-1]), features[-1])))
 
 
 def dollars(price: int) -> str:

@@ -20,7 +20,7 @@ from ..messages import Action, Message, clip, message
 from ..step import Step, running, success, termination
 from .paced import PacedEnv
 
-RULES = "You play White. Each turn answer with one legal move in standard algebraic notation, for example Nf3."
+RULES = "You play White. On each turn, answer with one legal move in standard algebraic notation, for example Nf3."
 ILLEGAL_REWARD = -1.0
 LISTED = 6
 """Up to this many pieces are also listed one by one."""
@@ -49,7 +49,7 @@ class ChessBoardEnv(PacedEnv[TaskT]):
         action.word()
         move = legal_move(self.board, action.text)
         if move is None:
-            text = f"That is no legal move: {clip(action.text)!r}. {self.look()}"
+            text = f"That is not a legal move: {clip(action.text)!r}. {self.look()}"
             return running(text, ILLEGAL_REWARD, illegal=True)
         self.board.push(move)
         if self.board.is_game_over():

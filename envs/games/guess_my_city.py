@@ -28,8 +28,8 @@ from ..messages import Action, Message, message
 from ..step import Step, running, success
 from .paced import PacedEnv
 
-RULES = "I come from a city. Find out which one: each turn ask one question about it, or guess the city."
-UNKNOWN = "I do not understand."
+RULES = "I am from a city. Find out which one. On each turn, ask one question about it or guess the city."
+UNKNOWN = "I don't understand."
 TURN_REWARD = -1.0
 
 
@@ -70,7 +70,7 @@ class GuessMyCityEnv(PacedEnv[GuessMyCity]):
         if not self.game.listed:
             return "Questions:"
         questions = " ".join(FACTS[fact].questions[self.game.formal] for fact in self.game.facts)
-        return f"It is one of these:\n{sheet(self.game)}\nYou may ask: {questions}"
+        return f"It is one of these:\n{sheet(self.game)}\nYou can ask: {questions}"
 
     def ask(self, fact: str) -> str:
         """The question for a fact as this game words it."""
@@ -121,7 +121,7 @@ class GuessMyCityEnv(PacedEnv[GuessMyCity]):
         if fact in self.game.facts:
             return self._tell(fact)
         if asks_name(text):
-            return WITHHELD if self.leak_guard else f"I come from {self.game.secret.name}."
+            return WITHHELD if self.leak_guard else f"I am from {self.game.secret.name}."
         return UNKNOWN
 
     def _tell(self, fact: str) -> str:

@@ -26,8 +26,8 @@ from ..messages import Action, Message, message
 from ..step import Step, running, success
 from .paced import PacedEnv
 
-RULES = "One thing is hidden. Find it. Each turn put one question to be answered by yes or no, or name it."
-UNKNOWN = "I do not understand."
+RULES = "Find the hidden object. On each turn, ask one yes-or-no question, or name the object."
+UNKNOWN = "I don't understand."
 TURN_REWARD = -1.0
 
 

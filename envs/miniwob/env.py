@@ -1,6 +1,6 @@
 """MiniWoB++'s 128 tasks as environments: small pages in Chromium, each with one request, judged by the page itself.
 
-Ids: ``turnwise/MiniWoB-ClickTest2-v0`` and so on, one for each page of the package ``miniwob``.
+Ids: ``turnwise/MiniWoB-ClickTest2-v1`` and so on, one for each page of the package ``miniwob``.
 """
 
 from __future__ import annotations

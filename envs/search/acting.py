@@ -46,19 +46,19 @@ class SearchTools(ToolEnv[SearchTask]):
 
     @tool
     def search(self, query: str, k: HITS | None = None) -> str:
-        """Search the corpus for words; the best pages are listed with their ids and some of their text.
+        """Search the corpus. The best pages are listed with their IDs and excerpts.
 
         Args:
-            query: words; operators and quotation marks have no meaning.
-            k: how many pages, 1 to 10.
+            query: search words; operators and quotation marks have no effect.
+            k: number of pages to list, 1 to 10.
         """
         asked = " ".join(query.split())
         if not asked:
-            raise ToolError("the query is empty; search for words")
+            raise ToolError("the query is empty; enter search words")
         if len(asked) > QUERY_CHARS:
-            raise ToolError(f"a query has at most {QUERY_CHARS} characters, not {len(asked):,}; search for fewer words")
+            raise ToolError(f"a query can have at most {QUERY_CHARS} characters, not {len(asked):,}; use fewer words")
         if len(self.progress.searched) >= self.limits.searches:
-            raise ToolError(f"all {self.limits.searches} searches are used up; answer with what you have read")
+            raise ToolError(f"you have used all {self.limits.searches} searches; answer from what you have read")
         self._afford()
         wanted = self.k if k is None else k
         hits = self.engine.search([asked], wanted)[0]
@@ -66,51 +66,51 @@ class SearchTools(ToolEnv[SearchTask]):
         lines = []
         for number, hit in enumerate(hits[:wanted], 1):
             if self._words_left() <= 0:
-                lines.append(f"({len(hits) - number + 1} more were found, but the words are used up.)")
+                lines.append(f"({len(hits) - number + 1} more results are not shown because no words are left.)")
                 break
             page = hit.document
             size = min(self.snippet, self._words_left())
             # Brief hits stay word for word what models were trained on.
             shown = self._show(page, snippet(page, asked, size, stops=self.brief))
             lines.append(hit_line(number, page.id, page.title, shown, brief=self.brief, tags=self.tags))
-        return self._told("\n".join(lines) or f"Nothing was found for {line(clip(asked))!r}; try other words.")
+        return self._told("\n".join(lines) or f"No results for {line(clip(asked))!r}; try other words.")
 
     @tool
     def open(self, id: str, part: int = 1) -> str:
-        """Open a page; a long one comes in parts.
+        """Open a page. Long pages are split into parts.
 
         Args:
-            id: as a search lists it.
-            part: which part, from 1.
+            id: ID of the page, as listed by search.
+            part: number of the part, starting at 1.
         """
         page = self._page(id)
         of = parts(page)
         if not 1 <= part <= of:
-            raise ToolError(f"{named(page.id)} has the parts 1 to {of}; there is no part {quoted(part)}")
+            raise ToolError(f"{named(page.id)} has parts 1 to {of}; part {quoted(part)} does not exist")
         self._afford()
         begin = (part - 1) * PART_WORDS
         shown = self._show(page, excerpt(page, begin, begin + min(PART_WORDS, self._words_left())))
         self.progress = replace(self.progress, opened=page.id)
         cut = min(PART_WORDS, length(page) - begin) > shown.words
         text = page_text(page.id, page.title, shown, part, of, brief=self.brief)
-        return self._told(text + (" …\n(The rest is not shown: the words are used up.)" if cut else ""))
+        return self._told(text + (" …\n(The rest is not shown because no words are left.)" if cut else ""))
 
     @tool
     def find(self, text: str) -> str:
-        """Find a text in the page that is open, and see what stands around it.
+        """Find text in the open page, and show the words around it.
 
         Args:
-            text: words in a row; case and spaces do not matter.
+            text: words to find, in order; case and spacing do not matter.
         """
         if self.progress.opened is None:
             raise ToolError("no page is open; open one first")
         if not text.strip() or len(text) > QUERY_CHARS:
-            raise ToolError(f"look for 1 to {QUERY_CHARS} characters; got {len(text.strip()):,}")
+            raise ToolError(f"the text must have 1 to {QUERY_CHARS} characters; got {len(text.strip()):,}")
         self._afford()
         page = self.progress.pages[self.progress.opened]
         found, count = passages(page, text)
         if not found:
-            return self._told(f"{line(clip(text))!r} does not stand in {named(page.id)}.")
+            return self._told(f"{line(clip(text))!r} was not found in {named(page.id)}.")
         shown = []
         for one in found:
             if self._words_left() <= 0:
@@ -122,21 +122,19 @@ class SearchTools(ToolEnv[SearchTask]):
 
     @tool(ends=True)
     def answer(self, text: str, citations: list[str] | None = None) -> str:
-        """Answer the question. The task ends with that.
+        """Answer the question. This ends the task.
 
         Args:
-            text: the answer, in as few words as can be.
-            citations: the ids of the pages on which it rests.
+            text: the answer, in as few words as possible.
+            citations: IDs of the pages that support the answer.
         """
         if len(text) > ANSWER_CHARS:
-            raise ToolError(
-                f"an answer has at most {ANSWER_CHARS:,} characters, not {len(text):,}; say it in few words"
-            )
+            raise ToolError(f"an answer can have at most {ANSWER_CHARS:,} characters, not {len(text):,}; shorten it")
         if citations is not None and len(citations) > CITED:
-            raise ToolError(f"at most {CITED} pages are cited, not {len(citations):,}; name those that state the facts")
+            raise ToolError(f"cite at most {CITED} pages, not {len(citations):,}; cite those that state the facts")
         cites = tuple(meant(one, self.progress.shown) or one for one in citations or ())
         self.progress = replace(self.progress, answer=Answer(text, cites))
-        return "The task is over."
+        return "The task has ended."
 
     # -- what may be shown ------------------------------------------------------------------------------------------
 
@@ -145,7 +143,7 @@ class SearchTools(ToolEnv[SearchTask]):
 
     def _afford(self) -> None:
         if self._words_left() <= 0:
-            raise ToolError(f"all {self.limits.words:,} words are used up; answer with what you have read")
+            raise ToolError(f"no words are left of your {self.limits.words:,}; answer from what you have read")
 
     def _show(self, page: Document, shown: Excerpt) -> Excerpt:
         """Remember that a stretch of a page is shown."""
@@ -168,6 +166,6 @@ class SearchTools(ToolEnv[SearchTask]):
                 page = None  # this service can only search; what it has found can be opened
         if page is None:
             raise ToolError(
-                f"there is no page {line(clip(id))!r}; open those that a search lists, by the id in brackets"
+                f"page {line(clip(id))!r} does not exist; open a page listed by search, using the ID in brackets"
             )
         return page

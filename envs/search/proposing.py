@@ -30,17 +30,17 @@ GUESSABLE = frozenset({"unanswerable", "count"})
 PROPOSABLE = tuple(name for name, one in TEMPLATES.items() if one.kind not in GUESSABLE)
 BY_TOOLS = " ".join(
     (
-        "Write a question about the pages of a corpus, to which the answer below is the only right one. Search and",
-        "read first: the question must be answerable from the pages that you have read, by somebody who has to find",
-        "them. It must not contain the answer. End with propose.",
+        "Write a question about the pages of a corpus. The answer below must be its only correct answer. Search and",
+        "read first: someone who has to find the pages that you read must be able to answer the question from them.",
+        "The question must not contain the answer. End with propose.",
     )
 )
 BY_TAGS = " ".join(
     (
-        "Write a question about the pages of a corpus, to which the answer below is the only right one. Search first,",
-        "with <search>words</search>: the question must be answerable from the pages that you were shown between",
-        "<information> and </information>, by somebody who has to find them. It must not contain the answer. End with",
-        "<answer>, your question, and </answer>.",
+        "Write a question about the pages of a corpus. The answer below must be its only correct answer. First search",
+        "with <search>words</search>: someone who has to find the pages shown to you between <information> and",
+        "</information> must be able to answer the question from them. The question must not contain the answer. End",
+        "with <answer>, your question, and </answer>.",
     )
 )
 
@@ -115,7 +115,7 @@ class SearchProposeEnv(SearchEnv):
         assert self.work is not None
         if self.brief:
             return self.work.answers[0]
-        costs = f"You have {self.limits.searches} searches and may be shown {self.limits.words:,} words."
+        costs = f"You have {self.limits.searches} searches and can read up to {self.limits.words:,} words of pages."
         return f"{BY_TAGS if self.tags else BY_TOOLS}\n{costs}\n\nAnswer: {self.work.answers[0]}"
 
     def offered(self) -> Sequence[Tool]:
@@ -125,15 +125,15 @@ class SearchProposeEnv(SearchEnv):
 
     @tool(ends=True)
     def propose(self, question: str) -> str:
-        """Propose the question. The task ends with that.
+        """Propose the question. This ends the task.
 
         Args:
-            question: in at most 60 words, without the answer.
+            question: the question, in at most 60 words, without the answer.
         """
         if len(question.split()) > MOST_WORDS:
-            raise ToolError(f"a question has at most {MOST_WORDS} words, not {len(question.split()):,}")
+            raise ToolError(f"a question can have at most {MOST_WORDS} words, not {len(question.split()):,}")
         self.progress = replace(self.progress, answer=Answer(question))
-        return "The task is over."
+        return "The task has ended."
 
     def proposal(self) -> Proposal:
         """What was proposed, as it stands."""

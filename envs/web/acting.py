@@ -47,8 +47,8 @@ class WebTools(ToolEnv[TaskT]):
         """Click an element.
 
         Args:
-            id: the number in front of it.
-            button: of the mouse.
+            id: ID of the element: the number in front of it.
+            button: mouse button.
         """
         return await self._after(self.browser.click(self._ref(id), button))
 
@@ -57,66 +57,66 @@ class WebTools(ToolEnv[TaskT]):
         """Double-click an element.
 
         Args:
-            id: the number in front of it.
-            button: of the mouse.
+            id: ID of the element: the number in front of it.
+            button: mouse button.
         """
         return await self._after(self.browser.click(self._ref(id), button, double=True))
 
     @tool
     async def fill(self, id: Id, value: Text) -> Any:
-        """Replace what is in a field.
+        """Replace the content of a field.
 
         Args:
-            id: the number in front of it.
-            value: what shall be in it.
+            id: ID of the element: the number in front of it.
+            value: new content of the field.
         """
         return await self._after(self.browser.fill(self._ref(id), value))
 
     @tool
     async def clear(self, id: Id) -> Any:
-        """Empty a field.
+        """Clear a field.
 
         Args:
-            id: the number in front of it.
+            id: ID of the element: the number in front of it.
         """
         return await self._after(self.browser.fill(self._ref(id), ""))
 
     @tool
     async def check(self, id: Id) -> Any:
-        """Set a checkbox or radio button.
+        """Check a checkbox or select a radio button.
 
         Args:
-            id: the number in front of it.
+            id: ID of the element: the number in front of it.
         """
         return await self._after(self.browser.check(self._ref(id), True))
 
     @tool
     async def uncheck(self, id: Id) -> Any:
-        """Clear a checkbox.
+        """Uncheck a checkbox.
 
         Args:
-            id: the number in front of it.
+            id: ID of the element: the number in front of it.
         """
         return await self._after(self.browser.check(self._ref(id), False))
 
     @tool
     async def select_option(self, id: Id, options: Text | list[Text]) -> Any:
-        """Choose in a list.
+        """Select an option in a list.
 
         Args:
-            id: the number in front of the list.
-            options: the option's label, or several where several can be chosen.
+            id: ID of the list: the number in front of it.
+            options: label of the option, or several labels if the list allows it.
         """
         wanted = [options] if isinstance(options, str) else options
         return await self._after(self.browser.select_option(self._ref(id), wanted))
 
     @tool
     async def press(self, id: Id, key_comb: Annotated[str, pydantic.Field(max_length=60)]) -> Any:
-        """Press a key in an element.
+        """Focus an element and press a key.
 
         Args:
-            id: the number in front of it.
-            key_comb: such as Enter, a or Control+a.
+            id: ID of the element: the number in front of it.
+            key_comb: key or key combination, such as Enter, a or Control+a.
         """
         return await self._after(self.browser.press(self._ref(id), key_comb))
 
@@ -125,26 +125,26 @@ class WebTools(ToolEnv[TaskT]):
         """Move the mouse over an element.
 
         Args:
-            id: the number in front of it.
+            id: ID of the element: the number in front of it.
         """
         return await self._after(self.browser.hover(self._ref(id)))
 
     @tool
     async def focus(self, id: Id) -> Any:
-        """Put the cursor into an element.
+        """Focus an element.
 
         Args:
-            id: the number in front of it.
+            id: ID of the element: the number in front of it.
         """
         return await self._after(self.browser.focus(self._ref(id)))
 
     @tool
     async def drag_and_drop(self, from_id: Id, to_id: Id) -> Any:
-        """Drag an element onto another.
+        """Drag one element onto another.
 
         Args:
-            from_id: the number in front of what is dragged.
-            to_id: the number in front of where to.
+            from_id: ID of the element to drag.
+            to_id: ID of the element to drop it on.
         """
         return await self._after(self.browser.drag(self._ref(from_id), self._ref(to_id)))
 
@@ -152,30 +152,30 @@ class WebTools(ToolEnv[TaskT]):
 
     @tool
     async def mouse_click(self, x: Point, y: Point, button: Button = "left") -> Any:
-        """Click a point of the window.
+        """Click at a point in the window.
 
         Args:
-            x: pixels from the left.
-            y: pixels from the top.
-            button: of the mouse.
+            x: distance from the left edge in pixels.
+            y: distance from the top edge in pixels.
+            button: mouse button.
         """
         return await self._after(self.browser.mouse(x, y, button))
 
     @tool
     async def keyboard_type(self, text: Text) -> Any:
-        """Type into whatever has the cursor.
+        """Type text into the focused element.
 
         Args:
-            text: what to type.
+            text: text to type.
         """
         return await self._after(self.browser.type(text))
 
     @tool
     async def keyboard_press(self, key: Annotated[str, pydantic.Field(max_length=60)]) -> Any:
-        """Press a key for whatever has the cursor.
+        """Press a key in the focused element.
 
         Args:
-            key: such as Enter, Tab or Control+a.
+            key: key or key combination, such as Enter, Tab or Control+a.
         """
         return await self._after(self.browser.press("", key))
 
@@ -184,17 +184,17 @@ class WebTools(ToolEnv[TaskT]):
         """Scroll the page.
 
         Args:
-            delta_x: pixels to the right.
-            delta_y: pixels down.
+            delta_x: distance to the right in pixels.
+            delta_y: distance down in pixels.
         """
         return await self._after(self.browser.scroll(delta_x, delta_y))
 
     @tool
     async def noop(self, wait_ms: Annotated[int, pydantic.Field(ge=0, le=LONGEST_WAIT)] = 1000) -> Any:
-        """Do nothing for a while, and look again.
+        """Wait, then look at the page again.
 
         Args:
-            wait_ms: milliseconds.
+            wait_ms: time to wait in milliseconds.
         """
         wait = min(wait_ms, LONGEST_WAIT - self._waited)
         self._waited += wait
@@ -204,21 +204,21 @@ class WebTools(ToolEnv[TaskT]):
 
     @tool
     async def goto(self, url: Annotated[str, pydantic.Field(max_length=2_000)]) -> Any:
-        """Open an address.
+        """Open a URL.
 
         Args:
-            url: begins with http://.
+            url: URL that begins with http://.
         """
         return await self._after(self.browser.goto(url))
 
     @tool
     async def go_back(self) -> Any:
-        """Go one page back."""
+        """Go back one page."""
         return await self._after(self.browser.go_back())
 
     @tool
     async def go_forward(self) -> Any:
-        """Go one page forward again."""
+        """Go forward one page."""
         return await self._after(self.browser.go_forward())
 
     @tool
@@ -228,39 +228,39 @@ class WebTools(ToolEnv[TaskT]):
 
     @tool
     async def tab_focus(self, index: Annotated[int, pydantic.Field(ge=0, le=100)]) -> Any:
-        """Bring a tab to the front.
+        """Switch to a tab.
 
         Args:
-            index: its number, from 0.
+            index: index of the tab, starting at 0.
         """
         return await self._after(self.browser.tab_focus(index))
 
     @tool
     async def tab_close(self) -> Any:
-        """Close the tab in front."""
+        """Close the current tab."""
         return await self._after(self.browser.tab_close())
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
     @tool(ends=True)
     async def send_msg_to_user(self, text: Text) -> str:
-        """Tell the user that the task is done, with the answer if one was asked for. The task ends with that.
+        """Tell the user that the task is done, with the answer if there was a question. This ends the task.
 
         Args:
-            text: the answer, or any text.
+            text: the answer, or any text if there was no question.
         """
         self.ending = Ending(done=True, answer=text)
-        return "The task is over."
+        return "The task has ended."
 
     @tool(ends=True)
     async def report_infeasible(self, reason: Text) -> str:
-        """Tell the user that the task cannot be done. It ends with that.
+        """Tell the user that the task cannot be done. This ends the task.
 
         Args:
-            reason: the fact that shows it.
+            reason: fact that shows why it cannot be done.
         """
         self.ending = Ending(reason="not_possible", evidence=reason)
-        return "The task is over."
+        return "The task has ended."
 
     # -- the inside -------------------------------------------------------------------------------------------------
 

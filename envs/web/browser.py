@@ -120,16 +120,16 @@ def way_out(url: str, hosts: frozenset[str]) -> str:
     if url == "about:blank":
         return ""
     if any(ord(letter) < 33 for letter in url):
-        return f"{url[:80]!r} is no address"
+        return f"{url[:80]!r} is not a URL"
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2].lower()
     except ValueError:
-        return f"{url[:80]!r} is no address"
+        return f"{url[:80]!r} is not a URL"
     if parts.scheme.lower() not in ("http", "https"):
-        return f"addresses begin with http://; {url[:80]!r} is refused"
+        return f"URLs must begin with http://; got {url[:80]!r}"
     if host not in hosts or "@" in parts.netloc:
-        return f"{parts.netloc[:80]!r} is not among the sites of this task: {', '.join(sorted(hosts))}"
+        return f"{parts.netloc[:80]!r} is not one of the sites of this task: {', '.join(sorted(hosts))}"
     return ""
 
 
@@ -178,4 +178,4 @@ def one_more(tabs: int) -> None:
         ToolError: there are ``MOST_TABS``.
     """
     if tabs >= MOST_TABS:
-        raise ToolError(f"there are {tabs} tabs already")
+        raise ToolError(f"there are already {tabs} tabs")

@@ -35,11 +35,11 @@ from .walk import Did, did
 
 Drawn = Literal["html", "chromium"]
 ENDING = (
-    "When the task is done, send the user a message with what was asked for, as short as can be: numbers without units,"
-    " days as 2024-03-09; if nothing was asked for, any message. If the task cannot be done, report that it is"
-    " infeasible, with the fact that shows it."
+    "When the task is done, send the user a message with the answer, as short as possible: numbers without units, dates"
+    " as 2024-03-09. If there was no question, send any message. If the task cannot be done, report that it is"
+    " infeasible and give the fact that shows it."
 )
-INSTEAD = "record with browser='chromium' (turnwise/Web-v0); what was played without it can be replayed there"
+INSTEAD = "record with browser='chromium' (turnwise/Web-v1); what was played without it can be replayed there"
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class WebEnv(RecordedTools[WebTask]):
                 row = account_of(self.sites.db, name)
                 lines[number] += f" Your account: {row['username']}, password {row['password']}"
         who = account_of(self.sites.db, names[0])["name"]
-        head = f"You work for {who} in a web browser. It is {self.sites.rules.now:%A, %Y-%m-%d}. The sites:"
+        head = f"You work for {who} in a web browser. It is {self.sites.rules.now:%A, %Y-%m-%d}. These are the sites:"
         return "\n".join((head, *lines, ENDING))
 
     def seen(self, said: str = "") -> ObservationLike:

@@ -38,7 +38,7 @@ def pressed(keys: str) -> str:
     """
     parts = _parts(keys)
     if any(part not in LETTERS and part not in NAMES and part not in SIGNS for part in parts):
-        raise ToolError("there is no such key; keys are called Enter, Tab, ArrowDown, a or Control+a")
+        raise ToolError("unknown key; use names such as Enter, Tab, ArrowDown, a or Control+a")
     return SIGNS.get(keys, keys)
 
 

@@ -42,14 +42,14 @@ def replaced(text: str, old: str, new: str) -> str:
         ToolError: there is no such place, or several.
     """
     if not old:
-        raise ToolError("the text to replace is empty; to write a whole file use write")
+        raise ToolError("the text to replace is empty; use write to write a whole file")
     found = text.count(old)
     if found == 1:
         return text.replace(old, new)
     if found:
         lines = [str(text.count("\n", 0, at) + 1) for at in _places(text, old)]
-        raise ToolError(f"the text to replace stands in {found} places (lines {', '.join(lines)}); give more of it")
-    raise ToolError(f"the text to replace is not there{_nearly(text, old)}")
+        raise ToolError(f"the text to replace appears {found} times (lines {', '.join(lines)}); include more context")
+    raise ToolError(f"the text to replace was not found{_nearly(text, old)}")
 
 
 def patched(text: str, diff: str) -> str:
@@ -77,12 +77,12 @@ def hunks(diff: str) -> tuple[Hunk, ...]:
         ToolError: it has none, too many, or a line that belongs in no diff.
     """
     if len(diff) > LARGEST_DIFF:
-        raise ToolError(f"the diff has {len(diff)} characters; {LARGEST_DIFF} are allowed")
+        raise ToolError(f"the diff has {len(diff)} characters; the limit is {LARGEST_DIFF}")
     found: list[tuple[int, list[str], list[str]]] = []
     for number, line in enumerate(diff.splitlines(), 1):
         if head := HEAD.match(line):
             if len(found) == MOST_PASSAGES:
-                raise ToolError(f"the diff has more than {MOST_PASSAGES} passages; give it in parts")
+                raise ToolError(f"the diff has more than {MOST_PASSAGES} hunks; split it")
             found.append((int(head[1]), [], []))
         elif not found:
             if line.startswith("@@"):
@@ -92,9 +92,9 @@ def hunks(diff: str) -> tuple[Hunk, ...]:
             old += [line[1:]] if line[:1] != "+" else []
             new += [line[1:]] if line[:1] != "-" else []
         elif not line.startswith("\\"):
-            raise ToolError(f"line {number} of the diff begins with none of ' ', '-', '+': {line[:60]!r}")
+            raise ToolError(f"line {number} of the diff must begin with ' ', '-' or '+'; it is {line[:60]!r}")
     if not found:
-        raise ToolError("the diff has no passage: one begins with a line such as '@@ -3,7 +3,8 @@'")
+        raise ToolError("the diff has no hunk; a hunk begins with a line such as '@@ -3,7 +3,8 @@'")
     return tuple(Hunk(start, tuple(old), tuple(new)) for start, old, new in found)
 
 
@@ -112,8 +112,8 @@ def _place(lines: list[str], hunk: Hunk, guess: int, number: int) -> int:
     if places:
         there = ", ".join(str(at + 1) for at in places[:MOST_PLACES])
         amount = f"more than {MOST_PLACES}" if len(places) > MOST_PLACES else str(len(places))
-        raise ToolError(f"passage {number} fits in {amount} places (lines {there}); its line number must say which")
-    raise ToolError(f"passage {number} does not fit: {_mismatch(lines, hunk, guess)}")
+        raise ToolError(f"hunk {number} matches in {amount} places (lines {there}); its line number must say which one")
+    raise ToolError(f"hunk {number} does not match: {_mismatch(lines, hunk, guess)}")
 
 
 def _mismatch(lines: list[str], hunk: Hunk, guess: int) -> str:
@@ -142,5 +142,5 @@ def _nearly(text: str, old: str) -> str:
     first = old.strip().splitlines()[0].split() if old.strip() else []
     for number, line in enumerate(text.splitlines(), 1):
         if first and line.split() == first:
-            return f"; line {number} begins like it, with other spaces or other lines below: {line[:80]!r}"
+            return f"; line {number} is similar, but differs in spacing or in the lines below: {line[:80]!r}"
     return ""

@@ -199,7 +199,7 @@ class Fact:
         answers: how it is answered, likewise; completed by the value.
         none: the answer where there is no such thing.
         keywords: words by which a free question is recognised.
-        label: names the fact in a list of facts.
+        label: the fact in a list of facts; completed by the value.
     """
 
     questions: tuple[str, str]
@@ -211,81 +211,84 @@ class Fact:
 
 FACTS: Mapping[str, Fact] = {
     "country": Fact(
-        ("Which country is it in?", "To which nation does it belong?"),
+        ("Which country is it in?", "Which nation does it belong to?"),
         ("It is in {}.", "It belongs to {}."),
-        "It is in no country.",
+        "It is not in any country.",
         ("country", "nation", "state it belongs to"),
-        "country",
+        "country: {}",
     ),
     "continent": Fact(
-        ("Which continent is it on?", "Of which landmass is it a part?"),
-        ("Its continent is {}.", "It is a part of {}."),
-        "It is on no continent.",
+        ("Which continent is it on?", "Which landmass is it part of?"),
+        ("Its continent is {}.", "It is part of {}."),
+        "It is not on any continent.",
         ("continent", "landmass", "part of the world"),
-        "continent",
+        "continent: {}",
     ),
     "region": Fact(
         ("Which region is it in?", "What is the province around it called?"),
         ("Its region is {}.", "The province is called {}."),
-        "It is in no region.",
+        "It is not in any region.",
         ("region", "province", "state", "district", "county"),
-        "region",
+        "region: {}",
     ),
     "language": Fact(
-        ("Which language do people speak there?", "What does one hear spoken in its streets?"),
-        ("People speak {}.", "One hears {}."),
-        "People do not speak there.",
+        ("Which language do people speak there?", "What language do you hear in its streets?"),
+        ("People speak {}.", "You hear {}."),
+        "There is no common language.",
         ("language", "languages", "speak", "spoken", "tongue"),
-        "language",
+        "language: {}",
     ),
     "money": Fact(
-        ("What money do people use there?", "With what does one pay there?"),
-        ("People use the {}.", "One pays with the {}."),
-        "People use no money.",
+        ("What money do people use there?", "What do you pay with there?"),
+        ("People use the {}.", "You pay with the {}."),
+        "People do not use money.",
         ("money", "currency", "pay", "coins"),
-        "money",
+        "currency: {}",
     ),
     "sea": Fact(
-        ("Is it by the sea?", "On which shore does it lie?"),
-        ("It lies on {}.", "Its shore is that of {}."),
+        ("Is it by the sea?", "Which shore is it on?"),
+        ("It is on {}.", "Its shore is that of {}."),
         "It is not by the sea.",
         ("by the sea", "sea", "coast", "coastal", "ocean", "shore", "landlocked"),
-        "sea",
+        "sea: {}",
     ),
     "river": Fact(
         ("Which river flows through it?", "What water runs between its banks?"),
-        ("Its river is the {}.", "Between its banks runs the {}."),
+        ("Its river is the {}.", "The {} runs between its banks."),
         "It has no large river.",
         ("river", "rivers", "banks"),
-        "river",
+        "river: {}",
     ),
     "hemisphere": Fact(
-        ("Which hemisphere is it in?", "On which side of the equator is it?"),
+        ("Which hemisphere is it in?", "Which side of the equator is it on?"),
         ("It is in the {} hemisphere.", "It is on the {} side."),
         "It is on the equator.",
         ("hemisphere", "equator", "half of the globe"),
-        "hemisphere",
+        "hemisphere: {}",
     ),
     "capital": Fact(
-        ("Is it a capital?", "Does a national government sit there?"),
+        ("Is it a capital?", "Is it the seat of a national government?"),
         ("It is a national {}.", "Yes, it is a {}."),
         "It is not a national capital.",
         ("capital", "government", "parliament sit"),
-        "capital",
+        "national capital: {}",
     ),
     "people": Fact(
-        ("How many people live there?", "What is the number of its inhabitants?"),
+        ("How many people live there?", "What is its number of inhabitants?"),
         ("About {} million people live there.", "It has about {} million inhabitants."),
-        "Nobody lives there.",
+        "No one lives there.",
         ("population", "inhabitants", "how many people", "how big", "how large", "people live"),
-        "people, in millions",
+        "population in millions: {}",
     ),
     "known": Fact(
-        ("What is it known for?", "For what do travellers come there?"),
-        ("It is known for {}.", "Travellers come for {}."),
+        ("What is it known for?", "What do travelers come there for?"),
+        ("It is known for {}.", "Travelers come for {}."),
         "It is known for nothing.",
-        ("known for", "famous", "landmark", "landmarks", "sights", "attraction", "attractions", "travellers", "tourists"),
-        "known for",
+        (
+            "known for", "famous", "landmark", "landmarks", "sights", "attraction", "attractions", "travelers",
+            "travellers", "tourists",
+        ),
+        "known for: {}",
     ),
 }  # fmt: skip
 """What may be asked, in the order in which it is told."""

@@ -36,7 +36,7 @@ from .cities import FACTS, City, real_cities
 from .questions import LONGEST, named, normal
 
 TURNS = 20
-WITHHELD = "I cannot say that without telling you the name."
+WITHHELD = "I can't answer that without giving away the name."
 LIVING = re.compile(r"^(?:so )?(?:do you live in|are you from|were you born in|you live in|you are from|is it in) ")
 CLOSED = re.compile(r"^(?:so )?(?:is|are|was|does|do|did|can|has|have|am i right)\b")
 ASKS_NAME = re.compile(r"\b(?:name|called|which city|what city|where (?:are you|do you|is it))\b")
@@ -109,7 +109,7 @@ INVENTED: Mapping[bool, Mapping[str, tuple[str, ...]]] = {
     False: {
         "continent": ("the East", "the West", "the North"),
         "region": ("the Coast", "the Plain", "the Hills"),
-        "language": ("Plain Talk", "Court Talk", "Harbour Talk"),
+        "language": ("Plain Talk", "Court Talk", "Harbor Talk"),
         "money": ("crown", "shell", "penny"),
         "sea": ("the Warm Sea", "the Cold Sea", ""),
         "hemisphere": ("northern", "southern"),
@@ -122,7 +122,7 @@ INVENTED: Mapping[bool, Mapping[str, tuple[str, ...]]] = {
         "region": ("the Vale", "the Moor", "the Ridge"),
         "language": ("Low Speech", "High Speech", "Old Speech"),
         "money": ("mark", "groat", "florin"),
-        "sea": ("the Grey Sea", "the Calm Sea", ""),
+        "sea": ("the Gray Sea", "the Calm Sea", ""),
         "hemisphere": ("northern", "southern"),
         "capital": ("capital", ""),
         "people": ("2", "5", "7"),
@@ -228,7 +228,7 @@ def best_fact(alive: Collection[City], game: GuessMyCity) -> str | None:
 def sheet(game: GuessMyCity) -> str:
     """The facts of every city of a game, one city a line."""
     return "\n".join(
-        f"{city.name}: " + "; ".join(f"{FACTS[fact].label} {city.facts[fact] or 'none'}" for fact in game.facts)
+        f"{city.name}: " + "; ".join(FACTS[fact].label.format(city.facts[fact] or "none") for fact in game.facts)
         for city in game.cities
     )
 

@@ -2,7 +2,7 @@
 """What Twenty Questions knows: 158 everyday objects in 17 categories, and which yes/no attributes each one has.
 
 Objects and categories are LMRL-Gym's (arXiv 2311.18232). The attributes are this project's own, written and read
-through by hand once; every two objects differ in at least one of them (a test proves it). Judgement calls are settled
+through by hand once; every two objects differ in at least one of them (a test proves it). Judgment calls are settled
 here and nowhere else: a cut fruit is not alive, a tomato is a vegetable, a computer is a desktop machine.
 """
 
@@ -79,7 +79,7 @@ animal | an animal | a creature | animal, animals, mammal, creature, beast | @an
 pet | kept as a pet | a house pet | pet, pets | cat dog rabbit
 farm | a farm animal | livestock | farm, livestock | horse cow sheep
 feline | feline | of the cat family | feline, felines, cat family, big cat | cat lion tiger
-meat | an eater of meat | a carnivore | carnivore, eats meat, eat meat, eater of meat | cat dog lion tiger bear
+meat | a meat eater | a carnivore | carnivore, eats meat, eat meat, meat eater, eater of meat | cat dog lion tiger bear
 striped | striped | covered with stripes | striped, stripes | tiger watermelon
 travel | something people ride or travel in | a means of transport | ride, riding, travel, transport, transportation, passengers | @vehicles horse elephant
 food | food | edible | food, edible, eat, eating it, eaten | @fruits @vegetables
@@ -87,16 +87,16 @@ fruit | a fruit | a sweet fruit | fruit, fruits | @fruits
 vegetable | a vegetable | a kind of veggie | vegetable, vegetables, veggie | @vegetables
 tropical | tropical | from the tropics | tropical, tropics | banana pineapple mango
 melon | a melon | one of the melons | melon, melons | watermelon cantaloupe
-seeds | full of seeds inside | a thing with seeds inside | seeds, seed | apple orange watermelon cantaloupe cucumber tomato grape
+seeds | full of seeds | a thing with seeds inside | seeds, seed | apple orange watermelon cantaloupe cucumber tomato grape
 pit | something with one large pit inside | a stone fruit | pit, stone fruit | mango peach
-underground | grown under the ground | a root or a bulb | underground, under the ground, root, roots, bulb | carrot potato onion
+underground | grown underground | a root or a bulb | underground, under the ground, root, roots, bulb | carrot potato onion
 leaves | eaten for its leaves | a leaf vegetable | leaf, leafy, leaves | spinach
-red | usually red | red in colour | red | apple strawberry tomato
-yellow | usually yellow | yellow in colour | yellow | banana pineapple corn tennis_ball pencil
-green | usually green | green in colour | green | broccoli spinach peas celery cucumber watermelon cactus tree bush forest
-orange_colour | usually orange in colour | orange-coloured | orange in colour, orange in color, orange coloured, orange colored, color orange, colour orange, usually orange | orange carrot basketball cantaloupe tiger mango
-white | usually white | white in colour | white | baseball golf_ball volleyball paper sheep toothpaste pillow mattress canvas refrigerator plate
-black | usually black | black in colour | black | piano television monitor camera sharpie clarinet headphones
+red | usually red | red in color | red | apple strawberry tomato
+yellow | usually yellow | yellow in color | yellow | banana pineapple corn tennis_ball pencil
+green | usually green | green in color | green | broccoli spinach peas celery cucumber watermelon cactus tree bush forest
+orange_colour | usually orange in color | orange-colored | orange in color, orange in colour, orange colored, orange coloured, color orange, colour orange, usually orange | orange carrot basketball cantaloupe tiger mango
+white | usually white | white in color | white | baseball golf_ball volleyball paper sheep toothpaste pillow mattress canvas refrigerator plate
+black | usually black | black in color | black | piano television monitor camera sharpie clarinet headphones
 natural | found in nature | not made by people | natural, in nature, nature, not made by people | @animals @fruits @vegetables @nature
 manmade | man-made | manufactured | man made, manmade, artificial, manufactured, made by people, made by humans, built | @sports @vehicles @clothes @electronics @instruments @furniture @office @art @kitchen @toys @jewelry @garden @tools
 plant | a plant or a part of a plant | a form of vegetation | plant, plants, vegetation | tree bush forest cactus @fruits @vegetables

@@ -95,8 +95,8 @@ PHRASINGS: Mapping[str, Phrasing] = {
         "Could it be {}?",
         True,
         "Exactly one of the following has been chosen:",
-        "That is so.",
-        "That is not so.",
+        "That is correct.",
+        "That is not correct.",
     ),
 }
 TRAIN_PHRASINGS = ("plain", "object", "curious")

@@ -13,11 +13,11 @@ every secret of every level; random guesses solve 6 / words.
 ===== ========================== ===== ======== ========== =========
 level kind                       words secrets  turns mean turns max
 ===== ========================== ===== ======== ========== =========
-1     3 of 13 letters, common    116   115      3.32       5
-2     3 letters, common          275   262      4.27       6
-3     4 letters, common          925   921      3.77       6
-4     5 letters, common          1,365 1,358    3.25       5
-5     5 letters                  3,449 3,440    3.64       6
+1     3 of 13 letters, common    116   112      3.31       5
+2     3 letters, common          275   259      4.26       6
+3     4 letters, common          925   919      3.77       6
+4     5 letters, common          1,365 1,357    3.25       5
+5     5 letters                  3,449 3,439    3.64       6
 ===== ========================== ===== ======== ========== =========
 """
 
@@ -85,7 +85,7 @@ class Wording:
     between: str
 
     def describe(self, guess: str, marks: str) -> str:
-        """An answer in words, e.g. ``"p grey, a green, t yellow"``."""
+        """An answer in words, e.g. ``"p gray, a green, t yellow"``."""
         return self.between.join(
             self.letter.format(letter=letter, mark=self.marks[mark]) for letter, mark in zip(guess, marks, strict=True)
         )
@@ -97,9 +97,9 @@ WORDINGS: Mapping[str, Wording] = MappingProxyType(
     {
         "colours": Wording(
             "Guess a secret word of {length} letters in {tries} tries. "
-            "Green: right place. Yellow: in it elsewhere. Grey: not in it.",
+            "Green: right place. Yellow: in it elsewhere. Gray: not in it.",
             "{letter} {mark}",
-            {GREEN: "green", YELLOW: "yellow", GREY: "grey"},
+            {GREEN: "green", YELLOW: "yellow", GREY: "gray"},
             ", ",
         ),
         "marks": Wording(

@@ -113,9 +113,9 @@ def family_of(page: str) -> MiniwobFamily:
 
 
 def id_of(page: str) -> str:
-    """The id of a page's environment: ``click-test-2`` is ``turnwise/MiniWoB-ClickTest2-v0``."""
+    """The id of a page's environment: ``click-test-2`` is ``turnwise/MiniWoB-ClickTest2-v1``."""
     words = page.replace(".", "-").split("-")
-    return f"turnwise/MiniWoB-{''.join(word[:1].upper() + word[1:] for word in words)}-v0"
+    return f"turnwise/MiniWoB-{''.join(word[:1].upper() + word[1:] for word in words)}-v1"
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""The people of a world: the one whom the agent works for, and everybody that person knows."""
+"""The people of a world: the user whom the agent works for, and everyone the user knows."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ..spec import Split
 
 NAMES = Path(__file__).with_name("names.toml")
 PEOPLE = 24
-"""Whom the user knows."""
+"""Number of people that the user knows."""
 UNSEEN = (Split.TEST_ENTITY, Split.CHALLENGE)
 """Splits whose names no other split uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody with a name and ways to be reached.
+    """A name, contact data and what else a world records about someone.
 
     Args:
-        first: name.
-        last: name.
-        email: unique in a world.
-        phone: unique in a world.
-        city: where they live.
-        birthday: as ``1984-05-30``.
-        company: whom they work for.
-        relation: to the user: ``friend``, ``family`` or ``colleague``.
+        first: first name.
+        last: last name.
+        email: email address, unique in a world.
+        phone: phone number, unique in a world.
+        city: city of residence.
+        birthday: date of birth, such as ``1984-05-30``.
+        company: employer.
+        relation: relation to the user: ``friend``, ``family`` or ``colleague``.
     """
 
     first: str
@@ -51,13 +51,13 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Who is in a world, and when it plays.
+    """The people of a world, and its present.
 
     Args:
-        user: the person whom the agent works for.
-        others: whom that person knows; no two have one full name, some have one first name.
-        now: when an episode begins.
-        words: from which texts are made: ``words["topic"]``, ``words["place"]`` and so on, see ``names.toml``.
+        user: the user whom the agent works for.
+        others: people whom the user knows; full names are unique, and some first names are shared.
+        now: date and time at which an episode begins.
+        words: vocabulary for generated texts by kind, such as ``words["topic"]``; see ``names.toml``.
     """
 
     user: Person
@@ -66,7 +66,7 @@ class Cast:
     words: dict[str, tuple[str, ...]]
 
     def day(self, days: int) -> str:
-        """The day that is so many days from now, as ``2025-05-14``."""
+        """The date a number of days from now, such as ``2025-05-14``."""
         return (self.now + timedelta(days=days)).date().isoformat()
 
 

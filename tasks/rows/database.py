@@ -27,13 +27,13 @@ class NoRoom(ToolError):
 
 @dataclass(frozen=True)
 class Change:
-    """What has become of one row.
+    """The difference between a row at the beginning and now.
 
     Args:
         table: its table.
         id: its number.
         before: its columns when the world began; ``None`` if it was not there.
-        after: its columns now; ``None`` if it is gone.
+        after: its columns now; ``None`` if it was deleted.
     """
 
     table: str
@@ -43,12 +43,12 @@ class Change:
 
     @property
     def kind(self) -> Kind:
-        """What was done to it."""
+        """The kind of change: ``"insert"``, ``"update"`` or ``"delete"``."""
         return "insert" if self.before is None else "delete" if self.after is None else "update"
 
     @cached_property
     def columns(self) -> Mapping[str, Any]:
-        """The columns that differ, as they are now; all of them for a new row, as they were for one that is gone."""
+        """The columns that differ, with their new values; for a new or deleted row, all of its columns."""
         if self.before is None or self.after is None:
             return dict(self.before or self.after or {})
         return {name: value for name, value in self.after.items() if value != self.before[name]}
@@ -116,7 +116,7 @@ class Database:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """All that is done within is kept, or, if an exception leaves it, nothing.
+        """Keep all changes made in the block, or none if an exception leaves it.
 
         Raises:
             NoRoom: it does not fit.

@@ -1,4 +1,4 @@
-"""What a task expects: which rows must change and how, which may, and what must be answered."""
+"""The expectations of a task: required changes of rows, permitted ones, and the answer."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from .database import Change, Kind
 from .pairing import paired
 
 FREE = frozenset({"id", "created_at", "updated_at", "sent_at"})
-"""Columns that nobody is held to: they depend on when something was done."""
+"""Columns that are not compared, since they depend on the time of a change."""
 SLACK = 0.005
-"""How far a number may be from the right one: less than a cent."""
+"""Permitted distance of a number from the right one: less than a cent."""
 LARGEST = 10**15
-"""Beyond this nothing is a number that anybody could have meant."""
+"""Bound on the absolute value of a number; larger ones match nothing."""
 Reason = Literal["not_found", "not_allowed", "not_possible", "conflict"]
-"""Why a task cannot or must not be done: something it names does not exist; the user or a rule forbids it; a limit (of
-money, of stock) is in the way; what is asked contradicts itself or what is there already."""
+"""Why a task cannot or must not be done. In order: something that it names does not exist; the user or a rule forbids
+it; a limit (of money, of stock) prevents it; the request contradicts itself or existing data."""
 
 
 class Matcher(Protocol):
-    """A value that several values are as good as."""
+    """A set of values that are accepted as equal."""
 
     def matches(self, value: Any) -> bool:
-        """Whether this value is as good."""
+        """Whether this value is accepted."""
         ...
 
 
@@ -48,7 +48,7 @@ class Text:
 
     Args:
         value: the text.
-        aliases: others that are as good.
+        aliases: other accepted texts.
     """
 
     value: str
@@ -61,18 +61,17 @@ class Text:
 
 
 BETWEEN = (r"[,;\n]", r",\s+and\s+|[,;\n]|\s+and\s+")
-"""What stands between the values of a list in prose, where "and" may stand in a value or before the last."""
+"""Patterns for what separates the values of a list: "and" may be part of a value, or separate values."""
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Several values, in any order, each once; as a list, or as a text with commas, semicolons, lines or "and" between
-    them."""
+    """Several values in any order, each once: a list, or text separated by commas, semicolons, newlines or "and"."""
 
     values: tuple[str | float, ...]
 
     def matches(self, value: Any) -> bool:
-        """Whether the same values are in it, and no others."""
+        """Whether it has the same values and no others."""
         if isinstance(value, str):
             return any(self._are([part for part in re.split(way, value) if part.strip()]) for way in BETWEEN)
         return isinstance(value, Sequence) and not isinstance(value, bytes) and self._are(value)
@@ -86,34 +85,34 @@ class Listing:
 
 @dataclass(frozen=True)
 class Containing:
-    """A text in which some others stand as whole words, up to case and spaces."""
+    """A text that contains others as whole words, up to case and spaces."""
 
     parts: tuple[str, ...]
 
     def matches(self, value: Any) -> bool:
-        """Whether all of them stand in it."""
+        """Whether it contains all of them."""
         return isinstance(value, str) and all(stands_in(part, value) for part in self.parts)
 
 
 DAY = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 LONGEST_EVIDENCE = 300
-"""Letters in which a fact can be told."""
+"""Limit on the length of evidence, in characters."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Facts that stand in a short text without their rivals: whoever lists all that they might be has not looked.
+    """Facts that a short text contains without their rivals: an agent that lists every possibility has not looked.
 
     Args:
-        facts: which.
-        rivals: what must not stand in it, such as other names. Days that are no fact are rivals anyway.
+        facts: texts that must appear.
+        rivals: texts that must not appear, such as other names. Any date that is not among the facts is a rival.
     """
 
     facts: tuple[str, ...]
     rivals: tuple[str, ...] = ()
 
     def matches(self, value: Any) -> bool:
-        """Whether the facts are told, and nothing in their place."""
+        """Whether the text contains the facts and no rival."""
         if not isinstance(value, str) or len(value) > LONGEST_EVIDENCE or set(DAY.findall(value)) - set(self.facts):
             return False
         return all(stands_in(one, value) for one in self.facts) and not any(
@@ -123,26 +122,26 @@ class Evidence:
 
 @dataclass(frozen=True)
 class AtLeast:
-    """A whole number that is this one or a larger one, as the number of a row that is yet to be made."""
+    """An integer of at least this value, such as the number of a row that does not exist yet."""
 
     value: int
 
     def matches(self, value: Any) -> bool:
-        """Whether it is."""
+        """Whether the value is such an integer."""
         return isinstance(value, int) and not isinstance(value, bool) and value >= self.value
 
 
 @dataclass(frozen=True)
 class Must:
-    """A change that there must be.
+    """A required change.
 
     Args:
-        table: of the row.
-        kind: what is done to the row.
-        columns: for an update, exactly the columns that change, with what they change to; for a new row, those that
-            matter; for a deleted one, those that say which. A value may be a ``Matcher``.
-        id: the row's number, where it is known in advance.
-        name: of the check, such as ``"paid"``.
+        table: table of the row.
+        kind: kind of change.
+        columns: for an update, exactly the columns that change, with their new values; for a new row, those that
+            matter; for a deleted row, those that identify it. A value may be a ``Matcher``.
+        id: number of the row, where it is known in advance.
+        name: name of the check, such as ``"paid"``.
     """
 
     table: str
@@ -152,11 +151,11 @@ class Must:
     name: str = ""
 
     def met_by(self, change: Change, idle: frozenset[str] = frozenset()) -> bool:
-        """Whether it is this change.
+        """Whether a change is the required one.
 
         Args:
-            change: of a row.
-            idle: columns of its table that change when somebody only looks.
+            change: change of a row.
+            idle: columns of its table that reading changes.
         """
         if (change.table, change.kind) != (self.table, self.kind) or self.id not in (None, change.id):
             return False
@@ -169,11 +168,11 @@ class Must:
 
 @dataclass(frozen=True)
 class May:
-    """Changes that nobody minds.
+    """Permitted changes.
 
     Args:
-        table: of the row.
-        kind: what is done to the row.
+        table: table of the row.
+        kind: kind of change.
         columns: for an update, the only columns that may change.
     """
 
@@ -190,11 +189,11 @@ class May:
 
 @dataclass(frozen=True)
 class Refusal:
-    """That a task is not done, and why.
+    """The required refusal of a task.
 
     Args:
-        reason: why.
-        evidence: a fact that only somebody who has looked can know, such as the balance that is too small.
+        reason: reason of the refusal.
+        evidence: fact that only an agent that has looked can know, such as the balance that is too small.
     """
 
     reason: Reason
@@ -212,24 +211,24 @@ def updated(table: str, id: int, name: str = "", /, **columns: Any) -> Must:
 
 
 def deleted(table: str, id: int, name: str = "") -> Must:
-    """A row that is gone."""
+    """The deletion of a row."""
     return Must(table, "delete", {}, id, name or f"{table} {id} gone")
 
 
 def plain(text: str) -> str:
-    """A text without what does not matter in it."""
+    """A text without case, repeated spaces and punctuation around it."""
     return re.sub(r"\s+", " ", text.casefold()).strip(" \t\n.,;:!?\"'")
 
 
 def stands_in(part: str, text: str) -> bool:
-    """Whether a text stands in another one as whole words, up to case and spaces: 5 does not stand in 15 or in 5.20."""
+    """Whether a text contains another as whole words, up to case and spaces: neither 15 nor 5.20 contains 5."""
     part, text = plain(part), plain(text)
     return bool(part) and part in text and whole_words(part).search(text) is not None
 
 
 @lru_cache(maxsize=4096)
 def whole_words(part: str) -> re.Pattern[str]:
-    """What finds a text, given as ``plain`` makes it, where it stands as whole words."""
+    """Compile a pattern that finds a text, as ``plain`` returns it, as whole words."""
     begin = r"(?<!\w)(?<!\w[-.:/@])" if re.match(r"\w", part) else ""
     end = r"(?!\w)(?![-.:/@]\w)" if re.search(r"\w$", part) else ""
     return re.compile(f"{begin}{re.escape(part)}{end}")

@@ -20,7 +20,7 @@ DRAWS = 200
 
 
 class Asking(Protocol):
-    """What there is to know of a template here."""
+    """A template of tasks, as a family uses it."""
 
     @property
     def name(self) -> str:
@@ -32,15 +32,15 @@ class Asking(Protocol):
 
     @property
     def kind(self) -> str:
-        """Of its tasks."""
+        """The kind of its tasks."""
 
     @property
     def held_out(self) -> bool:
-        """Whether learners never see it."""
+        """Whether only held-out splits use it."""
 
     @property
     def make(self) -> Callable[[Scene], Any]:
-        """The task, from a scene."""
+        """A function that makes a task from a scene."""
 
 
 class SceneFamily(TaskFamily[T]):
@@ -50,8 +50,8 @@ class SceneFamily(TaskFamily[T]):
     names that no other does, and ``challenge`` both, with tasks about the parts of a world that nothing else knows.
 
     Args:
-        templates: only these, by name; all, if left out.
-        name: of the family.
+        templates: names of the templates to use; all, if left out.
+        name: name of the family; the class's, if left out.
 
     Raises:
         TaskError: there is no such template.
@@ -72,7 +72,7 @@ class SceneFamily(TaskFamily[T]):
 
     @classmethod
     def only(cls, templates: Sequence[str]) -> Self:
-        """The family of some templates, one object however often it is asked for.
+        """The family of some templates, the same object for the same templates.
 
         Raises:
             UsageError: there is no such template, or none is named.
@@ -109,7 +109,7 @@ class SceneFamily(TaskFamily[T]):
                     asked = one.make(scene)
                 except Unsuitable:
                     continue
-            # What is asked has the names that a task has for it.
+            # A template returns its fields under the names that tasks use.
             told = {"template": one.name, "kind": one.kind, "setup": tuple(scene.setup), "draw": draw, **vars(asked)}
             return self.made(spec, told, rng)
         raise TaskError(f"template {one.name!r} finds no task at level {spec.level} with seed {spec.seed}")
@@ -124,12 +124,12 @@ class SceneFamily(TaskFamily[T]):
 
     @abstractmethod
     def made(self, spec: TaskSpec, told: Mapping[str, Any], rng: Rng) -> T:
-        """The task of what a template asks.
+        """Make the task from what a template returned.
 
         Args:
-            spec: of the task.
-            told: arguments of the task that every such family has: the template's and what it asks.
-            rng: the task's own.
+            spec: spec of the task.
+            told: arguments that the tasks of all such families share: the template's name and what it returned.
+            rng: random numbers of the task.
         """
 
     def _belongs(self, one: Asking, split: Split) -> bool:

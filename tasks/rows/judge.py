@@ -13,19 +13,19 @@ from .pairing import paired
 
 
 class Expecting(Protocol):
-    """What a task says of its end."""
+    """The end that a task expects."""
 
     @property
     def must(self) -> Sequence[Must]:
-        """Changes that there must be, each of them a named check."""
+        """Required changes, each a named check."""
 
     @property
     def may(self) -> Sequence[May]:
-        """Changes that nobody minds, beside those that come from looking."""
+        """Permitted changes, besides those that reading causes."""
 
     @property
     def answer(self) -> Matcher | None:
-        """What must be answered; ``None``: no answer is asked for."""
+        """The required answer; ``None`` if the task has no question."""
 
     @property
     def refusal(self) -> Refusal | None:
@@ -37,10 +37,10 @@ class Ending:
     """How an agent ended a task.
 
     Args:
-        done: it said that the task is done, with ``answer``.
-        answer: what it answered.
-        reason: why it refused, if it did.
-        evidence: what it said for that.
+        done: whether it reported the task as done, with ``answer``.
+        answer: its answer.
+        reason: reason of its refusal, if it refused.
+        evidence: fact that it gave for the refusal.
     """
 
     done: bool = False
@@ -56,18 +56,18 @@ def judge(
     idle: Mapping[str, frozenset[str]],
     violations: Sequence[str] = (),
 ) -> Score:
-    """Whether a task is solved.
+    """Judge whether a task is solved.
 
     Args:
-        task: what was asked.
-        changes: of the world, since the episode began.
-        ending: how the agent ended it; ``None`` if it did not.
-        idle: columns, by table, that change when somebody only looks.
+        task: expectations of the task.
+        changes: changes of the world since the episode began.
+        ending: how the agent ended the task; ``None`` if it did not.
+        idle: columns that reading changes, by table.
         violations: rules that were broken on the way.
     """
     may = (replace(one, columns=one.columns | idle.get(one.table, frozenset())) for one in task.may)
     allowed = (*may, *(May(table, "update", columns) for table, columns in idle.items()))
-    # What nobody minds is needed least: a change that could be either is taken for one that there must be.
+    # Pair changes that nothing permits first: a change that is both permitted and required counts as required.
     urgent = sorted(changes, key=lambda change: any(may.allows(change) for may in allowed))
     pairs = paired(urgent, task.must, lambda change, must: must.met_by(change, idle.get(change.table, frozenset())))
     met = set(pairs.values())

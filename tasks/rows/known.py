@@ -1,4 +1,4 @@
-"""Rows that nobody is shown the number of: to take one out and to put it in again changes nothing."""
+"""Rows whose number is never shown: taking one out and putting it back changes nothing."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .database import Change
 
 
 def put_back(changes: Sequence[Change], keys: Mapping[str, tuple[str, ...]]) -> tuple[Change, ...]:
-    """Changes in which such a row is the row that it was.
+    """Merge the removal and the return of such a row into a change of one row, or into none.
 
     Args:
-        changes: of a world, in order.
-        keys: columns, by table, by which somebody knows a row of it.
+        changes: changes of a world, in order.
+        keys: columns that identify a row for a user, by table.
     """
     gone = {name: one for one in changes if one.kind == "delete" and (name := _known_by(one, keys)) is not None}
     back = {name: one for one in changes if one.kind == "insert" and (name := _known_by(one, keys)) in gone}
@@ -26,7 +26,7 @@ def put_back(changes: Sequence[Change], keys: Mapping[str, tuple[str, ...]]) -> 
 
 
 def _known_by(change: Change, keys: Mapping[str, tuple[str, ...]]) -> tuple[Any, ...] | None:
-    """What a row is known by, if its number is shown to nobody."""
+    """The table and key columns of a row, if its number is never shown."""
     if change.table not in keys:
         return None
     row = change.before or change.after or {}

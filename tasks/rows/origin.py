@@ -25,7 +25,7 @@ class Origin:
     Args:
         db: its database, open for reading.
         image: its database as a value.
-        cast: who is in it.
+        cast: its people.
     """
 
     db: Database
@@ -35,7 +35,7 @@ class Origin:
 
     @contextmanager
     def tried(self) -> Iterator[Database]:
-        """The database, to look around in and to try rows in: what is written within is undone."""
+        """The database, for reading and for trial writes, which are undone at the end of the block."""
         with self._lock, suppress(_Undone), self.db.whole():
             yield self.db
             raise _Undone
@@ -54,14 +54,14 @@ class Origin:
 
 
 class _Undone(Exception):
-    """Nothing of what was tried is kept."""
+    """Raised to undo trial writes."""
 
 
 def world_of(spec: TaskSpec, draw: int) -> int:
     """The number of a task's world.
 
     Args:
-        spec: of the task.
-        draw: how many draws were unsuitable before.
+        spec: spec of the task.
+        draw: number of unsuitable draws before this one.
     """
     return (spec.seed + draw // STAYS) % WORLDS

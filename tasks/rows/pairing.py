@@ -14,9 +14,9 @@ def paired(firsts: Sequence[A], seconds: Sequence[B], fit: Callable[[A, B], bool
     positions of ``firsts``. Among the largest it is one in which early ``firsts`` are paired rather than late ones.
 
     Args:
-        firsts: to be paired, the most urgent first.
-        seconds: with these.
-        fit: whether two may be a pair.
+        firsts: items to pair, in order of priority.
+        seconds: items to pair them with.
+        fit: returns whether two items may be a pair.
     """
     fits = [[j for j, second in enumerate(seconds) if fit(first, second)] for first in firsts]
     holder: dict[int, int] = {}

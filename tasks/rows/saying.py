@@ -24,7 +24,7 @@ class Saying:
     """A message in which a text stands, with little around it and nothing that takes it back.
 
     Args:
-        text: what the message must say, up to case and spaces.
+        text: text that the message must contain, up to case and spaces.
     """
 
     text: str

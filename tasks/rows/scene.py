@@ -20,12 +20,12 @@ class Unsuitable(Exception):
 
 @dataclass
 class Scene:
-    """What a template makes its task from.
+    """A world, its people and random numbers, from which a template makes a task.
 
     Args:
         db: the world's rows, which the template may read, and change only through ``add``.
         cast: the people.
-        rng: the task's own.
+        rng: random numbers of the task.
         level: 1 to 5; a higher one asks for more conditions, or about more rows.
     """
 

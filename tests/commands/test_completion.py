@@ -31,7 +31,7 @@ def tab(run: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[str]]
     [
         ("turnwise ev", {"eval"}),
         ("turnwise eval turnwise/MazeF", {"turnwise/MazeFO-v0"}),
-        ("turnwise certify turnwise/Maze-v0 turnwise/Word", {"turnwise/Wordle-v0"}),
+        ("turnwise certify turnwise/Maze-v0 turnwise/Word", {"turnwise/Wordle-v1"}),
         ("turnwise train arc", {"archer"}),
         ("turnwise train loop env=turnwise/MazeF", {"env=turnwise/MazeFO-v0"}),
         ("turnwise train loop env = turnwise/MazeF", {"turnwise/MazeFO-v0"}),  # bash divides words at =

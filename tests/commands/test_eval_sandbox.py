@@ -9,7 +9,7 @@ from turnwise.errors import UsageError
 
 
 def test_the_flag_is_a_constructor_argument() -> None:
-    settings = read(["turnwise/CodeSynthesis-v0"], {"policy": "oracle", "env_kwargs.sandbox": "docker"}, None)
+    settings = read(["turnwise/CodeSynthesis-v1"], {"policy": "oracle", "env_kwargs.sandbox": "docker"}, None)
     assert settings.env_kwargs == {"sandbox": "docker"}
     sees_to(settings.env, "docker")
 
@@ -18,7 +18,7 @@ def test_the_flag_is_a_constructor_argument() -> None:
     ("env", "sandbox", "words"),
     [
         ("turnwise/Maze-v0", "bubblewrap", "turnwise/Maze-v0 does not run code in a sandbox: omit --sandbox"),
-        ("turnwise/CodeShell-v1", "bubblewrp", "there is no sandbox backend 'bubblewrp'"),
+        ("turnwise/CodeShell-v2", "bubblewrp", "there is no sandbox backend 'bubblewrp'"),
     ],
 )
 def test_it_is_refused_where_it_means_nothing(env: str, sandbox: str, words: str) -> None:

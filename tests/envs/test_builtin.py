@@ -18,28 +18,28 @@ from turnwise.envs.web.chromium.launch import KNOWN
 
 ELSEWHERE = "turnwise/MiniWoB-"
 """128 ids of one class, each a page of a real browser: ``tests/envs/miniwob`` tries all; here two stand for them."""
-SAMPLE = frozenset({f"{ELSEWHERE}ClickTest2-v0", f"{ELSEWHERE}UseSlider-v0"})
+SAMPLE = frozenset({f"{ELSEWHERE}ClickTest2-v1", f"{ELSEWHERE}UseSlider-v1"})
 BROWSED = (ELSEWHERE, "turnwise/Web-")
 CORE = frozenset(
     f"turnwise/{name}"
     for name in (
         "Maze-v0",
         "TextNav-v0",
-        "Wordle-v0",
-        "TwentyQuestionsLevels-v0",
-        "GuessMyCityLevels-v0",
-        "ChessEndgames-v0",
-        "CarDealer-v1",
-        "Apps-v1",
-        "Search-v0",
-        "MiniWoB-ClickTest2-v0",
+        "Wordle-v1",
+        "TwentyQuestionsLevels-v1",
+        "GuessMyCityLevels-v1",
+        "ChessEndgames-v1",
+        "CarDealer-v2",
+        "Apps-v2",
+        "Search-v1",
+        "MiniWoB-ClickTest2-v1",
     )
 )
 """The ids that stand for their families in the core; shifts certify all others."""
-HEAVY = ("turnwise/CodeShell-v1", "turnwise/BFCLMultiTurnBase-v0", "turnwise/WebHTML-v0")
+HEAVY = ("turnwise/CodeShell-v2", "turnwise/BFCLMultiTurnBase-v0", "turnwise/WebHTML-v1")
 """Families of which the core tries only ``GIST``."""
 GIST = ("begins", "episodes_play", "same_seed_same_episode", "null_at_floor", "near_misses_fail", "fork_is_independent")
-STOCKFISH, CHROMIUM, REPAIR = "turnwise/ChessStockfish-v0", "turnwise/Web-v0", "turnwise/CodeRepair-v1"
+STOCKFISH, CHROMIUM, REPAIR = "turnwise/ChessStockfish-v1", "turnwise/Web-v1", "turnwise/CodeRepair-v2"
 PARTS = 4
 """Certification of these three ids takes minutes, so it is divided by laws."""
 

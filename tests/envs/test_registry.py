@@ -146,7 +146,7 @@ def test_arguments_that_do_not_exist_are_named() -> None:
     with pytest.raises(UsageError, match="does not take the argument 'colour'; it takes max_turns, render_mode"):
         tw.make("demo/Password-v0", colour="red")
     with pytest.raises(UsageError, match="does not take the argument 'corpuss'; did you mean 'corpus'"):
-        tw.make("turnwise/Search-v0", corpuss="a", k=3)
+        tw.make("turnwise/Search-v1", corpuss="a", k=3)
 
 
 def test_arguments_of_a_factory_are_known_too() -> None:

@@ -31,9 +31,9 @@ EPISODES, SOLVED = 10, 3
 MAKE: dict[str, Callable[[], TurnEnv]] = {
     "code": partial(DoubleEnv, seconds=3.0, trial_seconds=3.0, grading_seconds=3.0),
     "programs": partial(Bookshops, actions="python", seconds=2.0, max_turns=6),
-    "apps": lambda: tw.make("turnwise/Apps-v1").unwrapped,  # type: ignore[dict-item,return-value]
-    "search": lambda: tw.make("turnwise/Search-v0").unwrapped,  # type: ignore[dict-item,return-value]
-    "web": lambda: tw.make("turnwise/WebHTML-v0").unwrapped,  # type: ignore[dict-item,return-value]
+    "apps": lambda: tw.make("turnwise/Apps-v2").unwrapped,  # type: ignore[dict-item,return-value]
+    "search": lambda: tw.make("turnwise/Search-v1").unwrapped,  # type: ignore[dict-item,return-value]
+    "web": lambda: tw.make("turnwise/WebHTML-v1").unwrapped,  # type: ignore[dict-item,return-value]
 }
 QUICK = (
     ("code", "a command that kills everything"),

@@ -64,7 +64,7 @@ def test_levels_take_turns_and_splits_are_kept(tmp_path: Path) -> None:
 
 def test_tasks_are_those_of_the_environment_as_it_is_made(tmp_path: Path) -> None:
     options = tw.RunOptions(env_kwargs={"templates": ["fact-year"]})
-    episodes = make_demonstrations("turnwise/Search-v0", 4, tmp_path / "s", levels=(1,), options=options)
+    episodes = make_demonstrations("turnwise/Search-v1", 4, tmp_path / "s", levels=(1,), options=options)
     assert {episode.task.template for episode in episodes} == {"fact-year"}
 
 

@@ -79,11 +79,11 @@ def played(folder: Path, policy: Scripted, tokenizer: Any, context: str, max_tok
     kwargs |= {name: str(folder / f"{name}.jsonl") for name in files}
     sampling = Sampling(max_tokens=max_tokens)
     agent = ChatAgent(policy, tokenizer, parser="search", context=context, sampling=sampling, show_tools=False)
-    family = tw.make("turnwise/SearchTags-v0", **kwargs).unwrapped.tasks()  # type: ignore[attr-defined]
+    family = tw.make("turnwise/SearchTags-v1", **kwargs).unwrapped.tasks()  # type: ignore[attr-defined]
 
     async def play() -> Episode:
         options = RunOptions(env_kwargs=kwargs)
-        episodes = run_episodes("turnwise/SearchTags-v0", agent, [family.spec(0, level=5)], options=options)
+        episodes = run_episodes("turnwise/SearchTags-v1", agent, [family.spec(0, level=5)], options=options)
         async with aclosing(episodes):
             return await anext(episodes)
 

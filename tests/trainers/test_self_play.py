@@ -14,7 +14,7 @@ from turnwise.trainers.run.metrics import read_metrics
 from turnwise.trainers.self_play import SelfPlayConfig
 
 SHARED: dict[str, Any] = {
-    "env": "turnwise/SearchTags-v0",
+    "env": "turnwise/SearchTags-v1",
     "levels": [1],
     "agent": {"parser": "search", "show_tools": False, "max_tokens": 12},
     "episodes": {"env_kwargs": {"brief": True, "k": 1, "snippet": 5, "max_turns": 2}},

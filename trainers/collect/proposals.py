@@ -27,7 +27,7 @@ from ..learning.groups import Group
 from .collect import Collected, collect
 from .sampler import family_and_tools
 
-PROPOSER, READER = "turnwise/SearchPropose-v0", "turnwise/SearchDocuments-v0"
+PROPOSER, READER = "turnwise/SearchPropose-v1", "turnwise/SearchDocuments-v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +189,8 @@ class SelfPlay:
         solver.close()
         if not issubclass(kind, SearchEnv) or issubclass(kind, SearchProposeEnv):
             raise UsageError(
-                f"self-play asks its questions in an environment of search, such as turnwise/Search-v0 or "
-                f"turnwise/SearchTags-v0; {self.env} is none"
+                f"self-play asks its questions in an environment of search, such as turnwise/Search-v1 or "
+                f"turnwise/SearchTags-v1; {self.env} is none"
             )
         self.proposers = EnvPool.of(PROPOSER, env_kwargs=self.env_kwargs)
         self.family, _ = family_and_tools(PROPOSER, self.env_kwargs)

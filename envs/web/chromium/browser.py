@@ -125,7 +125,7 @@ class ChromiumBrowser:
         if node is None:
             raise ToolError("the page has changed and no longer has this element")
         if "disabled" in node.states:
-            raise ToolError("this is disabled")
+            raise ToolError("this element is disabled")
         return self.window.page.locator(f"aria-ref={ref}")
 
     def _follows(self, ref: str) -> None:
@@ -160,7 +160,7 @@ class ChromiumBrowser:
 
         async def work() -> None:
             if not 0 <= number < len(self.window.tabs):
-                raise ToolError(f"there is no tab {number}; there are 0 to {len(self.window.tabs) - 1}")
+                raise ToolError(f"there is no tab {number}; the tabs are 0 to {len(self.window.tabs) - 1}")
             self.window.front = number
             await self.window.page.bring_to_front()
 
@@ -225,16 +225,16 @@ class ChromiumBrowser:
             at = self._at(ref)
             known: list[list[str]] = await at.evaluate(OPTIONS, timeout=PATIENCE)
             if not known:
-                raise ToolError("this is not a list of options")
+                raise ToolError("this element is not a list of options")
             wanted = []
             for option in options:
                 found = next((number for number, one in enumerate(known) if option in one), None)
                 if found is None:
                     there = ", ".join(label for _, label in known)
-                    raise ToolError(f"there is no option {option[:60]!r}; there are {there}")
+                    raise ToolError(f"there is no option {option[:60]!r}; the options are {there}")
                 wanted.append(found)
             if len(wanted) > 1 and self._nodes[ref].role != "listbox":
-                raise ToolError("only one of these can be chosen")
+                raise ToolError("only one option can be selected in this list")
             await at.select_option(index=wanted, timeout=PATIENCE)
 
         await self._act(work())

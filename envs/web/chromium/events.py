@@ -115,7 +115,7 @@ class Events:
         self._aside(dialog.accept() if kind in ("alert", "beforeunload") else dialog.dismiss())
 
     def _download(self, download: Download) -> None:
-        self.notices.append(f"a download was refused: {download.suggested_filename[:100]!r}")
+        self.notices.append(f"a download was blocked: {download.suggested_filename[:100]!r}")
         self._aside(download.cancel())
 
     def _chooser(self, chooser: FileChooser) -> None:

@@ -6,24 +6,21 @@ import re
 
 REASONS = (
     (r"intercepts pointer events", "something else covers this element"),
-    (r"element is not enabled", "this is disabled"),
-    (r"element is not visible|element is hidden", "this cannot be seen"),
+    (r"element is not enabled", "this element is disabled"),
+    (r"element is not visible|element is hidden", "this element is not visible"),
     (r"element is not editable", "this field cannot be changed"),
-    (r"outside of the viewport", "this is outside of the window and cannot be scrolled to"),
-    (
-        r"not attached to the DOM|No element|Element is not attached",
-        "the page has changed and no longer has this element",
-    ),
+    (r"outside of the viewport", "this element is outside the window and cannot be scrolled into view"),
+    (r"not attached to the DOM|No element|Element is not attached", "the page has changed and no longer has this element"),
     (r"Cannot type text into input\[type=number\]", "this field takes a number"),
-    (r"Malformed value", "this field takes a value of another form, such as 2024-03-09 for a day"),
-    (r"Element is not an <input>|cannot be filled", "nothing can be written into this"),
-    (r"Not a checkbox or radio", "this is not a checkbox or a radio button"),
-    (r"Cannot uncheck radio", "a radio button is cleared by setting another one"),
-    (r"did not change its state", "the page set this back"),
-    (r"Element is not a <select>", "this is not a list of options"),
-    (r"Unknown key", "there is no such key; keys are called Enter, Tab, ArrowDown, a or Control+a"),
-    (r"ERR_SSL_PROTOCOL_ERROR", "this is not answered: the sites are at http://"),
-    (r"element is not stable", "this does not hold still"),
+    (r"Malformed value", "this field takes a value in another format, such as 2024-03-09 for a date"),
+    (r"Element is not an <input>|cannot be filled", "this element does not accept text"),
+    (r"Not a checkbox or radio", "this element is not a checkbox or radio button"),
+    (r"Cannot uncheck radio", "a radio button cannot be unchecked; select another one instead"),
+    (r"did not change its state", "the page reversed this change"),
+    (r"Element is not a <select>", "this element is not a list of options"),
+    (r"Unknown key", "unknown key; use names such as Enter, Tab, ArrowDown, a or Control+a"),
+    (r"ERR_SSL_PROTOCOL_ERROR", "no answer over https; the sites are at http://"),
+    (r"element is not stable", "this element keeps moving"),
 )
 GONE = re.compile(r"has been closed|Target closed|Connection closed|crashed|Browser closed|was detached")
 WAITED = re.compile(r"Timeout \d+m?s exceeded")

@@ -106,7 +106,7 @@ class HtmlBrowser:
                 self.tab.page = Document(answer.body, at)
                 return at
             url, method, sent = urljoin(url, answer.location), "GET", ""
-        raise ToolError("this address only leads on to others")
+        raise ToolError("this URL redirects too often")
 
     def _ask(self, method: str, url: str, sent: str) -> Response:
         parts = urlsplit(urldefrag(url).url)
@@ -124,7 +124,7 @@ class HtmlBrowser:
         if found is None:
             raise ToolError("the page has changed and no longer has this element")
         if found.get("disabled") is not None:
-            raise ToolError("this is disabled")
+            raise ToolError("this element is disabled")
         return found
 
     async def click(self, ref: str, button: Button = "left", *, double: bool = False) -> None:
@@ -155,7 +155,7 @@ class HtmlBrowser:
         url = urljoin(self.tab.page.url, href.strip())
         stay("a link to", url, self.sites.hosts, self.violations)
         if new and len(self.tabs) >= MOST_TABS:
-            self.notices.append("a window was closed again")
+            self.notices.append("a new window was closed")
             return
         if new:
             self.tabs.append(Tab())
@@ -190,11 +190,11 @@ class HtmlBrowser:
         """Replace what is in a field."""
         element, page = self._element(ref), self.tab.page
         if page._role(element) not in ("textbox", "searchbox", "spinbutton"):
-            raise ToolError("nothing can be written into this")
+            raise ToolError("this element does not accept text")
         if element.get("readonly") is not None:
             raise ToolError("this field cannot be changed")
         if element.get("type") == "number" and not _number(value):
-            raise ToolError(f"this field takes a number; {value[:40]!r} is none")
+            raise ToolError(f"this field takes a number; {value[:40]!r} is not a number")
         page.values[ref] = value if element.tag == "textarea" else value.replace("\r", "").replace("\n", "")
         page.focus = ref
 
@@ -202,27 +202,27 @@ class HtmlBrowser:
         """Set or clear a box."""
         element = self._element(ref)
         if element.tag != "input" or element.get("type") not in BOXES:
-            raise ToolError("this is not a checkbox or a radio button")
+            raise ToolError("this element is not a checkbox or radio button")
         if not on and element.get("type") == "radio":
-            raise ToolError("a radio button is cleared by setting another one")
+            raise ToolError("a radio button cannot be unchecked; select another one instead")
         self._set(element, on)
 
     async def select_option(self, ref: str, options: Sequence[str]) -> None:
         """Choose options."""
         element, page = self._element(ref), self.tab.page
         if element.tag != "select":
-            raise ToolError("this is not a list of options")
+            raise ToolError("this element is not a list of options")
         known = [(value, " ".join(one.text_content().split())) for one, value in page.options(element)]
         wanted = []
         for option in options:
             found = next((value for value, label in known if option in (value, label)), None)
             if found is None:
                 raise ToolError(
-                    f"there is no option {option[:60]!r}; there are {', '.join(label for _, label in known)}"
+                    f"there is no option {option[:60]!r}; the options are {', '.join(label for _, label in known)}"
                 )
             wanted.append(found)
         if len(wanted) > 1 and element.get("multiple") is None:
-            raise ToolError("only one of these can be chosen")
+            raise ToolError("only one option can be selected in this list")
         page.chosen[ref] = tuple(wanted)
 
     async def press(self, ref: str, keys: str) -> None:
@@ -260,7 +260,7 @@ class HtmlBrowser:
 
     async def mouse(self, x: float, y: float, button: Button = "left", *, double: bool = False) -> None:
         """There are no places here."""
-        raise ToolError("this browser draws nothing, so there are no points to click; name an element")
+        raise ToolError("this browser does not render pages, so it cannot click at a point; click an element instead")
 
     async def scroll(self, dx: float, dy: float) -> None:
         """Everything is seen anyway."""
@@ -274,7 +274,7 @@ class HtmlBrowser:
     async def tab_focus(self, number: int) -> None:
         """Bring a tab to the front."""
         if not 0 <= number < len(self.tabs):
-            raise ToolError(f"there is no tab {number}; there are 0 to {len(self.tabs) - 1}")
+            raise ToolError(f"there is no tab {number}; the tabs are 0 to {len(self.tabs) - 1}")
         self.front = number
 
     async def tab_close(self) -> None:
@@ -292,7 +292,7 @@ class HtmlBrowser:
     async def look(self, wanted: Wanted) -> Page:
         """What is seen."""
         if wanted.picture:
-            raise ToolError("this browser draws nothing: there is no screenshot")
+            raise ToolError("this browser does not render pages, so there is no screenshot")
         return self.seen(wanted)
 
     def seen(self, wanted: Wanted = Wanted()) -> Page:  # noqa: B008 - it is frozen

@@ -1,4 +1,4 @@
-"""``Account``: who the user is, the passwords of the apps, and the time."""
+"""``Account``: the user's profile, the passwords for the apps, and the time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Seconds = Annotated[int, pydantic.Field(ge=1, le=3600)]
 
 
 class Account(App):
-    """The user's own account. It needs no login, and nothing in it can be changed."""
+    """The user's own account. It requires no login and is read-only."""
 
     name = "account"
-    about = "who the user is, the passwords of the other apps, and the time"
+    about = "the user's profile, the passwords for the other apps, and the current time"
     private = False
     schema: ClassVar[str] = """
         CREATE TABLE profile (id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -25,26 +25,26 @@ class Account(App):
 
     @call
     def profile(self) -> dict[str, Any]:
-        """The user's name, e-mail address, telephone number, city, birthday and company."""
+        """Show the user's name, email address, phone number, city, birthday and company."""
         row = self.db.row("SELECT * FROM profile")
         assert row is not None
         return {name: value for name, value in row.items() if name != "id"}
 
     @call
     def passwords(self) -> dict[str, str]:
-        """The user's passwords, by app."""
+        """Show the user's password for each app."""
         return {row["app"]: row["password"] for row in self.db.rows("SELECT app, password FROM passwords ORDER BY app")}
 
     @call
     def time(self) -> dict[str, str]:
-        """The date, the day of the week and the time."""
+        """Show the current date, day of the week and time."""
         return {"now": self.stamp, "weekday": f"{self.now:%A}"}
 
     @call
     def wait(self, seconds: Seconds) -> str:
-        """Do nothing for a while, for instance until an app answers again.
+        """Wait, for instance until an app accepts calls again.
 
         Args:
-            seconds: of the world's time.
+            seconds: number of seconds to wait.
         """
         return f"waited {seconds} seconds"

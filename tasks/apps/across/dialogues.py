@@ -24,8 +24,8 @@ def mail_dialogue_send(scene: Scene) -> Asked:
     prompt = (
         scene.rng.pick(
             (
-                f"I have to send somebody an e-mail with the subject '{topic}'.",
-                f"Write an e-mail for me; its subject is '{topic}'.",
+                f"I need to send someone an email with the subject '{topic}'.",
+                f"Write an email for me; its subject is '{topic}'.",
             )
         )
         + " "
@@ -35,17 +35,17 @@ def mail_dialogue_send(scene: Scene) -> Asked:
         slots=(Slot(WHO, f"It is for {full_name(first)}."), Slot(TEXT, f"The text is: {text}")),
         confirm=(reached(last), text),
         proposal=(reached(first), text),
-        correction=f"Oh, sorry, I mixed them up. It must go to {full_name(last)}." if last is not first else "",
+        correction=f"Oh, sorry, I mixed them up. It should go to {full_name(last)}." if last is not first else "",
         rivals=others(scene, full_name(first), full_name(last)),
     )
 
     def solve(api: Solver) -> None:
-        name = told(question(api, "Who is the e-mail for?", "Please tell me the recipient."), "It is for ")
-        said = question(api, "What text shall I send?", "What do you want me to write?").partition("The text is: ")[2]
-        wording = api.rng.pick(("I am going to send to {}: {}", "This goes to {} now: {} Is that all right?"))
+        name = told(question(api, "Who is the email for?", "Please tell me the recipient."), "It is for ")
+        said = question(api, "What text should I send?", "What do you want me to write?").partition("The text is: ")[2]
+        wording = api.rng.pick(("I am going to send this to {}: {}", "I will now send this to {}: {} Is that okay?"))
         answer = api.say(wording.format(name, said))
         if answer != GO:
-            name = told(answer, "It must go to ")
+            name = told(answer, "It should go to ")
             api.say(wording.format(name, said))
         api.call("mail_send", to=[found_contact(api, name)["email"]], subject=topic, body=said)
         api.answer()
@@ -61,7 +61,7 @@ def contacts_dialogue_phone(scene: Scene) -> Asked:
     name = full_name(row)
     first, last = (f"555-{scene.rng.randrange(1000):03}-{scene.rng.randrange(10_000):04}" for _ in range(2))
     scene.need(len({first, last, row["phone"]}) == 3)
-    prompt = f"{name} has a new telephone number; change it in my address book. {scene.rng.pick(ASK_FIRST)}"
+    prompt = f"{name} has a new phone number; change it in my address book. {scene.rng.pick(ASK_FIRST)}"
     talk = Talk(
         slots=(Slot(("number", "phone", "telephone"), f"The new number is {first}."),),
         confirm=(reached(row), last),
@@ -71,8 +71,8 @@ def contacts_dialogue_phone(scene: Scene) -> Asked:
     )
 
     def solve(api: Solver) -> None:
-        answer = question(api, "What is the new number?", f"Which telephone number does {name} have now?")
-        wording = api.rng.pick(("I will change the number of {} to {}.", "For {} I will write down {}. Is that right?"))
+        answer = question(api, "What is the new number?", f"What is {name}'s phone number now?")
+        wording = api.rng.pick(("I will change the number of {} to {}.", "For {} I will save {}. Is that right?"))
         answer = api.say(wording.format(name, told(answer, "number is ")))
         number = told(answer, "number is ")
         api.say(wording.format(name, number))
@@ -93,7 +93,7 @@ def contacts_dialogue_delete(scene: Scene) -> Asked:
     column = scene.pick(known)
     says = {"city": f"The one who lives in {row['city']}.", "company": f"The one who works for {row['company']}."}
     prompt = (
-        f"I know more than one {first}, and one of them I shall never call again: delete that entry from my address"
+        f"I know more than one {first}, and I will never call one of them again. Delete that entry from my address"
         f" book. {scene.rng.pick(ASK_FIRST)}"
     )
     talk = Talk(
@@ -131,19 +131,19 @@ def contacts_dialogue_group(scene: Scene) -> Asked:
     free = [one for one in names if one not in has]
     scene.need(len(free) > 1)
     first, last = scene.rng.sample(free, 2)
-    prompt = f"Please put {name} into one of my groups. {scene.rng.pick(ASK_FIRST)}"
+    prompt = f"Please add {name} to one of my groups. {scene.rng.pick(ASK_FIRST)}"
     talk = Talk(
-        slots=(Slot(("which", "group", "groups"), f"Into the group '{first}'."),),
+        slots=(Slot(("which", "group", "groups"), f"The group '{first}'."),),
         confirm=(reached(row), last),
         proposal=(reached(row), first),
-        correction=f"Hm, no, I have changed my mind. Take the group '{last}'.",
+        correction=f"Hmm, no, I changed my mind. Make it the group '{last}'.",
         rivals=(*others(scene, name), *(one for one in names if one not in (first, last))),
     )
 
     def solve(api: Solver) -> None:
         found = found_contact(api, name)
-        answer = question(api, "Which group do you mean?", f"Into which group does {name} go?")
-        wording = api.rng.pick(("I will put {} into '{}'.", "{} joins the group '{}': may I do that?"))
+        answer = question(api, "Which group do you mean?", f"Which group should I add {name} to?")
+        wording = api.rng.pick(("I will add {} to '{}'.", "I will add {} to the group '{}'. Is that okay?"))
         answer = api.say(wording.format(name, between(answer)))
         api.say(wording.format(name, between(answer)))
         api.call("contacts_add_to_group", contact_id=found["contact_id"], group=between(answer))

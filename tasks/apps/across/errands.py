@@ -33,15 +33,15 @@ def mail_dialogue_archive(scene: Scene) -> Asked:
     scene.need(all(old.values()) and len(old[first]) != len(old[last]) and len(old[last]) <= 2 + scene.level)
     counts = [len(old[first]), len(old[last])]
     prompt = (
-        f"Old messages from {name} should go from my inbox to the archive. Ask me how old. Then tell me how many"
-        f" messages that is (such as '{scene.rng.randint(40, 60)} messages'), from whom and from before which day, and"
-        " move them only when I agree."
+        f"Move old messages from {name} from my inbox to the archive. Ask me how old. Then tell me how many messages"
+        f" that is (such as '{scene.rng.randint(40, 60)} messages'), who they are from, and the cutoff day. Move them"
+        " only when I agree."
     )
     talk = Talk(
         slots=(Slot(("day", "date", "old", "older", "before", "when"), f"Everything from before {first}."),),
         confirm=(reached(person), last, counted(counts[1])),
         proposal=(reached(person), first, counted(counts[0])),
-        correction=f"That is not what I thought. Take everything from before {last}.",
+        correction=f"That's not what I expected. Take everything from before {last}.",
         rivals=(
             *others(scene, name),
             *(text for n in range(MOST) if n not in counts for text in counted(n)),
@@ -74,7 +74,7 @@ def mail_dialogue_forward(scene: Scene) -> Asked:
     first = scene.row("SELECT * FROM contacts WHERE id != ?", giver["id"])
     last = namesake(scene, first) if scene.level >= 2 else first
     scene.need(giver["id"] not in (first["id"], last["id"]))
-    prompt = f"{full_name(giver)} sent me something that I want to be forwarded. {scene.rng.pick(ASK_FIRST)}"
+    prompt = f"{full_name(giver)} sent me something that I want you to forward. {scene.rng.pick(ASK_FIRST)}"
     talk = Talk(
         slots=(
             Slot(WHO, f"Forward it to {full_name(first)}."),
@@ -82,7 +82,7 @@ def mail_dialogue_forward(scene: Scene) -> Asked:
         ),
         confirm=(reached(last), topic),
         proposal=(reached(first), topic),
-        correction=f"No, I meant somebody else: forward it to {full_name(last)}." if last is not first else "",
+        correction=f"No, I meant someone else: forward it to {full_name(last)}." if last is not first else "",
         rivals=(
             *others(scene, *(full_name(person) for person in (giver, first, last))),
             *(word for word in scene.cast.words["topic"] if word != topic),
@@ -91,11 +91,13 @@ def mail_dialogue_forward(scene: Scene) -> Asked:
 
     def solve(api: Solver) -> None:
         about = told(question(api, "Which message is it?", "What is its subject?"), "about the ")
-        name = told(question(api, "To whom?", "Who should get it?"), "orward it to ")
+        name = told(question(api, "Who should I forward it to?", "Who should get it?"), "orward it to ")
         email = found_contact(api, full_name(giver))["email"]
         items = list(api.pages("mail_search", sender=email, words=about))
         item = next(item for item in items if about in item["subject"].lower())
-        wording = api.rng.pick(("I will forward the message about the {} to {}.", "The mail about the {} goes to {}?"))
+        wording = api.rng.pick(
+            ("I will forward the message about the {} to {}.", "I will send the email about the {} to {}. Okay?")
+        )
         answer = api.say(wording.format(about, name))
         if answer != GO:
             name = told(answer, "forward it to ")
@@ -119,7 +121,7 @@ def contacts_dialogue_add(scene: Scene) -> Asked:
     changes = scene.level >= 2
     said = wrong if changes else right
     prompt = (
-        "I have met somebody whom I want in my address book, with name, telephone number and e-mail address."
+        "I met someone I want to add to my address book, with name, phone number and email address."
         f" {scene.rng.pick(ASK_FIRST)}"
     )
     talk = Talk(
@@ -130,12 +132,12 @@ def contacts_dialogue_add(scene: Scene) -> Asked:
         ),
         confirm=(f"{first} {last}", phone, right),
         proposal=(f"{first} {last}", phone, said),
-        correction=f"I see now that I misread it. The address is {right}." if changes else "",
+        correction=f"Sorry, I misread it. The address is {right}." if changes else "",
         rivals=others(scene),
     )
 
     def solve(api: Solver) -> None:
-        questions = {"name": "What is the name?", "number": "Which number?", "address": "And the e-mail address?"}
+        questions = {"name": "What is the name?", "number": "Which number?", "address": "And the email address?"}
         order = api.rng.sample(list(questions), 3)
         facts = {what: told(api.say(questions[what]), f"The {what} is ") for what in order}
         wording = api.rng.pick(("I will add {name}, {number}, {address}.", "New: {name}, {address}, {number}?"))
@@ -163,13 +165,13 @@ def mail_dialogue_taken_back(scene: Scene) -> Asked:
     n = scene.db.value("SELECT count(*) FROM messages WHERE folder = ? AND sender = ?", folder, person["email"])
     prompt = (
         f"Move everything that {name} sent me from my {folder} to the trash. But first tell me how many messages that"
-        f" is (such as '{scene.rng.randint(40, 60)} messages') and from whom, and wait for my answer. If I take it"
-        " back, leave everything as it is and refuse: it is not allowed then. As evidence name what I still need them"
-        " for, in one word."
+        f" is (such as '{scene.rng.randint(40, 60)} messages') and who they are from, and wait for my answer. If I"
+        " change my mind, leave everything as it is and refuse, because it is not allowed then. As evidence, give what"
+        " I still need them for, in one word."
     )
     talk = Talk(
         proposal=(reached(person), counted(n)),
-        correction=f"Oh no, then do not touch them! I still need them for the {topic}.",
+        correction=f"Oh no, then don't touch them! I still need them for the {topic}.",
         rivals=(*others(scene, name), *(text for k in range(MOST) if k != n for text in counted(k))),
     )
 
@@ -179,7 +181,7 @@ def mail_dialogue_taken_back(scene: Scene) -> Asked:
         answer = question(
             api,
             f"I will move {counted(total)[0]} from {name} to the trash.",
-            f"{counted(total)[0]} from {name} go to the trash: is that right?",
+            f"I am about to move {counted(total)[0]} from {name} to the trash. Is that right?",
         )
         api.refuse("not_allowed", told(answer, "need them for the ").split(" ")[-1])
 

@@ -13,10 +13,10 @@ from ..contacts.finding import full_name
 WHO = ("who", "whom", "recipient", "addressee", "which person")
 TEXT = ("text", "write", "say", "content", "body", "message be", "what should it")
 ASK_FIRST = (
-    "Ask me for what you do not know. Before you change anything, tell me exactly what you are about to do, and wait"
-    " until I agree.",
-    "You will have to ask me something. Then tell me precisely what you would do, and only do it when I have said yes.",
-    "Talk to me first: ask what you need, say exactly what you are going to do, and do it once I agree.",
+    "Ask me about anything you don't know. Before you change anything, tell me exactly what you are about to do, and"
+    " wait until I agree.",
+    "You will have to ask me for details. Then tell me exactly what you would do, and do it only after I say yes.",
+    "Talk to me first: ask for what you need, tell me exactly what you are going to do, and do it once I agree.",
 )
 
 

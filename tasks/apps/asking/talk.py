@@ -18,14 +18,14 @@ AT_ONCE = 2
 VOCABULARY = 6
 """How many of the words that ask for something a message may have: more is a recital, no question."""
 
-SILENT = "You have said nothing."
-TOO_LONG = f"That is too long for me. Please keep it under {LONGEST} characters."
+SILENT = "Your message is empty."
+TOO_LONG = f"That message is too long for me. Please keep it under {LONGEST} characters."
 ONE_THING = "One thing at a time, please. What do you want to know first?"
-LOST = "I am not sure what you mean. Ask me about what I want, or tell me exactly what you are about to do."
-GO = "Yes, that is right. Go ahead."
-NOT_QUITE = "That is not it. Tell me exactly what you are about to do, with all details."
+LOST = "I'm not sure what you mean. Ask me about the details, or tell me exactly what you are about to do."
+GO = "Yes, that's right. Go ahead."
+NOT_QUITE = "That's not quite right. Tell me exactly what you are about to do, with all the details."
 SEVERAL = (
-    "I cannot say yes to that: it names several possibilities, or what you will not do. "
+    "I can't agree to that: it names several possibilities, or something that you will not do. "
     "Tell me only what you are about to do, with one value for each detail."
 )
 

@@ -1,4 +1,4 @@
-"""``Calendar``: events with guests, and invitations by others."""
+"""``Calendar``: events with guests, and invitations from others."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ORDER = " ORDER BY starts_at, events.id"
 
 
 class Calendar(App):
-    """The user's calendar: what the user organizes, and what others invite the user to."""
+    """The user's calendar: the user's own events and invitations from others."""
 
     name = "calendar"
-    about = "the calendar: events, guests, invitations, what overlaps"
+    about = "the user's calendar: events, guests, invitations, conflicts"
     ids: ClassVar[dict[str, str]] = {"event_id": "events"}
     keys: ClassVar[dict[str, tuple[str, ...]]] = {"guests": ("event_id", "email")}
     stray = (
@@ -38,12 +38,12 @@ class Calendar(App):
 
     @call
     def list_events(self, since: Words, until: Words, page: Page = 1) -> dict[str, Any]:
-        """The events that begin on some days, by their beginnings; what is cancelled is left out.
+        """List the events that start within a range of days, by start time. Cancelled events are left out.
 
         Args:
-            since: the first day, such as 2025-05-14.
-            until: the last day, which may be the same.
-            page: of the listing.
+            since: first day, such as 2025-05-14.
+            until: last day; it may be the same day.
+            page: page of the results, starting at 1.
         """
         first, last = day(since, "since"), day(until, "until")
         if last < first:
@@ -55,14 +55,14 @@ class Calendar(App):
     def search(
         self, words: Maybe = "", person: Maybe = "", since: Maybe = "", until: Maybe = "", page: Page = 1
     ) -> dict[str, Any]:
-        """Find events, by their beginnings; several conditions must all hold. What is cancelled is left out.
+        """Search for events, by start time. An event must match every condition. Cancelled events are left out.
 
         Args:
-            words: stand in the title, the place or the notes.
-            person: the e-mail address of the organizer or of a guest.
-            since: the day on which they begin at the earliest, such as 2025-05-14.
-            until: the day on which they begin at the latest.
-            page: of the listing.
+            words: text to find in the title, the place or the notes.
+            person: email address of the organizer or a guest.
+            since: only events that start on this day or later, such as 2025-05-14.
+            until: only events that start on this day or earlier.
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(
             EVENTS
@@ -81,12 +81,12 @@ class Calendar(App):
 
     @call
     def overlaps(self, starts_at: Words, ends_at: Words, page: Page = 1) -> dict[str, Any]:
-        """The events of which a part lies within a time; one that ends as another begins does not overlap it.
+        """List the events that overlap a period. An event that ends exactly when the period starts does not overlap it.
 
         Args:
-            starts_at: when the time begins, such as 2025-05-14T09:30.
-            ends_at: when it ends.
-            page: of the listing.
+            starts_at: start of the period, such as 2025-05-14T09:30.
+            ends_at: end of the period.
+            page: page of the results, starting at 1.
         """
         start, end = _span(starts_at, ends_at)
         rows = self.db.rows(EVENTS + "starts_at < ?3 AND ends_at > ?2" + ORDER, self._me, start, end)
@@ -94,10 +94,10 @@ class Calendar(App):
 
     @call
     def get(self, event_id: Id) -> dict[str, Any]:
-        """Everything about an event, with its guests and what they have answered; also of one that is cancelled.
+        """Show all details of an event, also a cancelled one, with its guests and their responses.
 
         Args:
-            event_id: which.
+            event_id: ID of the event.
         """
         row = self.find("events", event_id, "event")
         guests = self.db.rows("SELECT email, response FROM guests WHERE event_id = ? ORDER BY email", event_id)
@@ -115,15 +115,15 @@ class Calendar(App):
         notes: Body = "",
         guests: Addresses | None = None,
     ) -> dict[str, Any]:
-        """Make an event of the user's own. It may overlap others: ask calendar_overlaps where that matters.
+        """Create an event organized by the user. Overlaps are allowed; call calendar_overlaps to check for conflicts.
 
         Args:
-            title: in a line.
-            starts_at: when it begins, such as 2025-05-14T09:30.
-            ends_at: when it ends.
-            place: where it is.
-            notes: a longer text.
-            guests: e-mail addresses of those who are invited.
+            title: title of the event.
+            starts_at: start time, such as 2025-05-14T09:30.
+            ends_at: end time.
+            place: location of the event.
+            notes: longer text.
+            guests: email addresses of the people to invite.
         """
         start, end = _span(starts_at, ends_at)
         invited = sorted({self._address(email) for email in guests or ()})
@@ -143,16 +143,16 @@ class Calendar(App):
         place: Maybe | None = None,
         notes: Body | None = None,
     ) -> dict[str, Any]:
-        """Change an event that the user organizes; what is left out stays, also the end when the beginning changes.
-        When its time changes, its guests are asked again: their answers are none then.
+        """Change an event that the user organizes. Fields that you omit keep their values, so a new start time does not
+        move the end time. If the time changes, the responses of all guests are reset to "none".
 
         Args:
-            event_id: which.
-            title: in a line.
-            starts_at: when it begins, such as 2025-05-14T09:30.
-            ends_at: when it ends.
-            place: where it is.
-            notes: a longer text.
+            event_id: ID of the event.
+            title: title of the event.
+            starts_at: start time, such as 2025-05-14T09:30.
+            ends_at: end time.
+            place: location of the event.
+            notes: longer text.
         """
         row = self._own(event_id)
         start, end = _span(starts_at or row["starts_at"], ends_at or row["ends_at"])
@@ -160,7 +160,7 @@ class Calendar(App):
         given = {"title": title, "place": place, "notes": notes, "starts_at": starts_at, "ends_at": ends_at}
         changed = {name: value for name, value in given.items() if value is not None}
         if not changed:
-            raise ToolError("422 say what is to be changed")
+            raise ToolError("422 specify at least one field to change")
         changed |= {"starts_at": start, "ends_at": end}
         self.db.update("events", event_id, **changed)
         asked = self.db.rows("SELECT id FROM guests WHERE event_id = ? AND response != 'none'", event_id)
@@ -170,10 +170,10 @@ class Calendar(App):
 
     @call
     def cancel(self, event_id: Id) -> dict[str, Any]:
-        """Call off an event that the user organizes; it is kept, but no listing shows it any more.
+        """Cancel an event that the user organizes. It is kept, but lists no longer show it.
 
         Args:
-            event_id: which.
+            event_id: ID of the event.
         """
         self._own(event_id)
         self.db.update("events", event_id, status="cancelled")
@@ -181,40 +181,40 @@ class Calendar(App):
 
     @call
     def delete(self, event_id: Id) -> str:
-        """Remove a cancelled event for ever, with its guests.
+        """Delete a cancelled event and its guest list permanently.
 
         Args:
-            event_id: which; it must be cancelled.
+            event_id: ID of the event, which must be cancelled.
         """
         if self.find("events", event_id, "event")["status"] != "cancelled":
             raise ToolError(f"409 event {event_id} is not cancelled: cancel it first")
         for guest in self.db.rows("SELECT id FROM guests WHERE event_id = ?", event_id):
             self.db.delete("guests", guest["id"])
         self.db.delete("events", event_id)
-        return f"event {event_id} is deleted"
+        return f"deleted event {event_id}"
 
     @call
     def invite(self, event_id: Id, email: Words) -> dict[str, Any]:
-        """Invite somebody to an event that the user organizes.
+        """Invite someone to an event that the user organizes.
 
         Args:
-            event_id: which.
-            email: the address of the guest.
+            event_id: ID of the event.
+            email: email address of the guest.
         """
         self._own(event_id)
         address = self._address(email)
         if self.db.row("SELECT id FROM guests WHERE event_id = ? AND email = ?", event_id, address):
-            raise ToolError(f"409 {address} is invited to event {event_id} already")
+            raise ToolError(f"409 {address} is already invited to event {event_id}")
         self.db.insert("guests", event_id=event_id, email=address, response="none")
         return {"event_id": event_id, "email": address}
 
     @call
     def uninvite(self, event_id: Id, email: Words) -> dict[str, Any]:
-        """Take a guest off an event that the user organizes.
+        """Remove a guest from an event that the user organizes.
 
         Args:
-            event_id: which.
-            email: the address of the guest.
+            event_id: ID of the event.
+            email: email address of the guest.
         """
         self._own(event_id)
         found = self.db.row("SELECT id FROM guests WHERE event_id = ? AND email = ?", event_id, email.lower())
@@ -225,16 +225,16 @@ class Calendar(App):
 
     @call
     def respond(self, event_id: Id, response: Response) -> dict[str, Any]:
-        """Answer an invitation by somebody else; an answer that was given may be changed.
+        """Respond to someone else's invitation. A response can be changed later.
 
         Args:
-            event_id: which.
-            response: whether the user comes.
+            event_id: ID of the event.
+            response: whether the user will attend.
         """
         row = self.find("events", event_id, "event")
         found = self.db.row("SELECT id FROM guests WHERE event_id = ? AND email = ?", event_id, self._me)
         if found is None:
-            raise ToolError(f"403 event {event_id} is the user's own: there is nothing to answer")
+            raise ToolError(f"403 event {event_id} is the user's own event: it needs no response")
         if row["status"] == "cancelled":
             raise ToolError(f"409 event {event_id} is cancelled")
         self.db.update("guests", found["id"], response=response)
@@ -243,7 +243,7 @@ class Calendar(App):
     def _own(self, event_id: int) -> Row:
         row = self.find("events", event_id, "event")
         if row["organizer"] != self._me:
-            raise ToolError(f"403 event {event_id} is organized by {row['organizer']}: only they can change it")
+            raise ToolError(f"403 event {event_id} belongs to {row['organizer']}: only the organizer can change it")
         if row["status"] == "cancelled":
             raise ToolError(f"409 event {event_id} is cancelled")
         return row
@@ -251,7 +251,7 @@ class Calendar(App):
     def _address(self, email: str) -> str:
         guest = address(email)
         if guest == self._me:
-            raise ToolError("422 the organizer is not a guest")
+            raise ToolError("422 the organizer cannot be a guest")
         return guest
 
     @property
@@ -267,5 +267,5 @@ class Calendar(App):
 def _span(starts_at: str, ends_at: str) -> tuple[str, str]:
     start, end = moment(starts_at, "starts_at"), moment(ends_at, "ends_at")
     if end <= start:
-        raise ToolError(f"422 an event that begins at {start} cannot end at {end}")
+        raise ToolError(f"422 an event that starts at {start} cannot end at {end}")
     return start, end

@@ -20,14 +20,14 @@ def calendar_add_event(scene: Scene) -> Asked:
     day, minutes = scene.cast.day(scene.rng.randint(1, 40)), scene.pick(LENGTHS)
     begin = f"{day}T{scene.rng.randint(8, 17):02}:{scene.pick(('00', '15', '30', '45'))}"
     end = shifted(begin, minutes=minutes)
-    note = f"Think of the {scene.pick(scene.cast.words['thing'])}." if scene.level >= 3 else ""
-    asked = f" Put this into the notes: {note}" if note else ""
+    note = f"Remember the {scene.pick(scene.cast.words['thing'])}." if scene.level >= 3 else ""
+    asked = f" Put this in the notes: {note}" if note else ""
     prompt = scene.rng.pick(
         (
-            f"Put '{title}' into my calendar: on {said(scene, day)} from {begin[11:]} to {end[11:]}, place: "
+            f"Add '{title}' to my calendar on {said(scene, day)} from {begin[11:]} to {end[11:]}. The place is: "
             f"{place}.{asked}",
-            f"New event '{title}', {said(scene, day)} at {begin[11:]}, {minutes} minutes long, at this place: "
-            f"{place}.{asked}",
+            f"Please create an event '{title}' on {said(scene, day)} at {begin[11:]}. It lasts {minutes} minutes, and "
+            f"the place is: {place}.{asked}",
         )
     )
 
@@ -113,7 +113,7 @@ def calendar_conflict(scene: Scene) -> Asked:
 
 def _new_title(scene: Scene) -> str:
     topic = scene.pick(scene.cast.words["topic"])
-    title = scene.pick(("Visit about the {}", "Training for the {}", "The {} again", "Interview on the {}"))
+    title = scene.pick(("Visit about the {}", "Training for the {}", "The {} again", "Interview about the {}"))
     return title.format(topic)
 
 
@@ -127,24 +127,24 @@ def _move_asked(scene: Scene, row: Row) -> tuple[str, str]:
     to = begin[11:] if begin[:10] == day else f"{said(scene, begin[:10])} at {begin[11:]}"
     prompt = scene.rng.pick(
         (
-            f"Move '{row['title']}' on {said(scene, day)} to {to}; it stays as long as it is.",
-            f"'{row['title']}', now on {said(scene, day)}, should begin on {said(scene, begin[:10])} at {begin[11:]} "
-            "instead, without becoming longer or shorter.",
+            f"Move '{row['title']}' on {said(scene, day)} to {to}, and keep its length.",
+            f"'{row['title']}', now on {said(scene, day)}, should start on {said(scene, begin[:10])} at {begin[11:]} "
+            "instead. Its length stays the same.",
         )
     )
-    return f"{prompt} If it is not mine to move, refuse and give me the address of whoever organizes it.", begin
+    return f"{prompt} If it is not my event, refuse and give me the email address of the organizer.", begin
 
 
 def _booking_asked(scene: Scene, title: str, place: str, begin: str, end: str) -> str:
     when = f"on {said(scene, begin[:10])} from {begin[11:]} to {end[11:]}"
-    if_not = "refuse, and name the title of the event that is in the way."
+    if_not = "refuse and give me the title of the conflicting event."
     scene.need(begin[:10] == end[:10])
     return scene.rng.pick(
         (
-            f"Put '{title}' into my calendar {when}, place: {place}, but only if no event overlaps that time. "
+            f"Add '{title}' to my calendar {when} (place: {place}), but only if no event overlaps with that time. "
             f"If one does, {if_not}",
-            f"If I have no event {when} that overlaps, add '{title}' at the place {place} for that time. "
-            f"Otherwise {if_not}",
+            f"If none of my events overlaps with the time {when}, add '{title}' at that time (place: {place}). "
+            f"Otherwise, {if_not}",
         )
     )
 

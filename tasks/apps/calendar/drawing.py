@@ -50,9 +50,9 @@ def moved(scene: Scene, row: Row, starts_at: str, ends_at: str) -> tuple[Must, .
 
 
 def said(scene: Scene, day: str) -> str:
-    """A day as people say it."""
+    """Return a date as a user writes it."""
     at = date.fromisoformat(day)
-    long = f"{at.day} {at:%B %Y}"
+    long = f"{at:%B} {at.day}, {at.year}"
     return day if scene.level <= 2 else scene.rng.pick((day, long, f"{at:%A}, {long}"))
 
 

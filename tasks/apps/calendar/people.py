@@ -29,15 +29,13 @@ def calendar_hours_with(scene: Scene) -> Asked:
     rows = events_on(scene, since, until, f"({WITH.format(person['email'])}) AND ({OWN if own else '1'})")
     scene.need(len(rows) >= min(scene.level, 3))
     name = full_name(person)
-    which = "Count only those that I organize" if own else f"Count also those that {person['first_name']} organizes"
+    which = "Count only events that I organize" if own else f"Also count events that {person['first_name']} organizes"
     prompt = scene.rng.pick(
         (
-            f"How many hours of events do I have together with {name} from {said(scene, since)} to "
-            f"{said(scene, until)}, both days included, whatever anybody has answered? {which}, and give me a number "
-            "such as 37.5.",
-            f"Add up how long all events with {name} in my calendar take that begin from {said(scene, since)} to "
-            f"{said(scene, until)} (both included), also those that were declined. {which}. Answer in hours, such as "
-            "37.5.",
+            f"How many hours of events do I have with {name} from {said(scene, since)} to {said(scene, until)} "
+            f"(inclusive), regardless of anyone's response? {which}, and give me a number such as 37.5.",
+            f"Add up the lengths of all events with {name} in my calendar that start from {said(scene, since)} to "
+            f"{said(scene, until)} (inclusive), including declined ones. {which}. Answer in hours, such as 37.5.",
         )
     )
 
@@ -64,10 +62,10 @@ def calendar_next_with(scene: Scene) -> Asked:
     scene.need(len(coming) == 1 or coming[1]["starts_at"] > begin)
     prompt = scene.rng.pick(
         (
-            f"When does the next event with {name} begin, whatever anybody has answered to it? Answer with day and "
+            f"When does the next event with {name} start, regardless of anyone's response? Answer with date and "
             "time, such as 2024-03-09T09:30.",
-            f"When does the next event begin to which {name} and I both belong, also if one of us has declined it? "
-            "Give me day and time in the form 2024-03-09T09:30.",
+            f"When does the next event with both {name} and me start, even if one of us declined it? "
+            "Give me the date and time in the form 2024-03-09T09:30.",
         )
     )
 
@@ -122,8 +120,8 @@ def calendar_invite_group(scene: Scene) -> Asked:
     scene.need(1 <= len(missing) <= scene.level + 3 and (scene.level < 3 or len(missing) < len(members)))
     day = row["starts_at"][:10]
     prompt = (
-        f"Everybody in my contact group '{group}' should come to '{row['title']}' on {said(scene, day)}. Invite those "
-        "who are not invited yet."
+        f"Everyone in my contact group '{group}' should come to '{row['title']}' on {said(scene, day)}. Invite those "
+        "who have not been invited yet."
     )
 
     def solve(api: Solver) -> None:
@@ -151,9 +149,9 @@ def calendar_uninvite_person(scene: Scene) -> Asked:
     scene.need(min(scene.level, 2) <= len(rows) <= 2 + scene.level)
     name = full_name(person)
     prompt = (
-        f"{name} is away from {said(scene, since)} to {said(scene, until)} (both days included). Take "
-        f"{person['first_name']} off the guests of all events that I organize on these days, and tell me how many "
-        "hours those events have together, as a number such as 37.5."
+        f"{name} is away from {said(scene, since)} to {said(scene, until)} (inclusive). Remove "
+        f"{person['first_name']} from the guest lists of all events that I organize on these days, and tell me how "
+        "many hours those events take in total, as a number such as 37.5."
     )
 
     def solve(api: Solver) -> None:
@@ -193,9 +191,9 @@ def calendar_from_mail(scene: Scene) -> Asked:
     name, title, guest = full_name(person), f"{topic} with {person['first_name']}", scene.level >= 4
     invite = f" Invite {person['first_name']} to it." if guest else ""
     prompt = (
-        f"{name} wrote me a message that proposes a meeting about the {topic}. Put it into my calendar under the title "
-        f"'{title}', with day, time, length and place as {person['first_name']} wrote; mind that another message may "
-        f"have changed something.{invite}"
+        f"{name} sent me a message that proposes a meeting about the {topic}. Add it to my calendar under the title "
+        f"'{title}', with the day, time, length and place that {person['first_name']} proposed. Note that a later "
+        f"message may have changed something.{invite}"
     )
 
     def solve(api: Solver) -> None:
@@ -225,16 +223,16 @@ def calendar_tell_guests(scene: Scene) -> Asked:
     end = shifted(to, hours=hours([(row["starts_at"], row["ends_at"])]))
     subject, text = "A new day", to.replace("T", " ")
     prompt = (
-        f"Move '{row['title']}' on {said(scene, day)} to {said(scene, to[:10])}, at the same time of day and as long "
-        f"as it is. Then send one message to all its guests together, with the subject '{subject}'; somewhere in its "
-        "text there must be the new beginning in the form 2024-03-09 09:30."
+        f"Move '{row['title']}' on {said(scene, day)} to {said(scene, to[:10])}, with the same time of day and length. "
+        f"Then send one email to all of its guests with the subject '{subject}'. Its text must include the new start "
+        "in the form 2024-03-09 09:30."
     )
 
     def solve(api: Solver) -> None:
         found = api.call("calendar_get", event_id=event_found(api, row["title"], day)["event_id"])
         begin = f"{to[:10]}T{found['starts_at'][11:]}"
         over = shifted(begin, hours=hours([(found["starts_at"], found["ends_at"])]))
-        body = api.rng.pick(("{} begins on {}.", "Dear all, {} is moved to {}.")).format(
+        body = api.rng.pick(("{} starts on {}.", "Hi all, {} has been moved to {}.")).format(
             found["title"], begin.replace("T", " ")
         )
         api.call("calendar_update", event_id=found["event_id"], starts_at=begin, ends_at=over)

@@ -21,7 +21,7 @@ def calendar_place_of(scene: Scene) -> Asked:
     prompt = scene.rng.pick(
         (
             f"Where does '{row['title']}' on {said(scene, day)} take place?",
-            f"Look into my calendar: what is the place of '{row['title']}' on {said(scene, day)}?",
+            f"Check my calendar: what is the place of '{row['title']}' on {said(scene, day)}?",
             f"Where do I have to be for '{row['title']}' on {said(scene, day)}?",
         )
     )
@@ -44,14 +44,14 @@ def calendar_first_free(scene: Scene) -> Asked:
     free = first_free([(row["starts_at"], row["ends_at"]) for row in events], begin, end, minutes)
     scene.need(free is not None and free != begin)
     assert free is not None
-    which = "Invitations that I have declined do not count" if strict else "Every event in my calendar counts"
+    which = "Ignore invitations that I declined" if strict else "Every event in my calendar counts"
     prompt = scene.rng.pick(
         (
-            f"I work from {begin[11:]} to {end[11:]} on {said(scene, day)}. At what time does the first stretch of "
-            f"{minutes} minutes begin in which I have no event? {which}. Answer with a time such as 07:15.",
-            f"Somebody needs {minutes} minutes of my time on {said(scene, day)}, between {begin[11:]} and {end[11:]}. "
-            f"What is the earliest time at which that can begin without overlapping an event? {which}. "
-            "Give me the time, such as 07:15.",
+            f"I work from {begin[11:]} to {end[11:]} on {said(scene, day)}. At what time does my first free slot of "
+            f"{minutes} minutes start? {which}. Answer with a time such as 07:15.",
+            f"Someone needs {minutes} minutes of my time on {said(scene, day)}, between {begin[11:]} and {end[11:]}. "
+            f"What is the earliest start time that does not overlap with an event? {which}. "
+            "Give me a time such as 07:15.",
         )
     )
 
@@ -74,8 +74,8 @@ def calendar_longest(scene: Scene) -> Asked:
     scene.need(len(rows) >= 2 + scene.level and _length(rows[-1]) > _length(rows[-2]))
     title = rows[-1]["title"]
     prompt = (
-        f"Which event in my calendar from {said(scene, first)} to {said(scene, last)}, both days included, takes the "
-        "most time? Give me its title."
+        f"Which event in my calendar from {said(scene, first)} to {said(scene, last)} (inclusive) is the longest? "
+        "Give me its title."
     )
 
     def solve(api: Solver) -> None:
@@ -94,10 +94,10 @@ def calendar_cancel_day(scene: Scene) -> Asked:
     freed = hours((row["starts_at"], row["ends_at"]) for row in own)
     prompt = scene.rng.pick(
         (
-            f"I am ill on {said(scene, day)}: cancel every event that I organize on that day, and leave those of "
-            "others. How many hours do the cancelled events have together (a number such as 37.5)?",
-            f"Cancel all events on {said(scene, day)} of which I am the organizer. Then tell me how many hours they "
-            "would have taken in all, as a number such as 37.5.",
+            f"I will be out sick on {said(scene, day)}. Cancel every event that I organize on that day, and leave the "
+            "events of others alone. How many hours is that in total, as a number such as 37.5?",
+            f"Cancel all events that I organize on {said(scene, day)}. Then tell me how many hours they would have "
+            "taken in total, as a number such as 37.5.",
         )
     )
 
@@ -122,8 +122,8 @@ def calendar_respond_to(scene: Scene) -> Asked:
     event = f"'{row['title']}' on {said(scene, day)}"
     prompt = {
         "yes": f"Accept the invitation to {event}.",
-        "no": f"I cannot come to {event}: decline the invitation.",
-        "maybe": f"Answer the invitation to {event}: I may come.",
+        "no": f"I can't attend {event}. Decline the invitation.",
+        "maybe": f"Respond to the invitation to {event} with maybe.",
     }[response]
 
     def solve(api: Solver) -> None:
@@ -144,8 +144,8 @@ def calendar_decline_open(scene: Scene) -> Asked:
     scene.need(1 <= len(rows) <= scene.level + 1)
     time = hours((row["starts_at"], row["ends_at"]) for row in rows)
     prompt = (
-        f"Decline all invitations to events from {said(scene, since)} to {said(scene, until)} (both days included) "
-        "that I have not answered yet. How many hours would they have taken together, as a number such as 37.5?"
+        f"Decline all invitations to events from {said(scene, since)} to {said(scene, until)} (inclusive) that I have "
+        "not answered yet. How many hours would these events have taken in total, as a number such as 37.5?"
     )
 
     def solve(api: Solver) -> None:
@@ -164,8 +164,8 @@ def calendar_delete_cancelled(scene: Scene) -> Asked:
     row = event_drawn(scene, f"starts_at > ? AND {OWN}", scene.cast.day(1))
     day = row["starts_at"][:10]
     prompt = (
-        f"'{row['title']}' on {said(scene, day)} was a mistake: do not only cancel it, delete it from my calendar "
-        "for ever."
+        f"'{row['title']}' on {said(scene, day)} was a mistake. Don't just cancel it: delete it from my calendar "
+        "permanently."
     )
 
     def solve(api: Solver) -> None:

@@ -18,14 +18,14 @@ class Contacts(App):
     """The user's address book."""
 
     name = "contacts"
-    about = "the address book: people, how to reach them, groups of them"
+    about = "the address book: people, their contact details, groups"
     private = False
     ids: ClassVar[dict[str, str]] = {"contact_id": "contacts"}
     keys: ClassVar[dict[str, tuple[str, ...]]] = {"groups": ("contact_id", "name")}
     stray = ("contacts_add", {"first_name": "No", "last_name": "Body", "email": "nobody@post.test"})
     schema: ClassVar[str] = """
         CREATE TABLE contacts (id INTEGER PRIMARY KEY AUTOINCREMENT, first_name TEXT, last_name TEXT, email TEXT,
-            phone TEXT, city TEXT, birthday TEXT, company TEXT, relation TEXT, favourite INTEGER);
+            phone TEXT, city TEXT, birthday TEXT, company TEXT, relation TEXT, favorite INTEGER);
         CREATE TABLE groups (id INTEGER PRIMARY KEY AUTOINCREMENT, contact_id INTEGER, name TEXT,
             UNIQUE (contact_id, name));
     """
@@ -38,40 +38,40 @@ class Contacts(App):
         city: Maybe = "",
         company: Maybe = "",
         relation: Relation | None = None,
-        favourite: bool | None = None,
+        favorite: bool | None = None,
         page: Page = 1,
     ) -> dict[str, Any]:
-        """Find people, by first and then last name; several conditions must all hold.
+        """Search for contacts, sorted by first name and then last name. A contact must match every condition you give.
 
         Args:
-            name: a part of the first, the last or the full name.
-            email: a part of the address.
-            city: where they live.
-            company: whom they work for.
-            relation: what they are to the user.
-            favourite: whether they are a favourite.
-            page: of the listing.
+            name: part of the first, last or full name.
+            email: part of the email address.
+            city: city where the contact lives.
+            company: company that the contact works for.
+            relation: relation of the contact to the user.
+            favorite: whether the contact is a favorite.
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(
             """SELECT * FROM contacts WHERE (instr(lower(first_name || ' ' || last_name), lower(?1)) OR ?1 = '')
                AND (lower(city) = lower(?2) OR ?2 = '') AND (lower(company) = lower(?3) OR ?3 = '')
                AND (relation = ?4 OR ?4 IS NULL) AND (instr(email, lower(?5)) OR ?5 = '')
-               AND (favourite = ?6 OR ?6 IS NULL) ORDER BY first_name, last_name, id""",
+               AND (favorite = ?6 OR ?6 IS NULL) ORDER BY first_name, last_name, id""",
             name,
             city,
             company,
             relation,
             email,
-            favourite,
+            favorite,
         )
         return self.paged([_brief(row) for row in rows], page)
 
     @call
     def get(self, contact_id: Id) -> dict[str, Any]:
-        """Everything that is known of a person.
+        """Show all details of a contact.
 
         Args:
-            contact_id: who.
+            contact_id: ID of the contact.
         """
         row = self.find("contacts", contact_id, "contact")
         groups = self.db.rows("SELECT name FROM groups WHERE contact_id = ? ORDER BY name", contact_id)
@@ -79,7 +79,7 @@ class Contacts(App):
         return {
             **_brief(row),
             **rest,
-            "favourite": bool(row["favourite"]),
+            "favorite": bool(row["favorite"]),
             "groups": [found["name"] for found in groups],
         }
 
@@ -95,22 +95,22 @@ class Contacts(App):
         company: Maybe = "",
         relation: Relation = "other",
     ) -> dict[str, Any]:
-        """Add a person.
+        """Add a contact to the address book.
 
         Args:
-            first_name: of the person.
-            last_name: of the person.
-            email: an address that nobody else in the book has.
-            phone: a number.
-            city: where they live.
-            birthday: a day such as 1984-05-30.
-            company: whom they work for.
-            relation: what they are to the user.
+            first_name: first name.
+            last_name: last name.
+            email: email address; no one else in the address book may have it.
+            phone: phone number.
+            city: city where the contact lives.
+            birthday: date such as 1984-05-30.
+            company: company that the contact works for.
+            relation: relation of the contact to the user.
         """
         email = self._free(email)
         columns = {"phone": phone, "city": city, "birthday": birthday and day(birthday, "birthday"), "company": company}
         names = {"first_name": first_name, "last_name": last_name, "email": email}
-        return {"contact_id": self.db.insert("contacts", **names, **columns, relation=relation, favourite=0)}
+        return {"contact_id": self.db.insert("contacts", **names, **columns, relation=relation, favorite=0)}
 
     @call
     def update(
@@ -124,21 +124,21 @@ class Contacts(App):
         birthday: Maybe | None = None,
         company: Maybe | None = None,
         relation: Relation | None = None,
-        favourite: bool | None = None,
+        favorite: bool | None = None,
     ) -> dict[str, Any]:
-        """Change what is known of a person; what is left out stays.
+        """Change the details of a contact. Fields that you omit keep their values.
 
         Args:
-            contact_id: who.
-            first_name: of the person.
-            last_name: of the person.
-            email: an address that nobody else in the book has.
-            phone: a number.
-            city: where they live.
-            birthday: a day such as 1984-05-30.
-            company: whom they work for.
-            relation: what they are to the user.
-            favourite: whether they are a favourite.
+            contact_id: ID of the contact.
+            first_name: first name.
+            last_name: last name.
+            email: email address; no one else in the address book may have it.
+            phone: phone number.
+            city: city where the contact lives.
+            birthday: date such as 1984-05-30.
+            company: company that the contact works for.
+            relation: relation of the contact to the user.
+            favorite: whether the contact is a favorite.
         """
         row = self.find("contacts", contact_id, "contact")
         if email is not None and email.lower() != row["email"]:
@@ -152,34 +152,34 @@ class Contacts(App):
             "birthday": birthday and day(birthday, "birthday"),
             "company": company,
             "relation": relation,
-            "favourite": None if favourite is None else int(favourite),
+            "favorite": None if favorite is None else int(favorite),
         }
         changed = {name: value for name, value in given.items() if value is not None}
         if not changed:
-            raise ToolError("422 say what is to be changed")
+            raise ToolError("422 specify at least one field to change")
         self.db.update("contacts", contact_id, **changed)
         return {"contact_id": contact_id, **changed}
 
     @call
     def delete(self, contact_id: Id) -> str:
-        """Remove a person, also from all groups.
+        """Delete a contact and remove them from all groups.
 
         Args:
-            contact_id: who.
+            contact_id: ID of the contact.
         """
         self.find("contacts", contact_id, "contact")
         for row in self.db.rows("SELECT id FROM groups WHERE contact_id = ?", contact_id):
             self.db.delete("groups", row["id"])
         self.db.delete("contacts", contact_id)
-        return f"contact {contact_id} is deleted"
+        return f"deleted contact {contact_id}"
 
     @call
     def birthdays(self, month: Month, page: Page = 1) -> dict[str, Any]:
-        """Who has their birthday in a month, by day.
+        """List the contacts whose birthday is in a month, by day.
 
         Args:
-            month: from 1, January, to 12.
-            page: of the listing.
+            month: month from 1 (January) to 12.
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(
             "SELECT * FROM contacts WHERE birthday LIKE ? ORDER BY substr(birthday, 6), id", f"____-{month:02}-%"
@@ -188,17 +188,17 @@ class Contacts(App):
 
     @call
     def list_groups(self) -> dict[str, int]:
-        """The groups, and how many people are in each."""
+        """List the groups with the number of people in each."""
         rows = self.db.rows("SELECT name, count(*) AS n FROM groups GROUP BY name ORDER BY name")
         return {row["name"]: row["n"] for row in rows}
 
     @call
     def list_group(self, group: Words, page: Page = 1) -> dict[str, Any]:
-        """The people of a group, by name.
+        """List the contacts in a group by name.
 
         Args:
-            group: its name.
-            page: of the listing.
+            group: name of the group.
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(
             """SELECT contacts.* FROM contacts JOIN groups ON groups.contact_id = contacts.id WHERE groups.name = ?
@@ -206,30 +206,30 @@ class Contacts(App):
             group,
         )
         if not rows:
-            raise ToolError(f"404 there is no group {group!r}")
+            raise ToolError(f"404 group {group!r} does not exist")
         return self.paged([_brief(row) for row in rows], page)
 
     @call
     def add_to_group(self, contact_id: Id, group: Words) -> dict[str, Any]:
-        """Put a person into a group; a group that nobody is in yet begins with that.
+        """Add a contact to a group. If the group does not exist yet, it is created.
 
         Args:
-            contact_id: who.
-            group: its name.
+            contact_id: ID of the contact.
+            group: name of the group.
         """
         self.find("contacts", contact_id, "contact")
         if self.db.row("SELECT id FROM groups WHERE contact_id = ? AND name = ?", contact_id, group):
-            raise ToolError(f"409 contact {contact_id} is in {group!r} already")
+            raise ToolError(f"409 contact {contact_id} is already in {group!r}")
         self.db.insert("groups", contact_id=contact_id, name=group)
         return {"contact_id": contact_id, "group": group}
 
     @call
     def remove_from_group(self, contact_id: Id, group: Words) -> dict[str, Any]:
-        """Take a person out of a group.
+        """Remove a contact from a group.
 
         Args:
-            contact_id: who.
-            group: its name.
+            contact_id: ID of the contact.
+            group: name of the group.
         """
         found = self.db.row("SELECT id FROM groups WHERE contact_id = ? AND name = ?", contact_id, group)
         if found is None:

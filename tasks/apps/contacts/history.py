@@ -1,4 +1,4 @@
-"""Who stands in the user's address book when a world begins."""
+"""The user's address book when a world begins."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from ...people.cast import Cast
 from ...rng import Rng
 from ...rows.database import Database
 
-GROUPS = ("book club", "football", "neighbours", "project team", "choir")
+GROUPS = ("book club", "football", "neighbors", "project team", "choir")
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
-    """Write everybody whom the user knows, some of them into groups."""
+    """Write all contacts, some of them into groups."""
     for person in cast.others:
         id = db.insert(
             "contacts",
@@ -22,7 +22,7 @@ def fill(db: Database, cast: Cast, rng: Rng) -> None:
             birthday=person.birthday,
             company=person.company,
             relation=person.relation,
-            favourite=int(rng.random() < 0.2),
+            favorite=int(rng.random() < 0.2),
         )
         for group in GROUPS:
             if rng.random() < 0.2:

@@ -17,8 +17,8 @@ def contacts_phone_of(scene: Scene) -> Asked:
     scene.need(scene.db.value("SELECT count(*) FROM contacts WHERE first_name || ' ' || last_name = ?", name) == 1)
     prompt = scene.rng.pick(
         (
-            f"What is the telephone number of {name}?",
-            f"I want to call {name}. Which number do I dial?",
+            f"What is {name}'s phone number?",
+            f"I want to call {name}. What number should I dial?",
             f"Look up {name}'s phone number for me.",
         )
     )
@@ -39,9 +39,9 @@ def contacts_who_lives_in(scene: Scene) -> Asked:
     kind = "" if scene.level == 1 else f" and is listed as {row['relation']}"
     prompt = scene.rng.pick(
         (
-            f"Who in my address book lives in {row['city']}{kind}? Give me all full names.",
-            f"I shall be in {row['city']} next week. List everybody in my address book who lives there{kind}, with"
-            " first and last name.",
+            f"Who in my address book lives in {row['city']}{kind}? Give me their full names.",
+            f"I will be in {row['city']} next week. List everyone in my address book who lives there{kind}, with"
+            " first and last names.",
         )
     )
 
@@ -60,10 +60,10 @@ def contacts_change_phone(scene: Scene) -> Asked:
     scene.need(phone != row["phone"])
     prompt = scene.rng.pick(
         (
-            f"{name} has a new telephone number: {phone}. Write it into my address book.",
-            f"Change the phone number of {name} to {phone}.",
-            f"{name} can be reached at {phone} from now on. Change that in my address book; if nobody of this name is"
-            f" in it, refuse, and give as evidence how many people of the same first name are.",
+            f"{name} has a new phone number: {phone}. Update my address book.",
+            f"Change {name}'s phone number to {phone}.",
+            f"{name} can now be reached at {phone}. Update my address book. If no one with this name is in it, refuse"
+            " and give the number of contacts with the same first name as evidence.",
         )
     )
 
@@ -88,8 +88,8 @@ def contacts_company_to_group(scene: Scene) -> Asked:
     scene.need(1 <= len(rows) <= 3 + scene.level)
     prompt = scene.rng.pick(
         (
-            f"Everybody who works for {company} joins the group '{group}'. Put those into it who are not in it yet.",
-            f"Add all my contacts from {company} to the group '{group}'; some may be members already.",
+            f"Everyone who works for {company} should be in the group '{group}'. Add those who are not in it yet.",
+            f"Add all my contacts from {company} to the group '{group}'. Some may already be members.",
         )
     )
 
@@ -113,11 +113,11 @@ def contacts_birthdays_next_month(scene: Scene) -> Asked:
     if scene.level >= 3:
         rows = [row for row in rows if row["relation"] == relation]
     scene.need(1 <= len(rows) <= 2 + scene.level)
-    who = f"Who of my {people} (listed as {relation})" if scene.level >= 3 else "Who of the people in my address book"
+    who = f"Who among my {people} (listed as {relation})" if scene.level >= 3 else "Who in my address book"
     prompt = scene.rng.pick(
         (
             f"{who} has a birthday next month? Give me the full names.",
-            f"I want to buy cards for next month. {who} has a birthday then? List first and last names.",
+            f"I want to buy birthday cards for next month. {who} has a birthday then? List first and last names.",
         )
     )
 
@@ -135,14 +135,14 @@ def contacts_birthdays_next_month(scene: Scene) -> Asked:
 
 @template("contacts", kind="action")
 def contacts_merge_duplicate(scene: Scene) -> Asked:
-    """Make one entry of two that are of one person."""
+    """Merge two entries of the same person."""
     kept = scene.row("SELECT * FROM contacts")
     phone = f"555-{scene.rng.randrange(1000):03}-{scene.rng.randrange(10_000):04}"
     city = scene.pick([city for city in scene.cast.words["city"] if city != kept["city"]])
     email = f"{kept['first_name'][0]}.{kept['last_name']}@{scene.rng.pick(scene.cast.words['domain'])}".lower()
     scene.need(phone != kept["phone"] and not scene.db.rows("SELECT id FROM contacts WHERE email = ?", email))
     same = {name: kept[name] for name in ("first_name", "last_name", "birthday", "company", "relation")}
-    other = scene.add("contacts", **same, email=email, phone=phone, city=city, favourite=0)
+    other = scene.add("contacts", **same, email=email, phone=phone, city=city, favorite=0)
     taken = {"phone": phone} if scene.level == 1 else {"phone": phone, "city": city}
     must = [updated("contacts", kept["id"], "taken over", **taken), deleted("contacts", other, "duplicate gone")]
     more = ""
@@ -151,15 +151,15 @@ def contacts_merge_duplicate(scene: Scene) -> Asked:
         group = scene.row(f"SELECT DISTINCT name FROM groups WHERE name NOT IN ({member})", kept["id"])["name"]
         must.append(deleted("groups", scene.add("groups", contact_id=other, name=group), "membership gone"))
         must.append(inserted("groups", "membership kept", contact_id=kept["id"], name=group))
-        more = " The entry that stays must also be in every group that the other one is in."
-    what = " and ".join({"phone": "telephone number", "city": "city"}[column] for column in taken)
+        more = " The entry that I keep must also be in every group that the other one is in."
+    what = " and ".join({"phone": "phone number", "city": "city"}[column] for column in taken)
     name = full_name(kept)
     prompt = scene.rng.pick(
         (
-            f"{name} stands in my address book twice. Keep the entry with the address {kept['email']}, but with the"
-            f" {what} of the other entry, which is newer; then delete that other entry.{more}",
-            f"There are two entries for {name}. Make one of them: {kept['email']} stays and gets the {what} of the"
-            f" other one, and the other one goes.{more}",
+            f"{name} is in my address book twice. Keep the entry with the email address {kept['email']}, but copy the"
+            f" {what} from the other entry, which is newer. Then delete the other entry.{more}",
+            f"There are two entries for {name}. Merge them: keep the one with the email {kept['email']}, copy the"
+            f" {what} of the other one to it, and delete the other one.{more}",
         )
     )
 
@@ -189,13 +189,13 @@ def contacts_unknown_person(scene: Scene) -> Asked:
     alike = "SELECT id FROM contacts WHERE instr(lower(first_name || ' ' || last_name), lower(?)) AND id != ?"
     scene.need(not scene.db.rows(alike, first, known["id"]))
     city = scene.pick(scene.cast.words["city"])
-    wanted = scene.rng.pick((f"has moved to {city}", f"lives in {city} now"))
+    wanted = scene.rng.pick((f"has moved to {city}", f"now lives in {city}"))
     prompt = scene.rng.pick(
         (
-            f"{first} {last} {wanted}. Change that in my address book. If nobody of this name is in it, refuse, and"
-            f" give as evidence the telephone number of the {first} who is.",
-            f"{first} {last} {wanted}, so change the city in my address book. In case I have no such contact, refuse;"
-            f" as evidence I want the phone number of whoever is called {first} there.",
+            f"{first} {last} {wanted}. Update my address book. If no one with this name is in it, refuse and give the"
+            f" phone number of the {first} who is in it as evidence.",
+            f"{first} {last} {wanted}, so change the city in my address book. If I have no such contact, refuse. As"
+            f" evidence, give me the phone number of the contact whose first name is {first}.",
         )
     )
 
@@ -221,8 +221,8 @@ def contacts_oldest_of_group(scene: Scene) -> Asked:
     word = "oldest" if oldest else "youngest"
     prompt = scene.rng.pick(
         (
-            f"What is the telephone number of the {word} member of my group '{group}'?",
-            f"I must call whoever is the {word} in the group '{group}'. Which number is that?",
+            f"What is the phone number of the {word} member of my group '{group}'?",
+            f"I have to call the {word} person in the group '{group}'. What is the number?",
         )
     )
 

@@ -1,4 +1,4 @@
-"""``Files``: folders with documents and pictures, a trash, and who may see what."""
+"""``Files``: folders with documents and photos, a trash folder, and sharing."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Access = Literal["view", "edit"]
 
 
 class Files(App):
-    """The user's files. A file that is locked by somebody can be read, copied and shared, and nothing else."""
+    """The user's files. A locked file can be read, copied and shared, but not changed, moved or deleted."""
 
     name = "files"
-    about = "folders with documents and pictures: search, read, write, move, copy, trash, share"
+    about = "folders with documents and photos: search, read, write, move, copy, trash, share"
     ids: ClassVar[dict[str, str]] = {"file_id": "files"}
     keys: ClassVar[dict[str, tuple[str, ...]]] = {"shares": ("file_id", "email"), "trash": ("file_id",)}
     stray = ("files_write", {"folder": "/Documents", "name": "nobody asked for this.txt", "content": ""})
@@ -34,7 +34,7 @@ class Files(App):
 
     @call
     def list_folders(self) -> dict[str, int]:
-        """Every folder, and how many files are in each."""
+        """List all folders with the number of files in each."""
         rows = self.db.rows(
             f"""SELECT path, count(files.id) AS n FROM folders LEFT JOIN files ON folder = path AND {THERE}
                 GROUP BY path ORDER BY path"""
@@ -43,11 +43,11 @@ class Files(App):
 
     @call
     def list_folder(self, folder: Words, page: Page = 1) -> dict[str, Any]:
-        """The files in a folder by name, without those in the folders within it.
+        """List the files in a folder by name, not including its subfolders.
 
         Args:
-            folder: its path, such as /Documents.
-            page: of the listing.
+            folder: path of the folder, such as /Documents.
+            page: page of the results, starting at 1.
         """
         self._folder(folder)
         rows = self.db.rows(f"SELECT * FROM files WHERE folder = ? AND {THERE} ORDER BY name, id", folder)
@@ -64,16 +64,16 @@ class Files(App):
         until: Maybe = "",
         page: Page = 1,
     ) -> dict[str, Any]:
-        """Find files that are not in the trash, last changed first; several conditions must all hold.
+        """Search for files outside the trash, most recently changed first. A file must match every condition you give.
 
         Args:
-            name: a part of the file's name.
-            words: stand in its text.
-            type: the ending of its name.
-            folder: a path; files in it and in the folders within it.
-            since: changed at this time or later, such as 2025-05-14T09:30.
-            until: changed at this time or earlier.
-            page: of the listing.
+            name: part of the file name.
+            words: text to find in the file.
+            type: file extension.
+            folder: path of a folder; its subfolders are searched too.
+            since: only files changed at this time or later, such as 2025-05-14T09:30.
+            until: only files changed at this time or earlier.
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(
             f"""SELECT * FROM files WHERE {THERE} AND (instr(lower(name), lower(?1)) OR ?1 = '')
@@ -86,10 +86,10 @@ class Files(App):
 
     @call
     def details(self, file_id: Id) -> dict[str, Any]:
-        """Everything that is known of a file but its text: also who may see it, and who has locked it.
+        """Show all details of a file except its content, including who it is shared with and who has locked it.
 
         Args:
-            file_id: which; it may be in the trash.
+            file_id: ID of the file, which may be in the trash.
         """
         row = self.find("files", file_id, "file")
         shares = self.db.rows("SELECT email, access FROM shares WHERE file_id = ? ORDER BY email", file_id)
@@ -99,10 +99,10 @@ class Files(App):
 
     @call
     def read(self, file_id: Id) -> dict[str, Any]:
-        """The text of a file of type txt, md or csv.
+        """Read a txt, md or csv file.
 
         Args:
-            file_id: which.
+            file_id: ID of the file.
         """
         row = self._there(file_id)
         text_only(row["name"])
@@ -110,12 +110,12 @@ class Files(App):
 
     @call
     def write(self, folder: Words, name: Words, content: Body) -> dict[str, Any]:
-        """Make a new text file.
+        """Create a text file.
 
         Args:
-            folder: the path of a folder that exists.
-            name: which nothing else in the folder has, ending in .txt, .md or .csv.
-            content: the text.
+            folder: path of an existing folder.
+            name: file name ending in .txt, .md or .csv; no other file in the folder may have it.
+            content: text of the file.
         """
         self._free(folder, name)
         text_only(name)
@@ -123,16 +123,16 @@ class Files(App):
 
     @call
     def append(self, file_id: Id, line: Words) -> dict[str, Any]:
-        """Add a line at the end of a text file.
+        """Append a line to a text file.
 
         Args:
-            file_id: which; it must not be locked.
-            line: the text of the line.
+            file_id: ID of the file, which must not be locked.
+            line: text of the line.
         """
         row = self._open(file_id)
         text_only(row["name"])
         if "\n" in line:
-            raise ToolError("422 a line has no line breaks: add one line after the other")
+            raise ToolError("422 a line cannot contain line breaks: append the lines one by one")
         self._room(len(line.encode()) + 1)
         columns = text(with_line(row["content"], line))
         self.db.update("files", file_id, **columns, updated_at=self.stamp)
@@ -140,12 +140,12 @@ class Files(App):
 
     @call
     def move(self, file_id: Id, folder: Words | None = None, name: Words | None = None) -> dict[str, Any]:
-        """Put a file into another folder, or give it another name, or both.
+        """Move a file to another folder, rename it, or both.
 
         Args:
-            file_id: which; it must not be locked.
-            folder: the path of a folder that exists; where the file is now, if left out.
-            name: a new name with the same ending; the present one, if left out.
+            file_id: ID of the file, which must not be locked.
+            folder: path of an existing folder; omit it to keep the current folder.
+            name: new name with the same extension; omit it to keep the current name.
         """
         row = self._open(file_id)
         there = {"folder": folder or row["folder"], "name": name or row["name"]}
@@ -157,12 +157,12 @@ class Files(App):
 
     @call
     def copy(self, file_id: Id, folder: Words, name: Words | None = None) -> dict[str, Any]:
-        """Make a second file with the same content. It is shared with nobody.
+        """Copy a file. The copy is not shared with anyone.
 
         Args:
-            file_id: which.
-            folder: the path of the folder for the copy, which must exist.
-            name: of the copy, with the same ending; the same name, if left out.
+            file_id: ID of the file.
+            folder: path of an existing folder for the copy.
+            name: name of the copy, with the same extension; omit it to keep the name.
         """
         row = self._there(file_id)
         name = name or row["name"]
@@ -173,10 +173,10 @@ class Files(App):
 
     @call
     def delete(self, file_id: Id) -> dict[str, Any]:
-        """Put a file into the trash, where it still takes up space.
+        """Move a file to the trash, where it still takes up storage.
 
         Args:
-            file_id: which; it must not be locked.
+            file_id: ID of the file, which must not be locked.
         """
         row = self._open(file_id)
         self.db.insert("trash", file_id=file_id, created_at=self.stamp)
@@ -184,10 +184,10 @@ class Files(App):
 
     @call
     def list_trash(self, page: Page = 1) -> dict[str, Any]:
-        """The files in the trash, those deleted last first.
+        """List the files in the trash, most recently deleted first.
 
         Args:
-            page: of the listing.
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(
             """SELECT files.*, trash.created_at AS deleted_at FROM files JOIN trash ON file_id = files.id
@@ -197,10 +197,10 @@ class Files(App):
 
     @call
     def restore(self, file_id: Id) -> dict[str, Any]:
-        """Take a file out of the trash: it lies again where it was.
+        """Restore a file from the trash to its folder.
 
         Args:
-            file_id: which.
+            file_id: ID of the file.
         """
         row = self.find("files", file_id, "file")
         gone = self.db.row("SELECT id FROM trash WHERE file_id = ?", file_id)
@@ -212,29 +212,29 @@ class Files(App):
 
     @call
     def share(self, file_id: Id, email: Words, access: Access = "view") -> dict[str, Any]:
-        """Let somebody see a file, or also change it.
+        """Share a file with someone in the address book.
 
         Args:
-            file_id: which.
-            email: the address of somebody in the address book.
-            access: view or edit.
+            file_id: ID of the file.
+            email: email address of someone in the address book.
+            access: permission to view the file, or also to edit it.
         """
         self._there(file_id)
         email = email.lower()
         if not self.db.row("SELECT id FROM contacts WHERE email = ?", email):
-            raise ToolError(f"404 no contact in the address book has the address {email!r}")
+            raise ToolError(f"404 no one in the address book has the address {email!r}")
         if self.db.row("SELECT id FROM shares WHERE file_id = ? AND email = ?", file_id, email):
-            raise ToolError(f"409 file {file_id} is shared with {email} already")
+            raise ToolError(f"409 file {file_id} is already shared with {email}")
         self.db.insert("shares", file_id=file_id, email=email, access=access)
         return {"file_id": file_id, "email": email, "access": access}
 
     @call
     def unshare(self, file_id: Id, email: Words) -> dict[str, Any]:
-        """No longer let somebody see a file.
+        """Stop sharing a file with someone.
 
         Args:
-            file_id: which.
-            email: the address of that person.
+            file_id: ID of the file.
+            email: email address to remove.
         """
         self._there(file_id)
         found = self.db.row("SELECT id FROM shares WHERE file_id = ? AND email = ?", file_id, email.lower())
@@ -245,11 +245,11 @@ class Files(App):
 
     @call
     def list_shared(self, email: Maybe = "", page: Page = 1) -> dict[str, Any]:
-        """What is shared, by name; files in the trash are left out.
+        """List the shared files by name. Files in the trash are left out.
 
         Args:
-            email: only what this person may see.
-            page: of the listing.
+            email: only files shared with this email address.
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(
             f"""SELECT files.*, email, access FROM files JOIN shares ON file_id = files.id
@@ -260,7 +260,7 @@ class Files(App):
 
     @call
     def storage(self) -> dict[str, int]:
-        """How many bytes there are in all, are used (also by what is in the trash), and are free."""
+        """Show the storage in bytes: the quota, the space in use (including the trash), and the free space."""
         quota, used = self.db.value("SELECT quota FROM storage"), self.db.value("SELECT sum(size) FROM files")
         return {"quota": quota, "used": used, "free": quota - used}
 
@@ -284,17 +284,17 @@ class Files(App):
 
     def _folder(self, path: str) -> None:
         if not self.db.row("SELECT id FROM folders WHERE path = ?", path):
-            raise ToolError(f"404 there is no folder {path!r}: files_list_folders tells which there are")
+            raise ToolError(f"404 folder {path!r} does not exist: files_list_folders lists all folders")
 
     def _free(self, folder: str, name: str) -> None:
         self._folder(folder)
         if not NAME.fullmatch(name):
-            raise ToolError(f"422 {name!r} is not a file name such as letter.txt")
+            raise ToolError(f"422 {name!r} is not a valid file name such as letter.txt")
         taken = f"SELECT id FROM files WHERE folder = ? AND lower(name) = lower(?) AND {THERE}"
         if self.db.row(taken, folder, name):
-            raise ToolError(f"409 there is a file {name!r} in {folder} already")
+            raise ToolError(f"409 a file named {name!r} already exists in {folder}")
 
     def _room(self, size: int) -> None:
         free = self.storage()["free"]
         if size > free:
-            raise ToolError(f"507 the storage is full: {free} bytes are free, {size} are needed")
+            raise ToolError(f"507 not enough storage: {free} bytes are free, {size} are needed")

@@ -1,4 +1,4 @@
-"""What names, paths and texts of files look like."""
+"""Formats of file names, paths and contents."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def text_only(name: str) -> None:
         ToolError: it is a picture or the like.
     """
     if ending(name) not in TEXTS:
-        raise ToolError(f"415 {name!r} is not a text file: only files of type {', '.join(TEXTS)} are")
+        raise ToolError(f"415 {name!r} is not a text file: only {', '.join(TEXTS)} files are")
 
 
 def head(row: Row) -> dict[str, Any]:

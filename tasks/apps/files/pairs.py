@@ -10,19 +10,19 @@ from ..asking.template import Asked, template
 from .finding import at, files, id_at, path_of, some_file
 from .form import text, with_line
 
-LOCKERS = ("that person", "whoever did it")
+LOCKERS = ("that person", "the person who locked it")
 
 
 def _line_wanted(scene: Scene, locked: bool) -> tuple[Row, str, str]:
     """A file, a line to add to it, and the prompt, which says what to do if the file is locked."""
     held = "locked_by != ''" if locked else "locked_by = ''"
     row = some_file(scene, f"content != '' AND name LIKE '%.txt' AND {held}")
-    line = f"Do not forget the {scene.pick(scene.cast.words['thing'])}"
-    rest = f"If somebody has locked the file, leave it alone and refuse with the name of {scene.pick(LOCKERS)}."
+    line = f"Don't forget the {scene.pick(scene.cast.words['thing'])}"
+    rest = f"If someone has locked the file, leave it alone and refuse with the name of {scene.pick(LOCKERS)}."
     prompt = scene.rng.pick(
         (
-            f"Add the line '{line}' at the end of {path_of(row)}. {rest}",
-            f"Put '{line}' as a last line into the file {row['name']} in the folder {row['folder']}. {rest}",
+            f'Add the line "{line}" at the end of {path_of(row)}. {rest}',
+            f'Append the line "{line}" to the file {row["name"]} in the folder {row["folder"]}. {rest}',
         )
     )
     return row, line, prompt
@@ -62,10 +62,10 @@ def _copy_wanted(scene: Scene, fits: bool) -> tuple[Row, str, int, str]:
     prompt = scene.rng.pick(
         (
             f"Copy {path_of(row)} to {target}.",
-            f"I want a second copy of the picture {row['name']} (it lies in {row['folder']}) in {target}.",
+            f"I want a second copy of the photo {row['name']} (now in {row['folder']}) in {target}.",
         )
     )
-    prompt += " If there is too little space for that, delete nothing: refuse, and tell me how many bytes are free."
+    prompt += " If there is not enough storage for that, delete nothing: refuse and tell me how many bytes are free."
     return row, target, free, prompt
 
 

@@ -11,9 +11,9 @@ from . import pairs, with_people
 from .finding import COUNTS, amounts, at, files, id_at, path_of, some_file
 from .form import ending
 
-KINDS = {"jpg": "picture (.jpg)", "pdf": "PDF file", "csv": "list (.csv)", "txt": "text file (.txt)"}
+KINDS = {"jpg": "photo (.jpg)", "pdf": "PDF file", "csv": "list (.csv)", "txt": "text file (.txt)"}
 PLURAL = {
-    kind: name.replace("picture", "pictures").replace("file", "files").replace("list", "lists")
+    kind: name.replace("photo", "photos").replace("file", "files").replace("list", "lists")
     for kind, name in KINDS.items()
 }
 
@@ -29,12 +29,12 @@ def files_sum_of_list(scene: Scene) -> Asked:
     least = scene.rng.randint(20, 90) if scene.level >= 2 else 0
     chosen = [amount for amount in amounts(row["content"]) if amount >= least * 100]
     scene.need(len(chosen) >= 2)
-    which = f"the version of my '{topic} costs' list that was changed last" if newest else f"the list {path_of(row)}"
+    which = f"the most recently changed version of my '{topic} costs' list" if newest else f"the list {path_of(row)}"
     only = f" Count only entries of at least {least}." if least else ""
     prompt = scene.rng.pick(
         (
             f"Add up the amounts in {which}.{only} What is the total?",
-            f"What do the amounts in {which} come to?{only}",
+            f"What do the amounts in {which} add up to?{only}",
         )
     )
 
@@ -64,7 +64,7 @@ def files_move_largest(scene: Scene) -> Asked:
     prompt = scene.rng.pick(
         (
             f"Move the {what} in {folder} to {target}.",
-            f"{folder} takes up too much space. Put the {what} lying directly in it into {target}.",
+            f"{folder} takes up too much space. Move the {what} directly in it to {target}.",
         )
     )
 
@@ -92,10 +92,10 @@ def files_trash_old(scene: Scene) -> Asked:
     scene.need(scene.level == 1 or len(old) > 1 or scene.rng.random() < 0.2)
     prompt = scene.rng.pick(
         (
-            f"Put every {KINDS[kind]} lying directly in {folder} that was last changed before {until} into the trash, "
-            "and tell me how many bytes they take up together.",
-            f"Clean up {folder} (not the folders in it): each {KINDS[kind]} last changed before {until} goes into the "
-            "trash. How many bytes is that in all?",
+            f"Move every {KINDS[kind]} directly in {folder} that was last changed before {until} to the trash, "
+            "and tell me how many bytes they take up in total.",
+            f"Clean up {folder} (not its subfolders): move each {KINDS[kind]} last changed before {until} to the "
+            "trash. How many bytes is that in total?",
         )
     )
 
@@ -128,9 +128,10 @@ def files_restore_one(scene: Scene) -> Asked:
     target = scene.row("SELECT path FROM folders WHERE path != ?", row["folder"])["path"]
     for place in (row["folder"], target):
         scene.need(not files(scene, "folder = ? AND lower(name) = lower(?)", place, row["name"]))
-    which = f"the largest {KINDS[kind]} in the trash" if by == "size" else f"the {KINDS[kind]} that I deleted last"
+    last = f"the {KINDS[kind]} that I deleted most recently"
+    which = f"the largest {KINDS[kind]} in the trash" if by == "size" else last
     moved = scene.level >= 3
-    prompt = scene.rng.pick((f"Restore {which}", f"I still need {which}: take it out of the trash"))
+    prompt = scene.rng.pick((f"Restore {which}", f"I still need {which}, so restore it from the trash"))
     prompt += f", and move it to {target}." if moved else "."
 
     def solve(api: Solver) -> None:
@@ -161,8 +162,8 @@ def files_total_into_file(scene: Scene) -> Asked:
     scene.need(not files(scene, "name = ?", name))
     when = f" that were changed on {since} or later" if scene.level >= 3 else ""
     prompt = (
-        f"How many bytes do the {PLURAL[kind]} lying directly in {folder}{when} take up together? Write the "
-        f"number, and nothing else, into a new file '{name}' in {folder}, and tell me too."
+        f"How many bytes do the {PLURAL[kind]} directly in {folder}{when} take up in total? Write the "
+        f"number, and nothing else, to a new file '{name}' in {folder}, and also tell me."
     )
 
     def solve(api: Solver) -> None:
@@ -177,23 +178,23 @@ def files_total_into_file(scene: Scene) -> Asked:
 
 @template("files", kind="dialogue")
 def files_delete_agreed(scene: Scene) -> Asked:
-    """Find out which file is to go, and throw it away when its size has been told and agreed on."""
+    """Ask which file to delete, state its size, and delete it after the user agrees."""
     row = some_file(scene, "locked_by = ''")
     prompt = scene.rng.pick(
         (
             "I would like to get rid of a file. Ask me for its name and folder, then tell me its name and its exact "
-            "size in bytes, and delete it only once I have agreed.",
-            "A file can go into the trash. Ask me which one and where it lies; before you do it, tell me what it is "
-            "called and how many bytes it has, and wait for my yes.",
+            "size in bytes, and delete it only after I agree.",
+            "A file can be moved to the trash. Ask me which one and where it is. Before you move it, tell me its name "
+            "and its exact size in bytes, and wait for my approval.",
         )
     )
     slots = (
         Slot(("which file", "name", "called"), f"It is called {row['name']}."),
-        Slot(("folder", "where"), f"It lies in {row['folder']}."),
+        Slot(("folder", "where"), f"It is in {row['folder']}."),
     )
 
     def solve(api: Solver) -> None:
-        api.say(api.rng.pick(("Which file is it, and in which folder?", "What is its name, and where does it lie?")))
+        api.say(api.rng.pick(("Which file is it, and in which folder?", "What is its name, and where is it?")))
         found = at(api, row["folder"], row["name"])
         assert found is not None
         api.say(f"I am about to delete {found['name']}, which has {found['size']} bytes. Is that right?")

@@ -26,13 +26,13 @@ def files_share_group(scene: Scene) -> Asked:
         row["id"],
     )
     scene.need(1 <= len(people) <= 3 + scene.level)
-    allowed = "look at" if access == "view" else "edit"
+    allowed = "view" if access == "view" else "edit"
     prompt = scene.rng.pick(
         (
-            f"Share {path_of(row)} with everybody in the group '{group}', so that they can {allowed} it. Whoever has "
-            "access already keeps the access they have.",
-            f"Everybody in my group '{group}' should be able to {allowed} {path_of(row)}. Change nothing for those "
-            "whom it is shared with already.",
+            f"Share {path_of(row)} with everyone in the group '{group}' so that they can {allowed} it. Members who "
+            "already have access keep the access they have.",
+            f"Everyone in my group '{group}' should be able to {allowed} {path_of(row)}. Change nothing for members "
+            "who already have access.",
         )
     )
 
@@ -64,10 +64,10 @@ def files_unshare_person(scene: Scene) -> Asked:
     chosen = [row for row in rows if not edit or row["access"] == "edit"]
     scene.need(bool(chosen))
     what = f"files that {name} can edit" if edit else f"files that are shared with {name}"
-    kept = ", and leave alone those that are for viewing only" if edit else ""
+    kept = ", but not files that are shared for viewing only" if edit else ""
     prompt = (
-        f"Stop sharing all {what}{kept} (what is in the trash does not matter). Tell me how many bytes the files that "
-        "you have stopped sharing have together."
+        f"Stop sharing all {what}{kept}. Ignore files in the trash. Tell me the total size in bytes of the files that "
+        "you stopped sharing."
     )
 
     def solve(api: Solver) -> None:
@@ -95,15 +95,15 @@ def files_mail_text(scene: Scene) -> Asked:
     row = rows[-1] if newest else scene.pick(rows)
     name, email = someone(scene)
     which = (
-        f"the file whose name begins with '{topic} notes' that was changed last"
+        f"the most recently changed file whose name begins with '{topic} notes'"
         if newest
         else f"the file {path_of(row)}"
     )
     prompt = scene.rng.pick(
         (
-            f"Send {name} an e-mail with the subject 'Notes' and, as its text, everything that stands in {which}, "
-            "and nothing else.",
-            f"{name} needs what I wrote in {which}. Mail the whole text and nothing else, with the subject 'Notes'.",
+            f"Send {name} an email with the subject 'Notes'. Its text must be the full content of {which}, and "
+            "nothing else.",
+            f"{name} needs what I wrote in {which}. Email its full text and nothing else, with the subject 'Notes'.",
         )
     )
 
@@ -136,10 +136,10 @@ def files_save_message(scene: Scene) -> Asked:
     scene.need(not files(scene, "name = ?", file))
     prompt = scene.rng.pick(
         (
-            f"Save the text of the newest message that I have from {name} (not one from the trash) as '{file}' in "
-            f"{folder}, word for word.",
-            f"Take the last e-mail that {name} sent me, leaving the trash aside, and write its text unchanged into a "
-            f"new file '{file}' in {folder}.",
+            f"Save the text of the newest message I have from {name} (ignoring the trash) as '{file}' in {folder}, "
+            "word for word.",
+            f"Take the last email that {name} sent me, ignoring the trash, and write its text unchanged to a new "
+            f"file '{file}' in {folder}.",
         )
     )
 
@@ -171,8 +171,8 @@ def files_share_minutes(scene: Scene) -> Asked:
     which = f"the minutes of the meeting whose topic was the {topic}" if by_topic else path_of(row)
     prompt = scene.rng.pick(
         (
-            f"Let everybody who is listed as present in {which} view that file, if they cannot yet.",
-            f"Find out from {which} who was there, and share the file with them for viewing. Some may have it already.",
+            f"Give everyone who is listed as present in {which} access to view that file, if they can't view it yet.",
+            f"Check {which} to see who was present, and let them view that file. Some may already have access.",
         )
     )
 
@@ -199,12 +199,12 @@ def _share_wanted(scene: Scene, row: Row, folder: str) -> tuple[str, str, str]:
     name, email = someone(scene)
     shared = scene.db.row("SELECT id FROM shares WHERE file_id = ? AND email = ?", row["id"], email)
     scene.need(shared is None and len(files(scene, "name = ?", row["name"])) == 1)
-    rest = "If it does not lie there (any more), share nothing: refuse, and say exactly when the file of that name, "
-    rest += "wherever it lies now, was last changed."
+    rest = "If it is no longer there, share nothing: refuse and give the exact time when the file with that name, "
+    rest += "wherever it is now, was last changed."
     prompt = scene.rng.pick(
         (
             f"Let {name} view the file '{row['name']}' in {folder}. {rest}",
-            f"Share '{row['name']}' from {folder} with {name}, for viewing. {rest}",
+            f"Share '{row['name']}' in {folder} with {name} for viewing. {rest}",
         )
     )
     return name, email, prompt

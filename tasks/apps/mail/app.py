@@ -19,7 +19,7 @@ class Mail(App):
     """The user's mailbox."""
 
     name = "mail"
-    about = "e-mail: folders, search, send, reply, forward, labels"
+    about = "email: folders, search, send, reply, forward, labels"
     ids: ClassVar[dict[str, str]] = {"message_id": "messages"}
     idle: ClassVar[dict[str, frozenset[str]]] = {"messages": frozenset({"unread"})}
     keys: ClassVar[dict[str, tuple[str, ...]]] = {"labels": ("message_id", "label")}
@@ -35,12 +35,12 @@ class Mail(App):
 
     @call
     def list_folder(self, folder: Folder = "inbox", unread_only: bool = False, page: Page = 1) -> dict[str, Any]:
-        """The messages of a folder, newest first, without their texts.
+        """List the messages in a folder, newest first, without their text.
 
         Args:
-            folder: which.
-            unread_only: leave out what was read.
-            page: of the listing.
+            folder: name of the folder.
+            unread_only: whether to leave out messages that have been read.
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(
             "SELECT * FROM messages WHERE folder = ? AND unread >= ? ORDER BY sent_at DESC, id DESC",
@@ -63,19 +63,19 @@ class Mail(App):
         until: Maybe = "",
         page: Page = 1,
     ) -> dict[str, Any]:
-        """Find messages, newest first; several conditions must all hold.
+        """Search for messages, newest first. A message must match every condition you give.
 
         Args:
-            words: stand in the subject or the text.
-            sender: a part of the sender's address.
-            recipient: a part of the address of somebody whom it was sent to.
-            folder: where they are; anywhere but in the trash, if left out.
-            label: that they have.
-            unread: whether they count as unread.
-            starred: whether they have a star.
-            since: sent on this day or later, such as 2025-05-14, or at a time, such as 2025-05-14T09:30.
-            until: sent on this day or earlier, or at a time.
-            page: of the listing.
+            words: text to find in the subject or the body.
+            sender: part of the sender's address.
+            recipient: part of a recipient's address.
+            folder: folder to search; omit it to search everything except the trash.
+            label: only messages with this label.
+            unread: true for unread messages only, false for read messages only.
+            starred: true for starred messages only, false for messages without a star.
+            since: only messages sent at this day or time or later, such as 2025-05-14 or 2025-05-14T09:30.
+            until: only messages sent at this day or time or earlier.
+            page: page of the results, starting at 1.
         """
         begin, end = _when(since, "since", ""), _when(until, "until", "T23:59")
         rows = self.db.rows(
@@ -100,10 +100,10 @@ class Mail(App):
 
     @call
     def read(self, message_id: Id) -> dict[str, Any]:
-        """A message with its text and labels; it counts as read from then on.
+        """Read a message: show its text and labels and mark it as read.
 
         Args:
-            message_id: which.
+            message_id: ID of the message.
         """
         row = self.find("messages", message_id, "message")
         if row["unread"]:
@@ -116,29 +116,29 @@ class Mail(App):
         """Send a message.
 
         Args:
-            to: e-mail addresses.
-            subject: in a line.
-            body: the text.
+            to: email addresses of the recipients.
+            subject: subject line.
+            body: text of the message.
         """
         return self._written("sent", to, subject, body)
 
     @call
     def save_draft(self, to: To, subject: Words, body: Body) -> dict[str, Any]:
-        """Write a message without sending it: it is kept among the drafts.
+        """Save a message as a draft without sending it.
 
         Args:
-            to: e-mail addresses.
-            subject: in a line.
-            body: the text.
+            to: email addresses of the recipients.
+            subject: subject line.
+            body: text of the message.
         """
         return self._written("drafts", to, subject, body)
 
     @call
     def send_draft(self, message_id: Id) -> dict[str, Any]:
-        """Send a draft as it is.
+        """Send a draft unchanged.
 
         Args:
-            message_id: of the draft.
+            message_id: ID of the draft.
         """
         row = self.find("messages", message_id, "message")
         if row["folder"] != "drafts":
@@ -148,11 +148,11 @@ class Mail(App):
 
     @call
     def reply(self, message_id: Id, body: Body) -> dict[str, Any]:
-        """Answer the sender of a message; who answers a message of their own writes to its recipients again.
+        """Reply to the sender of a message. A reply to the user's own message goes to its recipients.
 
         Args:
-            message_id: which is answered.
-            body: the text.
+            message_id: ID of the message to reply to.
+            body: text of the message.
         """
         row = self._sent(message_id)
         subject = row["subject"] if row["subject"].startswith("Re: ") else f"Re: {row['subject']}"
@@ -161,12 +161,12 @@ class Mail(App):
 
     @call
     def forward(self, message_id: Id, to: To, note: Body = "") -> dict[str, Any]:
-        """Send a message on to others.
+        """Forward a message.
 
         Args:
-            message_id: which.
-            to: e-mail addresses.
-            note: a text to put before it.
+            message_id: ID of the message.
+            to: email addresses of the recipients.
+            note: text to put above the forwarded message.
         """
         row = self._sent(message_id)
         body = "\n\n".join(filter(None, (note, row["body"])))
@@ -174,15 +174,15 @@ class Mail(App):
 
     @call
     def move(self, message_id: Id, folder: Literal["inbox", "archive", "trash"]) -> dict[str, Any]:
-        """Put a message into another folder. A draft can only go to the trash.
+        """Move a message to another folder. A draft can only be moved to the trash.
 
         Args:
-            message_id: which.
-            folder: where to.
+            message_id: ID of the message.
+            folder: folder to move it to.
         """
         row = self.find("messages", message_id, "message")
         if row["folder"] == folder:
-            raise ToolError(f"409 message {message_id} is in {folder} already")
+            raise ToolError(f"409 message {message_id} is already in {folder}")
         if folder != "trash":
             self._sent(message_id)
         self.db.update("messages", message_id, folder=folder)
@@ -190,59 +190,59 @@ class Mail(App):
 
     @call
     def delete(self, message_id: Id) -> str:
-        """Remove a message from the trash for ever.
+        """Delete a message in the trash permanently.
 
         Args:
-            message_id: which; it must be in the trash.
+            message_id: ID of the message, which must be in the trash.
         """
         if self.find("messages", message_id, "message")["folder"] != "trash":
             raise ToolError(f"409 message {message_id} is not in the trash: move it there first")
         for row in self.db.rows("SELECT id FROM labels WHERE message_id = ?", message_id):
             self.db.delete("labels", row["id"])
         self.db.delete("messages", message_id)
-        return f"message {message_id} is deleted"
+        return f"deleted message {message_id}"
 
     @call
     def mark(self, message_id: Id, unread: bool | None = None, starred: bool | None = None) -> dict[str, Any]:
-        """Mark a message as read or unread, and give or take its star.
+        """Mark a message as read or unread, and add or remove its star.
 
         Args:
-            message_id: which.
-            unread: whether it counts as unread.
-            starred: whether it has a star.
+            message_id: ID of the message.
+            unread: true to mark it as unread, false to mark it as read.
+            starred: true to add a star, false to remove it.
         """
         self.find("messages", message_id, "message")
         marks = {name: int(value) for name, value in (("unread", unread), ("starred", starred)) if value is not None}
         if not marks:
-            raise ToolError("422 say unread or starred")
+            raise ToolError("422 specify unread, starred or both")
         self.db.update("messages", message_id, **marks)
         return {"message_id": message_id, **{name: bool(value) for name, value in marks.items()}}
 
     @call
     def label(self, message_id: Id, label: Words) -> dict[str, Any]:
-        """Put a label on a message.
+        """Add a label to a message.
 
         Args:
-            message_id: which.
-            label: a word.
+            message_id: ID of the message.
+            label: text of the label.
         """
         self.find("messages", message_id, "message")
         if self.db.row("SELECT id FROM labels WHERE message_id = ? AND label = ?", message_id, label):
-            raise ToolError(f"409 message {message_id} has the label {label!r} already")
+            raise ToolError(f"409 message {message_id} already has the label {label!r}")
         self.db.insert("labels", message_id=message_id, label=label)
         return {"message_id": message_id, "label": label}
 
     @call
     def unlabel(self, message_id: Id, label: Words) -> dict[str, Any]:
-        """Take a label off a message.
+        """Remove a label from a message.
 
         Args:
-            message_id: which.
-            label: a word.
+            message_id: ID of the message.
+            label: text of the label.
         """
         found = self.db.row("SELECT id FROM labels WHERE message_id = ? AND label = ?", message_id, label)
         if found is None:
-            raise ToolError(f"404 message {message_id} has no label {label!r}")
+            raise ToolError(f"404 message {message_id} does not have the label {label!r}")
         self.db.delete("labels", found["id"])
         return {"message_id": message_id, "label": label}
 
@@ -256,7 +256,7 @@ class Mail(App):
     def _sent(self, message_id: int) -> Row:
         row = self.find("messages", message_id, "message")
         if not row["sent_at"]:
-            raise ToolError(f"409 message {message_id} is a draft: it was never sent")
+            raise ToolError(f"409 message {message_id} is a draft that has not been sent")
         return row
 
     @property
@@ -265,12 +265,12 @@ class Mail(App):
 
 
 def addresses(to: Any) -> str:
-    """Recipients as the table keeps them: in one order, each once."""
+    """Return recipients as the table stores them: sorted, without duplicates, as JSON."""
     return json.dumps(sorted({one.lower() for one in to}))
 
 
 def _when(text: str, what: str, rest: str) -> str:
-    """A point in time, or a day and the rest of it; empty if there is none."""
+    """Return a point in time, completing a date with ``rest``; empty text stays empty."""
     return text and (moment(text, what) if "T" in text else day(text, what) + rest)
 
 

@@ -27,8 +27,8 @@ def mail_archive_older(scene: Scene) -> Asked:
     prompt = scene.rng.pick(
         (
             f"Move everything in my inbox that {name} sent me before {begin} to the archive.",
-            f"My inbox is too full. Archive the messages there from {name} that are older than {begin}; what came on"
-            " that day or later stays.",
+            f"My inbox is too full. Archive the messages from {name} in it that arrived before {begin}, and keep those"
+            " from that day or later.",
         )
     )
 
@@ -64,10 +64,10 @@ def mail_wrote_most_in(scene: Scene) -> Asked:
     person = scene.row("SELECT * FROM contacts WHERE email = ?", sender)
     prompt = scene.rng.pick(
         (
-            f"Who wrote me the most e-mails in {month}, not counting those in the trash? Tell me that person's"
-            " telephone number.",
-            f"I want to call the person from whom I got most messages in {month} (inbox and archive, not the trash)."
-            " Which number do I dial?",
+            f"Who sent me the most emails in {month}, not counting those in the trash? Tell me that person's"
+            " phone number.",
+            f"I want to call the person who sent me the most messages in {month} (inbox and archive, not the trash)."
+            " What number should I dial?",
         )
     )
 
@@ -98,10 +98,10 @@ def mail_label_topic(scene: Scene) -> Asked:
     scene.need(1 <= len(rows) <= 2 + scene.level)
     prompt = scene.rng.pick(
         (
-            f"Put the label '{label}' on every message in my {' and my '.join(folders)} that has the word '{topic}' in"
-            " its subject. Some may have it already.",
-            f"All messages about the {topic} (it stands in their subjects) in my {' and my '.join(folders)} should have"
-            f" the label '{label}'. Add it where it is missing.",
+            f"Add the label '{label}' to every message in my {' and my '.join(folders)} that has the word '{topic}' in"
+            " its subject. Some may already have the label.",
+            f"All messages in my {' and my '.join(folders)} with '{topic}' in the subject should have the label"
+            f" '{label}'. Add it where it is missing.",
         )
     )
 

@@ -26,10 +26,10 @@ def mail_forward_newest(scene: Scene) -> Asked:
     names = [full_name(person) for person in (giver, taker)]
     prompt = scene.rng.pick(
         (
-            f"Forward the newest message that I have from {names[0]} to {names[1]}; leave the trash out of it.",
-            f"{names[1]} should see the last e-mail that {names[0]} sent me (not one from the trash): forward it.",
-            f"Forward the newest message from {names[0]} to {names[1]}. If I have none that is not in the trash,"
-            f" refuse, and give as evidence the address of {names[0]}.",
+            f"Forward the newest message I have from {names[0]} to {names[1]}. Ignore the trash.",
+            f"{names[1]} should see the last email that {names[0]} sent me. Please forward it, and ignore the trash.",
+            f"Forward the newest message from {names[0]} to {names[1]}, ignoring the trash. If I have no such message,"
+            f" refuse and give the email address of {names[0]} as evidence.",
         )
     )
 
@@ -59,8 +59,8 @@ def mail_cost_of(scene: Scene) -> Asked:
     cost = rows[0]["body"].split(" will cost ")[1].split(" ")[0]
     prompt = scene.rng.pick(
         (
-            f"Somebody wrote me what the {topic} will cost. How much is it?",
-            f"How much will the {topic} cost this year? It stands in one of my messages.",
+            f"Someone emailed me what the {topic} will cost. How much is it?",
+            f"How much will the {topic} cost this year? One of my messages says so.",
         )
     )
 
@@ -82,8 +82,7 @@ def mail_star_unread_of(scene: Scene) -> Asked:
     plain = [row for row in rows if not row["starred"]]
     scene.need(bool(plain) and len(rows) <= scene.level + 1)
     prompt = (
-        f"Put a star on every unread message from {sender} in my inbox, and tell me how many of them had no star"
-        " before."
+        f"Star every unread message from {sender} in my inbox, and tell me how many of them were not starred before."
     )
 
     def solve(api: Solver) -> None:

@@ -19,8 +19,8 @@ def short_text(scene: Scene) -> str:
     place, hour = scene.pick(scene.cast.words["place"]), scene.rng.randint(1, 12)
     return scene.rng.pick(
         (
-            f"Let us meet at {place} at {hour} on Friday.",
-            f"I have left the papers at {place}.",
+            f"Let's meet at {place} at {hour} on Friday.",
+            f"I left the papers at {place}.",
             f"Please call me at {hour} tomorrow.",
             f"There are {hour + 12} copies for you at {place}.",
         )
@@ -36,11 +36,11 @@ def mail_reply_newest_unread(scene: Scene) -> Asked:
     rows, text = scene.db.rows(unread, sender), short_text(scene)
     scene.need(len(rows) == 1 or rows[0]["sent_at"] != rows[1]["sent_at"])
     newest = rows[0]
-    more = " Then put the message that you answered into the archive." if scene.level >= 3 else ""
+    more = " Then archive the message that you replied to." if scene.level >= 3 else ""
     prompt = scene.rng.pick(
         (
-            f"Reply to the newest unread message from {name} in my inbox: {text!r}{more}",
-            f"{name} waits for an answer. Take the latest message of theirs in my inbox that is still unread, and reply"
+            f"Reply to the newest unread message from {name} in my inbox with {text!r}{more}",
+            f"{name} is waiting for an answer. Reply to their newest message in my inbox that is still unread with"
             f" {text!r}{more}",
         )
     )
@@ -81,13 +81,13 @@ def mail_forward_to_group(scene: Scene) -> Asked:
     scene.need(bool(rows) and (len(rows) == 1 or rows[0]["sent_at"] != rows[1]["sent_at"]))
     spared = scene.pick(members) if scene.level >= 3 else None
     takers = [row["email"] for row in members if row is not spared]
-    but = f", except {full_name(spared)}" if spared else ""
+    but = f" except {full_name(spared)}" if spared else ""
     prompt = scene.rng.pick(
         (
-            f"Forward the newest message with the word '{topic}' in its subject that I have got (inbox or archive) to"
-            f" everybody in my group '{group}'{but}. One mail to all of them, please.",
-            f"All members of the group '{group}'{but} should see the last message that somebody wrote me about the"
-            f" {topic}: look at the subjects in my inbox and archive. Forward it in a single mail.",
+            f"Forward the newest message I received (inbox or archive) with the word '{topic}' in its subject to"
+            f" everyone in my group '{group}'{but}. Send one email to all of them, please.",
+            f"All members of the group '{group}'{but} should see the last message I received about the {topic}. Look"
+            " at the subjects in my inbox and archive, and forward that message in a single email.",
         )
     )
 
@@ -124,12 +124,12 @@ def mail_drafts(scene: Scene) -> Asked:
     must: list[Must] = [updated("messages", row["id"], "sent", folder="sent")]
     prompt = scene.rng.pick(
         (
-            f"Among my drafts there is one to {taker} with the subject '{row['subject']}'. Send it as it is.",
-            f"I never sent {taker} the message '{row['subject']}', which lies among my drafts. Please send it now.",
+            f"I have a draft to {taker} with the subject '{row['subject']}'. Send it as it is.",
+            f"I never sent {taker} the message '{row['subject']}', which is still in my drafts. Please send it now.",
         )
     )
     if scene.level >= 2:
-        prompt += f" Then write another draft, to {name}, with the subject '{topic}': {text!r} Do not send that one."
+        prompt += f" Then save a new draft to {name} with the subject '{topic}' and the text {text!r} Don't send it."
         columns = {"recipients": addresses([person["email"]]), "subject": Text(topic), "body": Saying(text)}
         must.append(inserted("messages", "kept", folder="drafts", **columns))
 
@@ -158,10 +158,9 @@ def mail_no_such_message(scene: Scene) -> Asked:
     prompt = scene.rng.pick(
         (
             f"Forward what {name} wrote me about the {topic} to {full_name(taker)}. If there is no such message,"
-            f" refuse, and give as evidence the day of the newest message from {name} that is not in the trash.",
-            f"{full_name(taker)} wants to see the message from {name} about the {topic}; forward it. Should {name}"
-            " never have written about that, then refuse; the evidence is the date on which I last heard from them by"
-            " mail (leave out the trash).",
+            f" refuse and give the date of the newest message from {name} as evidence, ignoring the trash.",
+            f"{full_name(taker)} wants to see the message from {name} about the {topic}; forward it. If {name} never"
+            " wrote about that, refuse. As evidence, give the date of their last email to me (ignore the trash).",
         )
     )
 

@@ -1,4 +1,4 @@
-"""``Music``: songs, playlists, likes, what was heard, and what comes next."""
+"""``Music``: songs, playlists, likes, listening history, and the queue."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .form import SHOWN, brief, songs_of, summary
 Year = Annotated[int, pydantic.Field(ge=1900, le=2100)]
 Place = Annotated[int, pydantic.Field(ge=1, le=500)]
 LONGEST = 20
-"""How many songs may wait."""
+"""The most songs in the queue."""
 
 
 class Music(App):
-    """The user's music. Playlists of other people can be seen, and not changed."""
+    """The user's music library. Other people's playlists are read-only."""
 
     name = "music"
-    about = "songs, playlists, likes, listening history, and what is played next"
+    about = "songs, playlists, likes, listening history, and the queue"
     ids: ClassVar[dict[str, str]] = {"song_id": "songs", "playlist_id": "playlists"}
     keys: ClassVar[dict[str, tuple[str, ...]]] = {"likes": ("song_id",)}
     stray = ("music_create_playlist", {"name": "Nobody asked for this"})
@@ -44,15 +44,15 @@ class Music(App):
         to_year: Year | None = None,
         page: Page = 1,
     ) -> dict[str, Any]:
-        """Find songs, by artist and then title; several conditions must all hold.
+        """Search for songs, sorted by artist and then title. A song must match every condition you give.
 
         Args:
-            title: a part of the title.
-            artist: a part of the artist's name.
-            genre: exactly.
-            from_year: of this year or later.
-            to_year: of this year or earlier.
-            page: of the listing.
+            title: part of the title.
+            artist: part of the artist's name.
+            genre: exact name of the genre.
+            from_year: only songs from this year or later.
+            to_year: only songs from this year or earlier.
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(
             f"""SELECT {SHOWN} FROM songs WHERE (instr(lower(title), lower(?1)) OR ?1 = '')
@@ -64,10 +64,10 @@ class Music(App):
 
     @call
     def song(self, song_id: Id) -> dict[str, Any]:
-        """Everything that is known of a song: also how often the user has played it, and whether it is liked.
+        """Show all details of a song, including how often the user has played it and whether the user likes it.
 
         Args:
-            song_id: which.
+            song_id: ID of the song.
         """
         row = self.find("songs", song_id, "song")
         rest = {name: row[name] for name in ("album", "genre", "plays")}
@@ -75,10 +75,10 @@ class Music(App):
 
     @call
     def list_liked(self, page: Page = 1) -> dict[str, Any]:
-        """The songs that the user likes, those liked last first.
+        """List the songs that the user likes, most recently liked first.
 
         Args:
-            page: of the listing.
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(
             f"""SELECT {SHOWN}, likes.created_at AS at FROM songs JOIN likes ON song_id = songs.id
@@ -88,23 +88,23 @@ class Music(App):
 
     @call
     def like(self, song_id: Id) -> dict[str, Any]:
-        """Put a song among those that the user likes.
+        """Add a song to the user's liked songs.
 
         Args:
-            song_id: which.
+            song_id: ID of the song.
         """
         self.find("songs", song_id, "song")
         if self._like(song_id) is not None:
-            raise ToolError(f"409 song {song_id} is liked already")
+            raise ToolError(f"409 song {song_id} is already liked")
         self.db.insert("likes", song_id=song_id, created_at=self.stamp)
         return {"song_id": song_id, "liked": True}
 
     @call
     def unlike(self, song_id: Id) -> dict[str, Any]:
-        """Take a song from those that the user likes.
+        """Remove a song from the user's liked songs.
 
         Args:
-            song_id: which.
+            song_id: ID of the song.
         """
         self.find("songs", song_id, "song")
         id = self._like(song_id)
@@ -115,20 +115,20 @@ class Music(App):
 
     @call
     def list_playlists(self, page: Page = 1) -> dict[str, Any]:
-        """The user's playlists and those of others that the user follows, by name, without their songs.
+        """List the user's playlists and the playlists of others that the user follows, by name, without their songs.
 
         Args:
-            page: of the listing.
+            page: page of the results, starting at 1.
         """
         return self.paged([summary(row) for row in self.db.rows("SELECT * FROM playlists ORDER BY name, id")], page)
 
     @call
     def playlist(self, playlist_id: Id, page: Page = 1) -> dict[str, Any]:
-        """The songs of a playlist in their order, and whose it is.
+        """Show the songs of a playlist in order, and its owner.
 
         Args:
-            playlist_id: which.
-            page: of the songs.
+            playlist_id: ID of the playlist.
+            page: page of the songs, starting at 1.
         """
         row = self.find("playlists", playlist_id, "playlist")
         found = [brief(self.find("songs", id, "song")) for id in json.loads(row["songs"])]
@@ -136,10 +136,10 @@ class Music(App):
 
     @call
     def create_playlist(self, name: Words) -> dict[str, Any]:
-        """Make an empty playlist.
+        """Create an empty playlist.
 
         Args:
-            name: which no other playlist of the user has.
+            name: name of the playlist; no other playlist of the user may have it.
         """
         self._free(name)
         id = self.db.insert("playlists", name=name, owner=self._me, songs="[]")
@@ -147,11 +147,11 @@ class Music(App):
 
     @call
     def rename_playlist(self, playlist_id: Id, name: Words) -> dict[str, Any]:
-        """Give a playlist another name.
+        """Rename a playlist.
 
         Args:
-            playlist_id: which; it must be the user's.
-            name: which no other playlist of the user has.
+            playlist_id: ID of a playlist that the user owns.
+            name: name of the playlist; no other playlist of the user may have it.
         """
         self._own(playlist_id)
         self._free(name)
@@ -160,62 +160,62 @@ class Music(App):
 
     @call
     def delete_playlist(self, playlist_id: Id) -> str:
-        """Remove a playlist for ever; its songs stay.
+        """Delete a playlist permanently. Its songs stay in the library.
 
         Args:
-            playlist_id: which; it must be the user's.
+            playlist_id: ID of a playlist that the user owns.
         """
         self._own(playlist_id)
         self.db.delete("playlists", playlist_id)
-        return f"playlist {playlist_id} is deleted"
+        return f"deleted playlist {playlist_id}"
 
     @call
     def add_song(self, playlist_id: Id, song_id: Id) -> dict[str, Any]:
-        """Put a song at the end of a playlist.
+        """Add a song to the end of a playlist.
 
         Args:
-            playlist_id: which; it must be the user's.
-            song_id: which; it must not be in the playlist yet.
+            playlist_id: ID of a playlist that the user owns.
+            song_id: ID of a song that is not in the playlist yet.
         """
         songs = self._own(playlist_id)
         self.find("songs", song_id, "song")
         if song_id in songs:
-            raise ToolError(f"409 song {song_id} is in playlist {playlist_id} already")
+            raise ToolError(f"409 song {song_id} is already in playlist {playlist_id}")
         return self._kept(playlist_id, [*songs, song_id])
 
     @call
     def remove_song(self, playlist_id: Id, song_id: Id) -> dict[str, Any]:
-        """Take a song out of a playlist.
+        """Remove a song from a playlist.
 
         Args:
-            playlist_id: which; it must be the user's.
-            song_id: which.
+            playlist_id: ID of a playlist that the user owns.
+            song_id: ID of the song.
         """
         return self._kept(playlist_id, [id for id in self._own(playlist_id, song_id) if id != song_id])
 
     @call
     def move_song(self, playlist_id: Id, song_id: Id, place: Place) -> dict[str, Any]:
-        """Put a song of a playlist at another place; the others keep their order.
+        """Move a song to another position in a playlist. The other songs keep their order.
 
         Args:
-            playlist_id: which; it must be the user's.
-            song_id: which.
-            place: counted from 1.
+            playlist_id: ID of a playlist that the user owns.
+            song_id: ID of the song.
+            place: new position, starting at 1.
         """
         songs = self._own(playlist_id, song_id)
         if place > len(songs):
-            raise ToolError(f"422 there is no place {place}: playlist {playlist_id} has {len(songs)} songs")
+            raise ToolError(f"422 position {place} does not exist: playlist {playlist_id} has {len(songs)} songs")
         songs.remove(song_id)
         return self._kept(playlist_id, [*songs[: place - 1], song_id, *songs[place - 1 :]])
 
     @call
     def history(self, since: Maybe = "", until: Maybe = "", page: Page = 1) -> dict[str, Any]:
-        """What the user has heard in the last two months, latest first; a song that was heard twice is there twice.
+        """List what the user has played in the last two months, latest first. A song played twice appears twice.
 
         Args:
-            since: at this time or later, such as 2025-05-14T09:30.
-            until: at this time or earlier.
-            page: of the listing.
+            since: only songs played at this time or later, such as 2025-05-14T09:30.
+            until: only songs played at this time or earlier.
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(
             f"""SELECT {SHOWN}, heard.created_at AS at FROM heard JOIN songs ON song_id = songs.id
@@ -226,10 +226,10 @@ class Music(App):
 
     @call
     def play(self, song_id: Id) -> dict[str, Any]:
-        """Play a song: it stands in the history from then on, and counts as played once more.
+        """Play a song. This adds it to the history and increases its play count.
 
         Args:
-            song_id: which.
+            song_id: ID of the song.
         """
         row = self.find("songs", song_id, "song")
         self.db.insert("heard", song_id=song_id, created_at=self.stamp)
@@ -238,49 +238,49 @@ class Music(App):
 
     @call
     def list_queue(self, page: Page = 1) -> dict[str, Any]:
-        """What is played next, in that order.
+        """List the songs in the queue, in order.
 
         Args:
-            page: of the listing.
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(f"SELECT {SHOWN} FROM queue JOIN songs ON song_id = songs.id ORDER BY place")
         return self.paged([brief(row) for row in rows], page)
 
     @call
     def add_to_queue(self, song_id: Id, first: bool = False) -> dict[str, Any]:
-        """Let a song be played after all those that wait, or before them. At most twenty songs can wait.
+        """Add a song to the queue. The queue holds at most 20 songs.
 
         Args:
-            song_id: which; it must not wait yet.
-            first: before the others.
+            song_id: ID of a song that is not in the queue yet.
+            first: true to add it at the front, false to add it at the end.
         """
         self.find("songs", song_id, "song")
         waiting = self.db.rows("SELECT * FROM queue ORDER BY place")
         if any(row["song_id"] == song_id for row in waiting):
-            raise ToolError(f"409 song {song_id} waits already")
+            raise ToolError(f"409 song {song_id} is already in the queue")
         if len(waiting) >= LONGEST:
-            raise ToolError(f"409 {LONGEST} songs wait: no more can")
+            raise ToolError(f"409 the queue is full: it holds at most {LONGEST} songs")
         place = 0 if not waiting else waiting[0]["place"] - 1 if first else waiting[-1]["place"] + 1
         self.db.insert("queue", song_id=song_id, place=place)
         return {"song_id": song_id, "waiting": len(waiting) + 1}
 
     @call
     def clear_queue(self) -> str:
-        """Let no song wait any more."""
+        """Remove all songs from the queue."""
         rows = self.db.rows("SELECT id FROM queue")
         if not rows:
-            raise ToolError("409 no song waits")
+            raise ToolError("409 the queue is already empty")
         for row in rows:
             self.db.delete("queue", row["id"])
-        return f"{len(rows)} songs no longer wait"
+        return f"removed {len(rows)} song(s) from the queue"
 
     def _own(self, playlist_id: int, song_id: int | None = None) -> list[int]:
         row = self.find("playlists", playlist_id, "playlist")
         if row["owner"] != self._me:
-            raise ToolError(f"403 playlist {playlist_id} can only be changed by {row['owner']}, who has made it")
+            raise ToolError(f"403 playlist {playlist_id} belongs to {row['owner']}: only the owner can change it")
         songs: list[int] = json.loads(row["songs"])
         if song_id not in (None, *songs):
-            raise ToolError(f"404 there is no song {song_id} in playlist {playlist_id}")
+            raise ToolError(f"404 song {song_id} is not in playlist {playlist_id}")
         return songs
 
     def _kept(self, playlist_id: int, songs: list[int]) -> dict[str, Any]:
@@ -289,7 +289,7 @@ class Music(App):
 
     def _free(self, name: str) -> None:
         if self.db.row("SELECT id FROM playlists WHERE lower(name) = lower(?) AND owner = ?", name, self._me):
-            raise ToolError(f"409 there is a playlist {name!r} already")
+            raise ToolError(f"409 a playlist named {name!r} already exists")
 
     def _like(self, song_id: int) -> int | None:
         found: int | None = self.db.value("SELECT id FROM likes WHERE song_id = ?", song_id)

@@ -1,4 +1,4 @@
-"""What songs and playlists look like, in tables and in answers."""
+"""Formats of songs and playlists, in tables and in results."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _adding(scene: Scene, row: Row) -> tuple[Row, str]:
     """A song that is not in a playlist yet, and the prompt to add it, which says what to do if that is forbidden."""
     inside = songs_in(scene, row)
     song = scene.pick([one for one in songs(scene, "1") if one not in inside])
-    rest = "If it is somebody else's playlist, change nothing: refuse, and tell me whose it is."
+    rest = "If it is someone else's playlist, change nothing: refuse and tell me whose it is."
     prompt = scene.rng.pick(
         (
             f"Add {spoken(song)} to the playlist '{row['name']}'. {rest}",
@@ -76,10 +76,10 @@ def _long_enough(scene: Scene, enough: bool) -> tuple[str, str, list[Row], str]:
     minutes = max(1, seconds // 60 + (-scene.rng.randint(0, 4) if enough else scene.rng.randint(1, 5)))
     prompt = scene.rng.pick(
         (
-            f"Make a playlist '{name}' of all songs by {artist} that I like. If they last less than {minutes} minutes "
-            "in all, make none: refuse, and tell me how many seconds they last together.",
-            f"I need at least {minutes} minutes of music by {artist}: put all that I like of theirs into a new "
-            f"playlist '{name}'. If that is not enough music, make no playlist; refuse with its length in seconds.",
+            f"Create a playlist '{name}' with all songs by {artist} that I like. If they last less than {minutes} "
+            "minutes in total, don't create it: refuse and tell me how many seconds they last in total.",
+            f"I need at least {minutes} minutes of music by {artist}. Put all their songs that I like into a new "
+            f"playlist '{name}'. If that is not enough, create no playlist: refuse with the total in seconds.",
         )
     )
     return name, artist, rows, prompt

@@ -33,10 +33,10 @@ def music_liked_to_playlist(scene: Scene) -> Asked:
     rows = [row for row in found if row["seconds"] <= 60 * minutes]
     scene.need(2 <= len(rows) <= scene.level + 4 and (scene.level == 1 or len(rows) < len(found)))
     which = f"{value} songs that I like" if by_genre else f"songs by {value} that I like"
-    limit = f" and that last {minutes} minutes at most" if scene.level >= 2 else ""
+    limit = f" and that last at most {minutes} minutes" if scene.level >= 2 else ""
     prompt = scene.rng.pick(
         (
-            f"Make a playlist '{name}' of all {which}{limit}. The order does not matter.",
+            f"Create a playlist '{name}' with all {which}{limit}. The order does not matter.",
             f"I want a new playlist called '{name}' with all the {which}{limit}, in any order.",
         )
     )
@@ -68,8 +68,8 @@ def music_fill_minutes(scene: Scene) -> Asked:
     scene.need(2 <= len(taken) < len(inside) and len(taken) <= scene.level + 3)
     old = row["name"]
     prompt = (
-        f"Make a new playlist '{name}' of at most {minutes} minutes: take the songs of '{old}' in their order, and "
-        "stop before the first one with which it would get longer than that."
+        f"Create a playlist '{name}' of at most {minutes} minutes: take the songs of '{old}' in order, and stop "
+        "before the first one that would make it longer than that."
     )
 
     def solve(api: Solver) -> None:
@@ -93,7 +93,7 @@ def music_remove_songs(scene: Scene) -> Asked:
     year, artist = scene.rng.randint(1980, 2015), scene.pick(inside)["artist"]
     text = {
         "artist": f"every song by {artist}",
-        "seconds": f"every song that is longer than {limit} minutes",
+        "seconds": f"every song longer than {limit} minutes",
         "year": f"every song from before {year}",
     }[word]
 
@@ -106,7 +106,7 @@ def music_remove_songs(scene: Scene) -> Asked:
     scene.need((scene.level + 1) // 2 <= len(out) <= scene.level + 2 and len(out) < len(inside))
     name = row["name"]
     prompt = scene.rng.pick(
-        (f"Remove {text} from my playlist '{name}'.", f"Take {text} out of the playlist '{name}', nothing else.")
+        (f"Remove {text} from my playlist '{name}'.", f"Take {text} out of the playlist '{name}', and nothing else.")
     )
 
     def solve(api: Solver) -> None:
@@ -133,9 +133,9 @@ def music_reorder(scene: Scene) -> Asked:
     also = " and the shortest one the last" if both else ""
     prompt = scene.rng.pick(
         (
-            f"Make the longest song in my playlist '{name}' its first one{also}. Leave the others in their order.",
+            f"Make the longest song in my playlist '{name}' the first one{also}. Keep the others in order.",
             f"In '{name}', the longest song should come first{also.replace(' one the last', ' last')}; the others stay "
-            "in the order that they have.",
+            "in order.",
         )
     )
 
@@ -161,10 +161,10 @@ def music_merge(scene: Scene) -> Asked:
     names = (other["name"], row["name"])
     prompt = scene.rng.pick(
         (
-            f"Merge my playlist '{names[0]}' into '{names[1]}': add the songs that are missing there at the end, in "
-            f"the order in which they are in '{names[0]}', and then delete '{names[0]}'.",
-            f"I do not need '{names[0]}' any more. Add those of its songs that '{names[1]}' does not have to the end "
-            f"of '{names[1]}', keeping their order, and delete the playlist '{names[0]}'.",
+            f"Merge my playlist '{names[0]}' into '{names[1]}': add the missing songs at the end, in the order they "
+            f"have in '{names[0]}', and then delete '{names[0]}'.",
+            f"I no longer need '{names[0]}'. Add its songs that are not in '{names[1]}' yet to the end of "
+            f"'{names[1]}', keeping their order, and delete the playlist '{names[0]}'.",
         )
     )
 
@@ -190,22 +190,22 @@ def music_playlist_agreed(scene: Scene) -> Asked:
     scene.need(first != last and 2 <= len(rows) <= scene.level + 3)
     prompt = scene.rng.pick(
         (
-            "I want a new playlist of all songs by one artist that I like. Ask me who it is and what to call it. "
-            "Before you make it, tell me its name, the artist and its length in seconds, and wait for my yes.",
-            "Please make a playlist of my liked songs by an artist: ask me which artist, and for the name. Then tell "
-            "me the artist, the name and how many seconds it will last, and make it only when I agree.",
+            "I want a new playlist with all the songs by one artist that I like. Ask me which artist and what to call "
+            "it. Before you create it, tell me its name, the artist and its length in seconds, and wait for my okay.",
+            "Please create a playlist of my liked songs by an artist. Ask me which artist and what name. Then tell me "
+            "the artist, the name and how many seconds it will last, and create it only when I agree.",
         )
     )
     slots = (Slot(("which artist", "who"), f"I mean {artist}."), Slot(("name", "call"), f"Call it {first}."))
-    better = f"Hm, I have a better name: call it {last}."
+    better = f"Hmm, I have a better name: call it {last}."
     talk = Talk(slots, (last, artist, str(seconds)), (first, artist, str(seconds)), better)
 
     def solve(api: Solver) -> None:
-        api.say("Which artist is it, and what shall I call the playlist?")
+        api.say("Which artist is it, and what should I call the playlist?")
         items = liked_by(api, artist)
         about = f"with {len(items)} songs by {artist}, {sum(item['seconds'] for item in items)} seconds long"
-        api.say(f"I will make the playlist '{first}' {about}. All right?")
-        api.say(f"Then I will make the playlist '{last}' {about}. All right?")
+        api.say(f"I will create the playlist '{first}' {about}. Is that okay?")
+        api.say(f"Then I will create the playlist '{last}' {about}. Is that okay?")
         make_playlist(api, last, [item["song_id"] for item in items])
         api.answer()
 

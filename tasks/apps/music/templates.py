@@ -35,7 +35,7 @@ def music_playlist_length(scene: Scene) -> Asked:
     which = f"the songs from {year} or later in" if year else "the songs that I like in" if fond else "the songs in"
     prompt = scene.rng.pick(
         (
-            f"How many seconds do {which} my playlist '{name}' last, all together?",
+            f"How many seconds do {which} my playlist '{name}' last in total?",
             f"Add up the lengths of {which} the playlist '{name}'. Give me the total in seconds.",
         )
     )
@@ -66,7 +66,7 @@ def music_most_played(scene: Scene) -> Asked:
     prompt = scene.rng.pick(
         (
             f"Of {of}, which one have I played {how}? Give me its exact title.",
-            f"Look at how often I have played {of}. Answer with the title of the one that I have played {how}.",
+            f"Check how often I have played {of}. Answer with the exact title of the one I have played {how}.",
         )
     )
 
@@ -96,10 +96,10 @@ def music_seconds_heard(scene: Scene) -> Asked:
     what = f"songs by {artist}" if artist else "music"
     prompt = scene.rng.pick(
         (
-            f"For how many seconds did I listen to {what} from {begin} to {end}, both days included? A song that I "
-            "heard twice counts twice.",
-            f"Go through my listening history from {begin} to {end} (both days count). How many seconds of {what} is "
-            "that, with repeated songs counted every time?",
+            f"For how many seconds did I listen to {what} from {begin} to {end} (inclusive)? A song that I played "
+            "twice counts twice.",
+            f"Go through my listening history from {begin} to {end} (inclusive). How many seconds of {what} is "
+            "that, counting repeated songs every time?",
         )
     )
 
@@ -119,10 +119,10 @@ def music_unlike_rare(scene: Scene) -> Asked:
     scene.need(1 <= len(rare) < len(rows) and len(rows) <= scene.level + 3)
     prompt = scene.rng.pick(
         (
-            f"Unlike each song by {artist} that I have played fewer than {least} times, and tell me how many plays the "
-            "songs that you have unliked have together.",
-            f"I no longer want to like songs by {artist} that I have heard fewer than {least} times. Take them from my "
-            "liked songs. How often have I played them, all of them together?",
+            f"Unlike each song by {artist} that I have played fewer than {least} times, and tell me the total number "
+            "of plays of the songs that you unliked.",
+            f"Remove songs by {artist} that I have played fewer than {least} times from my liked songs. How many times "
+            "have I played these songs in total?",
         )
     )
 
@@ -147,9 +147,9 @@ def music_queue_most_played(scene: Scene) -> Asked:
     scene.need(len(rows) >= count and len({row["plays"] for row in rows}) == len(rows))
     chosen, clear = rows[:count], scene.level >= 3
     scene.need(not {row["song_id"] for row in waiting} & {row["id"] for row in chosen})
-    where = "Clear my queue, and then put" if clear else "At the end of my queue, add"
+    where = "Clear my queue, and then add" if clear else "At the end of my queue, add"
     prompt = (
-        f"{where} the {COUNTS[count]} songs by {artist} from {year} that I have played most often{' into it' * clear}, "
+        f"{where} the {COUNTS[count]} songs by {artist} from {year} that I have played most often{' to it' * clear}, "
         "the most played one first."
     )
 
@@ -178,7 +178,7 @@ def music_play_one(scene: Scene) -> Asked:
     scene.need(len(rows) >= 2 and rows[0][column] != rows[1][column])
     which = f"{value} song" if by_genre else f"song by {value}"
     prompt = scene.rng.pick(
-        (f"Play the {word} {which} among those that I like.", f"Of the songs I like, play the {word} {which}, once.")
+        (f"Play the {word} {which} among the songs I like.", f"Of the songs I like, play the {word} {which} once.")
     )
 
     def solve(api: Solver) -> None:

@@ -27,8 +27,8 @@ def music_mail_playlist(scene: Scene) -> Asked:
     which = f"all songs from {year} or later in" if year else "all songs in"
     prompt = scene.rng.pick(
         (
-            f"Mail {name} the titles of {which} my playlist '{title}', with the subject '{title}'.",
-            f"{name} wants to know what I listen to. Send an e-mail with the subject '{title}' that lists the titles "
+            f"Email {name} the titles of {which} my playlist '{title}', with the subject '{title}'.",
+            f"{name} wants to know what I listen to. Send an email with the subject '{title}' that lists the titles "
             f"of {which} my playlist of that name.",
         )
     )
@@ -61,8 +61,7 @@ def music_list_into_file(scene: Scene) -> Asked:
         else f"the songs in my playlist '{name}', in that order"
     )
     prompt = (
-        f"Write a new text file '{file}' into the folder {folder}, with nothing in it but the titles of {which}, one a "
-        "line."
+        f"Create a text file '{file}' in the folder {folder} that contains only the titles of {which}, one per line."
     )
 
     def solve(api: Solver) -> None:
@@ -94,10 +93,10 @@ def music_wishes(scene: Scene) -> Asked:
     title = row["name"]
     prompt = scene.rng.pick(
         (
-            f"{name} wrote to me which songs should be in my playlist '{title}'. Add those that are not in it yet at "
-            "its end, in the order of the message.",
-            f"Look for the message in which {name} wishes for songs, and add them to '{title}' in that order, except "
-            "for those that it has already.",
+            f"{name} emailed me the songs that should be in my playlist '{title}'. Add those that are not in it yet to "
+            "the end, in the order of the message.",
+            f"Find the message in which {name} requests songs, and add them to the end of '{title}' in that order, "
+            "except those that are already in it.",
         )
     )
 

@@ -18,10 +18,10 @@ SORTS = {"name": "name", "price": "price", "rating": "rating DESC"}
 
 
 class Shop(App):
-    """A shop where the user has an account."""
+    """An online store where the user has an account."""
 
     name = "shop"
-    about = "a shop: products, reviews, cart, orders, returns, wish list"
+    about = "an online store: products, reviews, cart, orders, returns, wish list"
     ids: ClassVar[dict[str, str]] = {
         "product_id": "products",
         "variant_id": "variants",
@@ -63,16 +63,16 @@ class Shop(App):
         sort: Literal["name", "price", "rating"] = "name",
         page: Page = 1,
     ) -> dict[str, Any]:
-        """Find products; several conditions must all hold.
+        """Search for products. A product must match every condition you give.
 
         Args:
-            words: a part of the name, which begins with the brand.
-            category: of the product.
-            max_price: it costs at most this.
-            min_rating: the average of the stars in its reviews is at least this.
-            in_stock: leave out what is sold out in every variant.
-            sort: by name, by price (cheapest first) or by rating (best first).
-            page: of the listing.
+            words: part of the product name, which begins with the brand.
+            category: category of the product.
+            max_price: highest price.
+            min_rating: lowest average rating in stars.
+            in_stock: whether to leave out products with no variant in stock.
+            sort: sort by name, by price (lowest first) or by rating (highest first).
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(
             f"""SELECT * FROM ({goods.PRODUCTS}) WHERE (instr(lower(name), lower(?1)) OR ?1 = '')
@@ -88,10 +88,10 @@ class Shop(App):
 
     @call
     def get_product(self, product_id: Id) -> dict[str, Any]:
-        """A product with its variants and how many there are of each.
+        """Show a product, its variants and how many of each are in stock.
 
         Args:
-            product_id: which.
+            product_id: ID of the product.
         """
         row = self.find(f"({goods.PRODUCTS})", product_id, "product")
         rows = self.db.rows("SELECT id, label, stock FROM variants WHERE product_id = ? ORDER BY id", product_id)
@@ -100,11 +100,11 @@ class Shop(App):
 
     @call
     def list_reviews(self, product_id: Id, page: Page = 1) -> dict[str, Any]:
-        """What people say about a product, newest first.
+        """List the reviews of a product, newest first.
 
         Args:
-            product_id: which.
-            page: of the listing.
+            product_id: ID of the product.
+            page: page of the results, starting at 1.
         """
         self.find("products", product_id, "product")
         rows = self.db.rows(
@@ -116,40 +116,40 @@ class Shop(App):
 
     @call
     def add_review(self, product_id: Id, stars: Stars, text: Body = "") -> dict[str, Any]:
-        """Review a product that was delivered to the user, once.
+        """Review a product that was delivered to the user. Each product can be reviewed once.
 
         Args:
-            product_id: which.
-            stars: from 1 to 5.
-            text: what to say about it.
+            product_id: ID of the product.
+            stars: rating from 1 to 5.
+            text: text of the review.
         """
         self.find("products", product_id, "product")
         delivered = self.db.rows("SELECT id FROM orders WHERE status = 'delivered'")
         if not any(product_id == item["product_id"] for row in delivered for item in orders.items(self.db, row["id"])):
-            raise ToolError(f"409 product {product_id} was never delivered to the user")
+            raise ToolError(f"409 product {product_id} has never been delivered to the user")
         author = str(self.db.value("SELECT first_name || ' ' || last_name FROM profile"))
         if self.db.row("SELECT id FROM reviews WHERE product_id = ? AND author = ?", product_id, author):
-            raise ToolError(f"409 the user has reviewed product {product_id} already")
+            raise ToolError(f"409 the user has already reviewed product {product_id}")
         columns = {"product_id": product_id, "author": author, "stars": stars, "text": text}
         return {"review_id": self.db.insert("reviews", **columns, created_at=self.stamp)}
 
     @call
     def show_cart(self) -> dict[str, Any]:
-        """What is in the cart, and what it costs. Shipping is 4.90, and free from 50.00 on."""
+        """Show the cart and its total. Shipping costs 4.90 and is free for orders of 50.00 or more."""
         return goods.cart(self.db)
 
     @call
     def set_quantity(self, variant_id: Id, quantity: Annotated[int, pydantic.Field(ge=0, le=50)]) -> dict[str, Any]:
-        """Put a variant of a product into the cart, change how many there are in it, or take it out.
+        """Add a product variant to the cart, change its quantity, or remove it.
 
         Args:
-            variant_id: which.
-            quantity: how many there are in the cart then, at most as many as are in stock; 0 takes it out.
+            variant_id: ID of the variant.
+            quantity: new quantity in the cart, at most the number in stock; 0 removes the variant.
         """
         row = self.find("variants", variant_id, "variant")
         found = self.db.row("SELECT * FROM cart_items WHERE variant_id = ?", variant_id)
         if quantity > row["stock"]:
-            raise ToolError(f"409 only {row['stock']} of variant {variant_id} are in stock")
+            raise ToolError(f"409 variant {variant_id} has only {row['stock']} in stock")
         if found is None and quantity:
             self.db.insert("cart_items", variant_id=variant_id, quantity=quantity)
         elif found is None:
@@ -162,56 +162,56 @@ class Shop(App):
 
     @call
     def list_addresses(self) -> list[dict[str, Any]]:
-        """Where the user lets things be sent."""
+        """List the user's shipping addresses."""
         return self.db.rows("SELECT id AS address_id, label, street, city FROM shop_addresses ORDER BY id")
 
     @call
     def add_address(self, label: Words, street: Words, city: Words) -> dict[str, Any]:
-        """Add a place where things can be sent.
+        """Add a shipping address.
 
         Args:
-            label: a word for it that no other has, such as "home".
-            street: with the number of the house.
-            city: its name.
+            label: unique label for the address, such as "home".
+            street: street with house number.
+            city: name of the city.
         """
         if self.db.row("SELECT id FROM shop_addresses WHERE label = ?", label):
-            raise ToolError(f"409 there is an address {label!r} already")
+            raise ToolError(f"409 an address labeled {label!r} already exists")
         return {"address_id": self.db.insert("shop_addresses", label=label, street=street, city=city)}
 
     @call
     def list_cards(self) -> list[dict[str, Any]]:
-        """The cards with which the user can pay, and the month in which each ends."""
+        """List the user's payment cards, each with its expiration month."""
         return self.db.rows("SELECT id AS card_id, brand, last_digits, valid_until FROM cards ORDER BY id")
 
     @call
     def checkout(
         self, address_id: Id, pay_with: Literal["wallet", "card"], card_id: Id | None = None
     ) -> dict[str, Any]:
-        """Order and pay everything that is in the cart, with shipping.
+        """Order everything in the cart and pay for it, including shipping.
 
         Args:
-            address_id: where to.
-            pay_with: the user's wallet, whose balance and monthly limit must allow it, or a card.
-            card_id: which card, if one pays.
+            address_id: ID of the shipping address.
+            pay_with: the user's wallet, if its balance and monthly limit allow it, or a card.
+            card_id: ID of the card; required with "card" and not allowed with "wallet".
         """
         self.find("shop_addresses", address_id, "address")
         if (pay_with == "card") != (card_id is not None):
-            raise ToolError("422 give a card_id if a card pays, and only then")
+            raise ToolError("422 card_id is required when you pay by card, and not allowed otherwise")
         if card_id is not None and self.find("cards", card_id, "card")["valid_until"] < self.stamp[:7]:
-            raise ToolError(f"409 card {card_id} is not valid any more")
+            raise ToolError(f"409 card {card_id} has expired")
         return orders.brief(self.find("orders", orders.place(self.db, self.now, address_id, card_id), "order"))
 
     @call
     def list_orders(
         self, status: Status | None = None, since: Maybe = "", until: Maybe = "", page: Page = 1
     ) -> dict[str, Any]:
-        """The user's orders, newest first; several conditions must all hold.
+        """List the user's orders, newest first. An order must match every condition you give.
 
         Args:
-            status: of the order.
-            since: ordered on this day or later, such as 2025-05-14.
-            until: ordered on this day or earlier.
-            page: of the listing.
+            status: status of the order.
+            since: only orders placed on this day or later, such as 2025-05-14.
+            until: only orders placed on this day or earlier.
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(
             """SELECT * FROM orders WHERE (status = ?1 OR ?1 IS NULL) AND substr(created_at, 1, 10) >= ?2
@@ -224,19 +224,19 @@ class Shop(App):
 
     @call
     def get_order(self, order_id: Id) -> dict[str, Any]:
-        """An order with its items, when it was shipped and delivered, and how it was paid.
+        """Show an order: its items, when it was shipped and delivered, and how it was paid for.
 
         Args:
-            order_id: which.
+            order_id: ID of the order.
         """
         return orders.full(self.db, self.find("orders", order_id, "order"))
 
     @call
     def cancel_order(self, order_id: Id) -> dict[str, Any]:
-        """Cancel an order that has not been shipped yet; the money goes back to where it came from.
+        """Cancel an order that has not been shipped yet. The amount is refunded to the original payment method.
 
         Args:
-            order_id: which.
+            order_id: ID of the order.
         """
         row = self.find("orders", order_id, "order")
         if row["status"] != "placed":
@@ -246,15 +246,15 @@ class Shop(App):
 
     @call
     def return_item(self, order_item_id: Id) -> dict[str, Any]:
-        """Return an item of an order, all pieces of it, within 30 days of its delivery; its price is paid back.
+        """Return an item of an order, in its full quantity, within 30 days of delivery. Its price is refunded.
 
         Args:
-            order_item_id: which, as shop_get_order gives it.
+            order_item_id: ID of the item, as shown by shop_get_order.
         """
-        item = self.find("order_items", order_item_id, "item of an order")
+        item = self.find("order_items", order_item_id, "order item")
         order = self.find("orders", item["order_id"], "order")
         if item["returned"]:
-            raise ToolError(f"409 item {order_item_id} is returned already")
+            raise ToolError(f"409 item {order_item_id} has already been returned")
         if order["status"] != "delivered":
             raise ToolError(f"409 item {order_item_id} cannot be returned: its order is {order['status']}")
         if not orders.returnable(order, self.now.date()):
@@ -263,10 +263,10 @@ class Shop(App):
 
     @call
     def list_wishes(self, page: Page = 1) -> dict[str, Any]:
-        """The products on the wish list, by name.
+        """List the products on the wish list by name.
 
         Args:
-            page: of the listing.
+            page: page of the results, starting at 1.
         """
         wished = "SELECT product_id FROM wishes"
         rows = self.db.rows(f"SELECT * FROM ({goods.PRODUCTS}) WHERE id IN ({wished}) ORDER BY name, id")
@@ -274,18 +274,16 @@ class Shop(App):
 
     @call
     def set_wish(self, product_id: Id, wished: bool) -> dict[str, Any]:
-        """Put a product on the wish list, or take it off.
+        """Add a product to the wish list, or remove it.
 
         Args:
-            product_id: which.
-            wished: whether it is on the list then.
+            product_id: ID of the product.
+            wished: true to add the product, false to remove it.
         """
         self.find("products", product_id, "product")
         found = self.db.row("SELECT id FROM wishes WHERE product_id = ?", product_id)
         if wished == (found is not None):
-            raise ToolError(
-                f"409 product {product_id} is {'on the wish list already' if wished else 'not on the wish list'}"
-            )
+            raise ToolError(f"409 product {product_id} is {'already' if wished else 'not'} on the wish list")
         if found is None:
             self.db.insert("wishes", product_id=product_id)
         else:

@@ -42,10 +42,10 @@ def _goods(scene: Scene, count: int) -> list[Row]:
 def _order(scene: Scene, rows: list[Row], wanted: list[int], paid: Way) -> str:
     """The same words whether it can be done or not."""
     what = " and ".join(pieces(count, row["name"], row["label"]) for row, count in zip(rows, wanted, strict=True))
-    asked = scene.rng.pick((f"Please order {what} from the shop.", f"I need {what}: buy that in the shop for me."))
-    unless = "If there are too few of anything in stock, order nothing and refuse"
+    asked = scene.rng.pick((f"Please order {what} from the store.", f"I need {what}. Buy that for me in the store."))
+    unless = "If there is not enough of anything in stock, order nothing and refuse,"
     unless += f" with the price of one {rows[0]['name']} as evidence."
-    full = " Take out of the cart what is in it now, I do not want that any more." if _left_over(scene, rows) else ""
+    full = " First empty the cart: I no longer want what is in it now." if _left_over(scene, rows) else ""
     return f"{asked} {paid}{full} {unless}"
 
 
@@ -116,18 +116,18 @@ def _cheapest(scene: Scene, *, dear: bool) -> tuple[str, Row, int, Way, dict[str
     fit = [count for count, much in costs.items() if (much > balance if dear else much <= min(balance, left))]
     count = scene.pick(fit)
     paid = way(scene, wallet=True)
-    rated = f" among those with a rating of at least {rating}" if rating > 1 else ""
-    how_many = "one piece" if count == 1 else f"{count} pieces"
+    rated = f" with a rating of at least {rating}" if rating > 1 else ""
+    how_many = "one unit" if count == 1 else f"{count} units"
     prompt = scene.rng.pick(
         (
-            f"Buy {how_many} of the cheapest product of the category '{category}' in the shop{rated}; leave aside what"
-            " is sold out.",
-            f"Which product of the shop's category '{category}' is the cheapest{rated}, if you leave aside what is sold"
-            f" out? Order {how_many} of it.",
+            f"Buy {how_many} of the cheapest product{rated} in the store's category '{category}'. Ignore products that"
+            " are sold out.",
+            f"Find the cheapest product{rated} in the store's category '{category}', ignoring products that are sold"
+            f" out, and order {how_many} of it.",
         )
     )
-    prompt += f" If it comes in several variants, take the one of which the most are in stock. {paid}"
-    prompt += " If my balance is too small for that, order nothing and refuse with the balance as evidence."
+    prompt += f" If it comes in several variants, take the one with the most units in stock. {paid}"
+    prompt += " If my wallet balance is too low, order nothing and refuse with the balance as evidence."
     conditions: dict[str, object] = {"category": category, "in_stock": True}
     if rating > 1:
         conditions["min_rating"] = rating
@@ -169,7 +169,7 @@ def shop_cheapest_too_dear(scene: Scene) -> Asked:
         api.refuse("not_possible", api.call("wallet_balance")["balance"])
 
     refusal = Refusal("not_possible", Number(balance / 100))
-    # Whoever tries it, and is told at the checkout, has filled the cart.
+    # An agent that tries to check out, and fails, has filled the cart.
     tried = (May("cart_items", "insert"), May("cart_items", "update", frozenset({"quantity"})))
     return Asked(prompt, solve, may=tried, refusal=refusal, secrets=(said(balance),))
 
@@ -185,12 +185,12 @@ def shop_reorder_last(scene: Scene) -> Asked:
     paid = way(scene, wanted)
     prompt = scene.rng.pick(
         (
-            "Buy everything again that was in the last order that has been delivered to me, the same variants.",
-            "Take the newest of my orders in the shop that is delivered, and order the same things once more.",
+            "Reorder everything from the last order that was delivered to me, in the same variants.",
+            "Find my newest delivered order in the store, and order the same items again.",
         )
     )
     if more:
-        prompt += f" But take {more} more of each than last time."
+        prompt += f" But order {more} more of each than last time."
     prompt += f" {paid}"
 
     def solve(api: Solver) -> None:
@@ -213,10 +213,10 @@ def shop_gift(scene: Scene) -> Asked:
     what = pieces(count, row["name"], row["label"])
     prompt = scene.rng.pick(
         (
-            f"Order {what} in the shop as a present for {name}. Add an address for that, '{name}': the street is"
-            f" {street}, and the city is the one that stands in my contacts. Please {paid.paying}.",
-            f"Send {what} from the shop to {name}, and {paid.paying}. The shop does not know where {name} lives: add"
-            f" an address called '{name}'. It is {street}, in the city that my contacts say.",
+            f"Order {what} in the store as a present for {name}. Ship it to a new address labeled '{name}': the"
+            f" street is {street}, and the city is the one in my contacts. Please {paid.paying}.",
+            f"Send {what} from the store to {name}, and {paid.paying}. The store has no address for {name}, so"
+            f" add one labeled '{name}'. It is {street}, in the city given in my contacts.",
         )
     )
 
@@ -248,10 +248,10 @@ def shop_buy_for_friend(scene: Scene) -> Asked:
     scene.add("messages", **letter(scene.cast, person["email"], person["first_name"], f"For the {topic}", text, at))
     prompt = scene.rng.pick(
         (
-            f"{name} has written to me what to buy for the {topic}. Order that in the shop. {paid} Then request what it"
-            f" has cost, with shipping, from {name} by wallet.",
-            f"Look up in my mail what {name} needs for the {topic} and buy it in the shop. {paid} {name} will pay me"
-            " back, so send a request for the whole cost of the order with my wallet.",
+            f"{name} emailed me what to buy for the {topic}. Order that in the store. {paid} Then use the wallet to"
+            f" request the total cost, with shipping, from {name}.",
+            f"Look up in my email what {name} needs for the {topic}, and buy it in the store. {paid} {name} will pay me"
+            " back, so request the total cost of the order with my wallet.",
         )
     )
 

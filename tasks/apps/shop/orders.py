@@ -34,7 +34,7 @@ def place(db: Database, now: datetime, address_id: int, card_id: int | None) -> 
         raise ToolError("409 the cart is empty")
     for line in lines:
         if line["quantity"] > line["stock"]:
-            raise ToolError(f"409 only {line['stock']} of variant {line['variant_id']} are in stock")
+            raise ToolError(f"409 variant {line['variant_id']} has only {line['stock']} in stock")
     subtotal = sum(line["quantity"] * line["price"] for line in lines)
     cost = shipping(subtotal)
     paid = {"total": subtotal + cost, "shipping": cost, "refunded": 0, "paid_with": "wallet" if not card_id else "card"}

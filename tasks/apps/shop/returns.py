@@ -22,10 +22,10 @@ def shop_cancel(scene: Scene) -> Asked:
         scene.need(bool(rows))
         prompt = scene.rng.pick(
             (
-                f"Cancel all my orders in the shop that cost more than {said(least)} in total and can still be"
+                f"Cancel all my orders in the store that cost more than {said(least)} in total and can still be"
                 " cancelled. How much money do I get back?",
-                f"I must save money: cancel every order above {said(least)} that the shop has not shipped yet, and tell"
-                " me how much comes back.",
+                f"I need to save money. Cancel every order above {said(least)} that the store has not shipped yet, and"
+                " tell me how much I get back.",
             )
         )
     else:
@@ -35,9 +35,9 @@ def shop_cancel(scene: Scene) -> Asked:
         scene.need(rows == [one])
         prompt = scene.rng.pick(
             (
-                f"I have ordered the {name} by mistake. It has not been shipped yet: cancel that order, and tell me how"
+                f"I ordered the {name} by mistake. It has not been shipped yet, so cancel that order and tell me how"
                 " much money I get back.",
-                f"Cancel the order with the {name} that has not been shipped yet. What is paid back?",
+                f"Cancel the order with the {name} that has not been shipped yet. How much is refunded?",
             )
         )
 
@@ -67,11 +67,11 @@ def _sent_back(scene: Scene, *, late: bool) -> tuple[str, Row, Row, str]:
     scene.need(len(rows) == 1 and not item["returned"])
     prompt = scene.rng.pick(
         (
-            f"I do not like the {item['name']} that I ordered in {month_name(month)}. Return it to the shop.",
-            f"Send the {item['name']} from my order in {month_name(month)} back to the shop.",
+            f"I don't like the {item['name']} that I ordered in {month_name(month)}. Return it to the store.",
+            f"Return the {item['name']} from my order in {month_name(month)} to the store.",
         )
     )
-    prompt += " If the 30 days for that are over, it is not possible: refuse with the day of the delivery as evidence."
+    prompt += " If the 30-day return period has ended, that is not possible: refuse with the delivery date as evidence."
     return prompt, item, order, month
 
 

@@ -29,12 +29,14 @@ class Way:
     card: Row | None
 
     def __str__(self) -> str:
-        return f"Let it be sent to my address '{self.address['label']}', and {self.paying}."
+        return f"Ship it to my address '{self.address['label']}', and {self.paying}."
 
     @property
     def paying(self) -> str:
         """How it is paid, in a sentence."""
-        return f"pay with the {self.card['brand']} card {self.card['last_digits']}" if self.card else "pay by wallet"
+        if self.card is None:
+            return "pay with my wallet"
+        return f"pay with the {self.card['brand']} card {self.card['last_digits']}"
 
     @property
     def card_id(self) -> int | None:

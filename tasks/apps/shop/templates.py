@@ -32,10 +32,9 @@ def shop_cheapest(scene: Scene) -> Asked:
     more = f", {rated} and {not_by}" if brand else f" and {rated}" if rating > 1 else ""
     prompt = scene.rng.pick(
         (
-            f"What is the cheapest product in the shop's category '{category}' that is in stock{more}? I need its"
+            f"What is the cheapest product in the store's category '{category}' that is in stock{more}? I need its"
             " name.",
-            f"Give me the name of the cheapest thing that the shop has in the category '{category}': one that"
-            f" is in stock{more}.",
+            f"Give me the name of the cheapest product in the store's category '{category}' that is in stock{more}.",
         )
     )
 
@@ -61,19 +60,19 @@ def shop_spent_in_month(scene: Scene) -> Asked:
     scene.need(len(rows) > 1)
     if scene.level < 3:
         spent, category = sum(row["total"] for row in rows), ""
-        what = f"have the orders that I made in the shop in {month_name(month)} cost in total, with shipping"
-        but = "Leave out what was cancelled, but do not take off what was paid back for returned items."
+        what = f"did the orders that I placed in the store in {month_name(month)} cost in total, with shipping"
+        but = "Leave out cancelled orders, but do not subtract refunds for returned items."
     else:
         category = scene.pick(CATEGORIES)
         bought = [item for row in rows for item in items(scene.db, row["id"]) if item["category"] == category]
         spent = sum(item["price"] * item["quantity"] for item in bought if not item["returned"])
         scene.need(len(bought) > 1)
-        what = f"have I spent in the shop on things of the category '{category}', ordered in {month_name(month)}"
-        but = "Leave out shipping, orders that were cancelled, and items that I have returned."
+        what = f"did I spend in the store on products in the category '{category}' ordered in {month_name(month)}"
+        but = "Leave out shipping, cancelled orders, and items that I returned."
     prompt = scene.rng.pick(
         (
             f"How much {what}? {but}",
-            f"I keep a book of what I spend: how much {what}? {but}",
+            f"I'm keeping track of my spending. How much {what}? {but}",
         )
     )
 
@@ -97,8 +96,8 @@ def shop_worst_review(scene: Scene) -> Asked:
     scene.need(len(rows) > 1 and rows[0]["stars"] < rows[1]["stars"])
     prompt = scene.rng.pick(
         (
-            f"Who has given the {product['name']} the fewest stars in the shop? Answer with the name in the review.",
-            f"One of the reviews of the {product['name']} in the shop is the worst: who has written it?",
+            f"Who gave the {product['name']} the fewest stars in the store? Answer with the name in the review.",
+            f"Who wrote the worst review of the {product['name']} in the store?",
         )
     )
 
@@ -123,10 +122,10 @@ def shop_trim_cart(scene: Scene) -> Asked:
     subtotal = sum(line["price"] * (wanted if line is one else line["quantity"]) for line in kept)
     prompt = scene.rng.pick(
         (
-            f"Take everything out of my cart in the shop that costs more than {said(most)} a piece, and change the"
-            f" number of the {one['name']} to {wanted}. Do not order yet. What does the cart cost then, with shipping?",
-            f"My cart in the shop is too expensive. Out with all that is dearer than {said(most)} a piece! And make it"
-            f" {wanted} of the {one['name']}. How much would I have to pay then, with shipping? I order it myself.",
+            f"Remove everything from my cart in the store that costs more than {said(most)} apiece, and change the"
+            f" quantity of the {one['name']} to {wanted}. Don't order yet. What does the cart then cost with shipping?",
+            f"My cart in the store is too expensive. Remove everything above {said(most)} apiece, and set the quantity"
+            f" of the {one['name']} to {wanted}. How much would I pay then, with shipping? I'll order it myself.",
         )
     )
 
@@ -156,8 +155,8 @@ def shop_prune_wishes(scene: Scene) -> Asked:
     bad = f" and is rated below {rating}" if rating < 6 else ""
     prompt = scene.rng.pick(
         (
-            f"Take everything off my wish list in the shop that costs more than {said(most)}{bad}.",
-            f"My wish list in the shop is too long: what costs more than {said(most)}{bad} can go. Leave the rest.",
+            f"Remove everything from my wish list in the store that costs more than {said(most)}{bad}.",
+            f"My wish list in the store is too long. Remove whatever costs more than {said(most)}{bad}. Keep the rest.",
         )
     )
 
@@ -180,9 +179,9 @@ def shop_review_last(scene: Scene) -> Asked:
     least, stars = scene.rng.randint(10, 60) * 100, scene.rng.sample(range(1, 6), 2)
     same = scene.level == 1
     some, other = (f"{count} star" + ("s" if count > 1 else "") for count in stars)
-    parts = f" to what I paid less than {said(least)} a piece for, and {other} to the rest"
-    prompt = f"Review everything that was in the last order that the shop has delivered to me: give {some}"
-    prompt += f"{'' if same else parts}. You need not write anything."
+    parts = f" to everything that cost me less than {said(least)} apiece, and {other} to the rest"
+    prompt = f"Review everything in the last order that the store delivered to me: give {some}"
+    prompt += f"{'' if same else parts}. You don't need to write any text."
 
     def given(price: int) -> int:
         return stars[0] if same or price < least else stars[1]

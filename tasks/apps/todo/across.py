@@ -30,8 +30,8 @@ def todo_from_mail(scene: Scene) -> Asked:
     scene.need(not items_where(scene, "title = ?", title))
     high = " with high priority" if scene.level >= 3 else ""
     prompt = (
-        f"{name} asked me in a message to send the {topic}. Put '{title}' on my list '{where['name']}'{high}, due on "
-        "the day that the message names."
+        f"{name} emailed me and asked me to send the {topic}. Put '{title}' on my list '{where['name']}'{high}, due "
+        "on the date given in the message."
     )
 
     def solve(api: Solver) -> None:
@@ -61,10 +61,10 @@ def todo_mail_list(scene: Scene) -> Asked:
     person = scene.row("SELECT * FROM contacts")
     name, subject = full_name(person), f"List {row['name']}"
     scene.need(len(rest) > len(titles))
-    which = "open items of high priority" if high else "open items"
+    which = "open high-priority items" if high else "open items"
     prompt = (
-        f"Send {name} a message with the subject '{subject}' in which the titles of all {which} of my list "
-        f"'{row['name']}' stand, each on a line of its own, and nothing else."
+        f"Send {name} an email with the subject '{subject}'. Its text must contain the titles of all {which} on my "
+        f"list '{row['name']}', each on its own line, and nothing else."
     )
 
     def solve(api: Solver) -> None:
@@ -96,10 +96,10 @@ def todo_prepare_events(scene: Scene) -> Asked:
     which = " that I organize" if own else ""
     prompt = scene.pick(
         (
-            f"For every event{which} on {said(scene, day)}, put an item 'Prepare: ' followed by the event's title on "
-            f"my list '{where['name']}', due on that day.",
-            f"I must prepare all events{which} on {said(scene, day)}. Add an item for each to the list "
-            f"'{where['name']}', due on the same day, with the title 'Prepare: ' and then the title of the event.",
+            f"For every event{which} on {said(scene, day)}, add an item to my list '{where['name']}', due on that day. "
+            "Its title is 'Prepare: ' followed by the title of the event.",
+            f"I have to prepare for all events{which} on {said(scene, day)}. Add an item for each to the list "
+            f"'{where['name']}', due on the same day, titled 'Prepare: ' followed by the title of the event.",
         )
     )
 
@@ -136,8 +136,8 @@ def todo_birthdays(scene: Scene) -> Asked:
     scene.need(2 <= len(people) <= 3 + scene.level and all(one["birthday"][5:] != today[5:] for one in people))
     where = scene.row("SELECT * FROM todo_lists")
     prompt = (
-        f"I want to forget nobody's birthday in my contact group '{group}': put an item 'Congratulate ' followed by "
-        f"the full name on my list '{where['name']}' for each of them, due on the day of the next birthday."
+        f"I don't want to forget any birthday in my contact group '{group}'. For each member, add an item to my list "
+        f"'{where['name']}', titled 'Congratulate ' followed by the full name and due on their next birthday."
     )
 
     def solve(api: Solver) -> None:
@@ -169,10 +169,10 @@ def todo_make_time(scene: Scene) -> Asked:
     begin = scene.rng.randint(9, 16)
     place = scene.pick(scene.cast.words["place"])
     times = {"starts_at": f"{row['due']}T{begin:02}:00", "ends_at": f"{row['due']}T{begin + 1:02}:30"}
-    raised = " Give the item high priority, too." if scene.level >= 2 else ""
+    raised = " Also set the item's priority to high." if scene.level >= 2 else ""
     prompt = (
-        f"Put '{row['title']}' from my lists of things to do into my calendar, under the same title: on the day on "
-        f"which it is due, from {begin:02}:00 to {begin + 1:02}:30, place: {place}.{raised}"
+        f"Add '{row['title']}' from my to-do lists to my calendar under the same title, on its due date from "
+        f"{begin:02}:00 to {begin + 1:02}:30. The place is: {place}.{raised}"
     )
 
     def solve(api: Solver) -> None:

@@ -1,4 +1,4 @@
-"""``Todo``: lists of things to do."""
+"""``Todo``: to-do lists and their items."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ ORDER = " ORDER BY due = '', due, todo_items.id"
 
 
 class Todo(App):
-    """The user's lists of things to do."""
+    """The user's to-do lists."""
 
     name = "todo"
-    about = "lists of things to do: items with a due day and a priority"
+    about = "to-do lists: items with a due date and a priority"
     ids: ClassVar[dict[str, str]] = {"item_id": "todo_items", "list_id": "todo_lists"}
     stray = ("todo_create_list", {"name": "Nothing at all"})
     schema: ClassVar[str] = """
@@ -32,7 +32,7 @@ class Todo(App):
 
     @call
     def lists(self) -> list[dict[str, Any]]:
-        """All lists, by name, with how many of their items are open and how many are done."""
+        """List all to-do lists by name, each with its number of open and completed items."""
         return self.db.rows(
             """SELECT todo_lists.id AS list_id, name, count(CASE WHEN done = 0 THEN 1 END) AS open,
                count(CASE WHEN done = 1 THEN 1 END) AS done
@@ -49,15 +49,15 @@ class Todo(App):
         due_until: Maybe = "",
         page: Page = 1,
     ) -> dict[str, Any]:
-        """The items of a list, those that are due first before others; several conditions must all hold.
+        """List the items of a list, earliest due date first. An item must match every condition you give.
 
         Args:
-            list_id: which list.
-            done: only those that are done, or only those that are not.
-            priority: only those of this priority.
-            due_since: only those that are due on this day or later, such as 2025-05-14.
-            due_until: only those that are due on this day or earlier.
-            page: of the listing.
+            list_id: ID of the list.
+            done: true for completed items only, false for open items only.
+            priority: only items with this priority.
+            due_since: only items due on this day or later, such as 2025-05-14.
+            due_until: only items due on this day or earlier.
+            page: page of the results, starting at 1.
         """
         self.find("todo_lists", list_id, "list")
         return self._found("list_id = ?5", list_id, done, priority, due_since, due_until, page)
@@ -72,25 +72,25 @@ class Todo(App):
         due_until: Maybe = "",
         page: Page = 1,
     ) -> dict[str, Any]:
-        """Find items in all lists, those that are due first before others; several conditions must all hold.
+        """Search the items of all lists, earliest due date first. An item must match every condition you give.
 
         Args:
-            words: stand in the title or in the notes.
-            done: only those that are done, or only those that are not.
-            priority: only those of this priority.
-            due_since: only those that are due on this day or later, such as 2025-05-14.
-            due_until: only those that are due on this day or earlier.
-            page: of the listing.
+            words: text to find in the title or the notes.
+            done: true for completed items only, false for open items only.
+            priority: only items with this priority.
+            due_since: only items due on this day or later, such as 2025-05-14.
+            due_until: only items due on this day or earlier.
+            page: page of the results, starting at 1.
         """
         where = "(?5 = '' OR instr(lower(title), lower(?5)) OR instr(lower(notes), lower(?5)))"
         return self._found(where, words, done, priority, due_since, due_until, page)
 
     @call
     def get(self, item_id: Id) -> dict[str, Any]:
-        """Everything about an item, with its notes.
+        """Show all details of an item, including its notes.
 
         Args:
-            item_id: which.
+            item_id: ID of the item.
         """
         row = self.find("todo_items", item_id, "item")
         name = self.db.value("SELECT name FROM todo_lists WHERE id = ?", row["list_id"])
@@ -98,41 +98,41 @@ class Todo(App):
 
     @call
     def create_list(self, name: Words) -> dict[str, Any]:
-        """Make an empty list.
+        """Create an empty list.
 
         Args:
-            name: that no other list has.
+            name: name of the list; no other list may have it.
         """
         if self.db.row("SELECT id FROM todo_lists WHERE lower(name) = lower(?)", name):
-            raise ToolError(f"409 there is a list {name!r} already")
+            raise ToolError(f"409 a list named {name!r} already exists")
         return {"list_id": self.db.insert("todo_lists", name=name, created_at=self.stamp), "name": name}
 
     @call
     def delete_list(self, list_id: Id) -> str:
-        """Remove a list.
+        """Delete an empty list.
 
         Args:
-            list_id: which; there must be no item in it.
+            list_id: ID of the list; it must not contain any items.
         """
         self.find("todo_lists", list_id, "list")
         held = self.db.value("SELECT count(*) FROM todo_items WHERE list_id = ?", list_id)
         if held:
-            raise ToolError(f"409 list {list_id} is not empty: {held} items are in it")
+            raise ToolError(f"409 list {list_id} is not empty: it contains {held} item(s)")
         self.db.delete("todo_lists", list_id)
-        return f"list {list_id} is deleted"
+        return f"deleted list {list_id}"
 
     @call
     def add(
         self, list_id: Id, title: Words, due: Maybe = "", priority: Priority = "normal", notes: Body = ""
     ) -> dict[str, Any]:
-        """Put a new item into a list.
+        """Add an item to a list.
 
         Args:
-            list_id: which list.
-            title: what is to be done.
-            due: the day until which it must be done, such as 2025-05-14.
-            priority: how much it matters.
-            notes: a longer text.
+            list_id: ID of the list.
+            title: text of the item.
+            due: due date, such as 2025-05-14.
+            priority: priority of the item.
+            notes: longer text.
         """
         self.find("todo_lists", list_id, "list")
         columns = {"title": title, "due": due and day(due, "due"), "priority": priority, "notes": notes}
@@ -148,66 +148,66 @@ class Todo(App):
         priority: Priority | None = None,
         notes: Body | None = None,
     ) -> dict[str, Any]:
-        """Change an item; what is left out stays.
+        """Change an item. Fields that you omit keep their values.
 
         Args:
-            item_id: which.
-            title: what is to be done.
-            due: the day until which it must be done, such as 2025-05-14; an empty text: there is none any more.
-            priority: how much it matters.
-            notes: a longer text.
+            item_id: ID of the item.
+            title: text of the item.
+            due: due date, such as 2025-05-14; an empty string removes it.
+            priority: priority of the item.
+            notes: longer text.
         """
         self.find("todo_items", item_id, "item")
         given = {"title": title, "due": due and day(due, "due"), "priority": priority, "notes": notes}
         changed = {name: value for name, value in given.items() if value is not None}
         if not changed:
-            raise ToolError("422 say what is to be changed")
+            raise ToolError("422 specify at least one field to change")
         self.db.update("todo_items", item_id, **changed)
         return {"item_id": item_id, **changed}
 
     @call
     def complete(self, item_id: Id) -> dict[str, Any]:
-        """Tick an item off: it is done.
+        """Mark an item as completed.
 
         Args:
-            item_id: which.
+            item_id: ID of the item.
         """
         return self._ticked(item_id, True)
 
     @call
     def reopen(self, item_id: Id) -> dict[str, Any]:
-        """Take back that an item is done.
+        """Mark a completed item as open again.
 
         Args:
-            item_id: which.
+            item_id: ID of the item.
         """
         return self._ticked(item_id, False)
 
     @call
     def move(self, item_id: Id, list_id: Id) -> dict[str, Any]:
-        """Put an item into another list.
+        """Move an item to another list.
 
         Args:
-            item_id: which.
-            list_id: where to.
+            item_id: ID of the item.
+            list_id: ID of the list to move it to.
         """
         row = self.find("todo_items", item_id, "item")
         self.find("todo_lists", list_id, "list")
         if row["list_id"] == list_id:
-            raise ToolError(f"409 item {item_id} is in list {list_id} already")
+            raise ToolError(f"409 item {item_id} is already in list {list_id}")
         self.db.update("todo_items", item_id, list_id=list_id)
         return {"item_id": item_id, "list_id": list_id}
 
     @call
     def delete(self, item_id: Id) -> str:
-        """Remove an item for ever.
+        """Delete an item permanently.
 
         Args:
-            item_id: which.
+            item_id: ID of the item.
         """
         self.find("todo_items", item_id, "item")
         self.db.delete("todo_items", item_id)
-        return f"item {item_id} is deleted"
+        return f"deleted item {item_id}"
 
     def _found(
         self,
@@ -227,7 +227,7 @@ class Todo(App):
     def _ticked(self, item_id: int, done: bool) -> dict[str, Any]:
         row = self.find("todo_items", item_id, "item")
         if bool(row["done"]) is done:
-            raise ToolError(f"409 item {item_id} is {'done already' if done else 'not done'}")
+            raise ToolError(f"409 item {item_id} is {'already completed' if done else 'not completed'}")
         self.db.update("todo_items", item_id, done=int(done))
         return {"item_id": item_id, "done": done}
 

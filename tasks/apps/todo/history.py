@@ -1,4 +1,4 @@
-"""What stands on the user's lists when a world begins, and the messages in which somebody asks for something."""
+"""The user's to-do lists when a world begins, and the messages that ask the user for something."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ def todo_list_overdue(scene: Scene) -> Asked:
     scene.need(1 <= len(titles) <= 2 + scene.level and len({title.lower() for title in titles}) == len(titles))
     prompt = scene.pick(
         (
-            f"Which open items of my list '{row['name']}' are overdue today? Give me their titles as a list.",
-            f"List the titles of everything on '{row['name']}' that is not done and was due before today.",
+            f"Which open items on my list '{row['name']}' are overdue today? Give me their titles as a list.",
+            f"List the titles of all items on '{row['name']}' that are not done and were due before today.",
         )
     )
 
@@ -50,8 +50,8 @@ def todo_count_due(scene: Scene) -> Asked:
     which = f" with {priority} priority" if priority else ""
     prompt = (
         f"Look at all my lists: how many open items{which} are due from {said(scene, since)} to {said(scene, until)} "
-        "(both days included), and which list has most of them? Answer with the number and the name of that list, as a "
-        "list of two."
+        "(inclusive), and which list has the most of them? Answer with a list of two values: the number and the name "
+        "of that list."
     )
 
     def solve(api: Solver) -> None:
@@ -73,9 +73,9 @@ def todo_raise_overdue(scene: Scene) -> Asked:
     scene.need(1 <= len(rows) <= 1 + scene.level and (scene.level < 3 or len(all) > len(rows)))
     oldest = min(found["due"] for found in all)
     prompt = (
-        f"Give every open item of my list '{row['name']}' that was due before today high priority, and tell me the "
-        "earliest day on which one of these items was due, such as 2024-03-09. Some may have high priority already: "
-        "they count, too."
+        f"Set the priority of every open item on my list '{row['name']}' that was due before today to high, and tell "
+        "me the earliest due date among these items, such as 2024-03-09. Items that already have high priority count "
+        "too."
     )
 
     def solve(api: Solver) -> None:
@@ -101,10 +101,10 @@ def todo_postpone_list(scene: Scene) -> Asked:
     scene.need(min(scene.level, 2) <= len(rows) <= 1 + scene.level)
     prompt = scene.pick(
         (
-            f"Put off every open item of '{row['name']}' that is due from {said(scene, since)} to "
-            f"{said(scene, until)}, both days included, by {days} days.",
-            f"I need {days} days more for everything on the list '{row['name']}' that is open and due from "
-            f"{said(scene, since)} to {said(scene, until)} (both included). Move the due days.",
+            f"Postpone every open item on '{row['name']}' that is due from {said(scene, since)} to "
+            f"{said(scene, until)} (inclusive) by {days} days.",
+            f"I need {days} more days for everything on the list '{row['name']}' that is open and due from "
+            f"{said(scene, since)} to {said(scene, until)} (inclusive). Change the due dates.",
         )
     )
 
@@ -129,13 +129,13 @@ def todo_clear_done(scene: Scene) -> Asked:
     where = "done = 1 AND list_id = ?" + (" AND due != ''" if scene.level >= 3 else "")
     rows = items_where(scene, where, row["id"])
     scene.need(1 <= len(rows) <= 2 + scene.level)
-    which = "that is done and had a due day" if scene.level >= 3 else "that is done"
+    which = "that is done and had a due date" if scene.level >= 3 else "that is done"
     open = _open(scene, row["id"])
     scene.need(open > 3)
     prompt = scene.pick(
         (
             f"Delete everything from the list '{row['name']}' {which}. How many open items are on it?",
-            f"Clean up '{row['name']}': delete every item {which}, and tell me how many items of it are still open.",
+            f"Clean up '{row['name']}': delete every item {which}, and tell me how many of its items are still open.",
         )
     )
 
@@ -163,7 +163,7 @@ def todo_move_about(scene: Scene) -> Asked:
     prompt = scene.pick(
         (
             f"Move all open items with '{topic}' in their title to {to}.",
-            f"I want every open item that has the word '{topic}' in its title on {to}. Move them there.",
+            f"I want every open item with the word '{topic}' in its title on {to}. Move them there.",
         )
     )
 
@@ -188,8 +188,8 @@ def todo_delete_whole_list(scene: Scene) -> Asked:
     items = items_where(scene, "list_id = ?", row["id"])
     scene.need(2 <= len(items) <= 5 + 3 * scene.level)
     prompt = (
-        f"I do not need the list '{row['name']}' any more. Move what is still open on it to '{other['name']}', delete "
-        "what is done, and then delete the list."
+        f"I no longer need the list '{row['name']}'. Move its open items to '{other['name']}', delete the completed "
+        "ones, and then delete the list."
     )
 
     def solve(api: Solver) -> None:

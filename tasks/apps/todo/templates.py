@@ -12,8 +12,8 @@ from .drawing import date_text, item_drawn, item_found, items_where, list_number
 from .many import MANY
 
 NO_LIST = (
-    "If there is no list of exactly that name, do not make one: refuse, and name the list on which most items are "
-    "still open."
+    "If there is no list with exactly that name, do not create one. Instead, refuse and name the list with the most "
+    "open items."
 )
 
 
@@ -22,13 +22,13 @@ def todo_complete_item(scene: Scene) -> Asked:
     """Tick an item off; from level 3 on the same title stands elsewhere, too."""
     if scene.level < 3:
         row = item_drawn(scene, "done = 0")
-        prompt = scene.pick((f"Complete the item '{row['title']}'.", f"'{row['title']}' is done. Tick it off."))
+        prompt = scene.pick((f"Complete the item '{row['title']}'.", f"'{row['title']}' is done. Check it off."))
     else:
         row = _one_of_several(scene)
         prompt = scene.pick(
             (
-                f"Complete the item '{row['title']}' of the list '{row['list']}'.",
-                f"'{row['title']}' is done: tick it off on my list '{row['list']}'. The same may stand on other lists.",
+                f"Complete the item '{row['title']}' on the list '{row['list']}'.",
+                f"'{row['title']}' is done. Check it off on my list '{row['list']}'; other lists may have it too.",
             )
         )
 
@@ -58,8 +58,8 @@ def todo_add_item(scene: Scene) -> Asked:
         if scene.rng.random() < 0.5:
             asked = f"{asked} {NO_LIST}"
     if scene.level >= 4:
-        about["notes"] = f"Think of the {scene.pick(scene.cast.words['thing'])}."
-        asked += f" Write this into its notes: {about['notes']}"
+        about["notes"] = f"Remember the {scene.pick(scene.cast.words['thing'])}."
+        asked += f" Put this in its notes: {about['notes']}"
 
     def solve(api: Solver) -> None:
         api.call("todo_add", list_id=list_number(api, name["name"]), **about)
@@ -76,12 +76,12 @@ def todo_due_of(scene: Scene) -> Asked:
     """When something is due; from level 3 on the same title stands elsewhere, too."""
     if scene.level < 3:
         row = item_drawn(scene, "due != ''")
-        prompt = scene.pick((f"When is '{row['title']}' due?", f"What is the due day of the item '{row['title']}'?"))
+        prompt = scene.pick((f"When is '{row['title']}' due?", f"What is the due date of the item '{row['title']}'?"))
     else:
         row = _one_of_several(scene)
         scene.need(bool(row["due"]))
-        prompt = f"When is the item '{row['title']}' due that is still open on my list '{row['list']}'?"
-    form = "" if scene.level == 1 else " Answer with a day such as 2024-03-09."
+        prompt = f"When is the open item '{row['title']}' on my list '{row['list']}' due?"
+    form = "" if scene.level == 1 else " Answer with a date such as 2024-03-09."
 
     def solve(api: Solver) -> None:
         items = list(api.pages("todo_search", words=row["title"]))
@@ -103,16 +103,16 @@ def todo_change_item(scene: Scene) -> Asked:
     if scene.level >= 2:
         changed["priority"] = scene.pick([one for one in ("low", "normal", "high") if one != row["priority"]])
         asked += f" and has {changed['priority']} priority"
-    prompt = scene.pick((f"From now on '{row['title']}' is {asked}.", f"The item '{row['title']}' is now {asked}."))
+    prompt = scene.pick((f"From now on, '{row['title']}' is {asked}.", f"The item '{row['title']}' is now {asked}."))
     if scene.level >= 3:
         changed["title"] = f"{row['title']} again"
-        prompt += f" Call it '{changed['title']}'."
+        prompt += f" Its new title is '{changed['title']}'."
 
     def solve(api: Solver) -> None:
         api.call("todo_update", item_id=item_found(api, row["title"])["item_id"], **changed)
         api.answer()
 
-    return Asked(f"{prompt} Change it.", solve, must=(updated("todo_items", row["id"], "changed", **changed),))
+    return Asked(f"{prompt} Please update it.", solve, must=(updated("todo_items", row["id"], "changed", **changed),))
 
 
 @template("todo", kind="mixed", held_out=True)
@@ -122,8 +122,8 @@ def todo_reopen_item(scene: Scene) -> Asked:
     due = scene.cast.day(scene.rng.randint(1, 40))
     scene.need(due != row["due"])
     prompt = (
-        f"'{row['title']}' is ticked off, but it is not done. Open it again, make it due on {said(scene, due)}, and "
-        "tell me on which day it was due before, such as 2024-03-09."
+        f"'{row['title']}' is checked off, but it is not done. Reopen it, make it due on {said(scene, due)}, and "
+        "tell me its previous due date, such as 2024-03-09."
     )
 
     def solve(api: Solver) -> None:
@@ -204,10 +204,10 @@ def _one_of_several(scene: Scene) -> dict[str, str]:
 def _put_off_asked(scene: Scene, title: str, due: str) -> str:
     return scene.pick(
         (
-            f"Make '{title}' due on {said(scene, due)}. If it is ticked off already, change nothing: refuse, and tell "
-            "me on which day it was due, such as 2024-03-09.",
-            f"If '{title}' is still open, put it off until {said(scene, due)}. If it is done already, refuse and give "
-            "me the day on which it was due, such as 2024-03-09.",
+            f"Make '{title}' due on {said(scene, due)}. If it is already checked off, change nothing: refuse and give "
+            "me its due date, such as 2024-03-09.",
+            f"If '{title}' is still open, postpone it to {said(scene, due)}. If it is already done, refuse and give "
+            "me its due date, such as 2024-03-09.",
         )
     )
 

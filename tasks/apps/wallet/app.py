@@ -1,4 +1,4 @@
-"""``Wallet``: money that is sent, requested and spent."""
+"""``Wallet``: sending, requesting and spending money."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Wallet(App):
     """The user's electronic wallet."""
 
     name = "wallet"
-    about = "money: balance, transactions, sending, requests, a monthly limit"
+    about = "money: balance, transactions, payments, requests, a monthly limit"
     ids: ClassVar[dict[str, str]] = {"request_id": "money_requests", "transaction_id": "transactions"}
     stray = ("wallet_set_limit", {"amount": 98_765.43})
     schema: ClassVar[str] = """
@@ -31,7 +31,7 @@ class Wallet(App):
 
     @call
     def balance(self) -> dict[str, float]:
-        """How much money is in the wallet."""
+        """Show the wallet balance."""
         return {"balance": money(ledger.balance(self.db))}
 
     @call
@@ -44,15 +44,15 @@ class Wallet(App):
         until: Maybe = "",
         page: Page = 1,
     ) -> dict[str, Any]:
-        """What went out (amounts below zero) and came in, newest first; several conditions must all hold.
+        """List transactions, newest first. Outgoing amounts are negative. A transaction must match every condition.
 
         Args:
-            kind: of transaction; "sent" and "received" are money to and from people.
-            party: a part of the e-mail address or of the name on the other side.
-            words: stand in the note.
-            since: on this day or later, such as 2025-05-14.
-            until: on this day or earlier.
-            page: of the listing.
+            kind: kind of transaction; "sent" and "received" are payments to and from people.
+            party: part of the email address or name of the other party.
+            words: text to find in the note.
+            since: only transactions on this day or later, such as 2025-05-14.
+            until: only transactions on this day or earlier.
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(
             """SELECT * FROM transactions WHERE (kind = ?1 OR ?1 IS NULL)
@@ -69,22 +69,22 @@ class Wallet(App):
 
     @call
     def get_transaction(self, transaction_id: Id) -> dict[str, Any]:
-        """A transaction, with the request or the order that it settles.
+        """Show a transaction, with the request or order that it settles.
 
         Args:
-            transaction_id: which.
+            transaction_id: ID of the transaction.
         """
         row = self.find("transactions", transaction_id, "transaction")
         return {**_transaction(row), "reference": row["reference"]}
 
     @call
     def send_money(self, to: Words, amount: Money, note: Maybe = "") -> dict[str, Any]:
-        """Send money to somebody. The balance and the monthly limit must allow it.
+        """Send money to someone. The balance and the monthly limit must allow it.
 
         Args:
-            to: the e-mail address of somebody who has a wallet.
-            amount: at most two decimals.
-            note: what it is for.
+            to: email address of someone who has a wallet.
+            amount: amount with at most two decimals.
+            note: purpose of the payment.
         """
         person, whole = self._member(to), cents(amount)
         ledger.check(self.db, whole, self.now)
@@ -93,12 +93,12 @@ class Wallet(App):
 
     @call
     def request_money(self, person: Words, amount: Money, note: Maybe = "") -> dict[str, Any]:
-        """Ask somebody for money.
+        """Request money from someone.
 
         Args:
-            person: the e-mail address of somebody who has a wallet.
-            amount: at most two decimals.
-            note: what it is for.
+            person: email address of someone who has a wallet.
+            amount: amount with at most two decimals.
+            note: purpose of the payment.
         """
         columns = {"direction": "sent", "person": self._member(person), "amount": cents(amount), "note": note}
         return {"request_id": self.db.insert("money_requests", **columns, status="open", created_at=self.stamp)}
@@ -111,13 +111,13 @@ class Wallet(App):
         person: Maybe = "",
         page: Page = 1,
     ) -> dict[str, Any]:
-        """Requests for money, newest first.
+        """List requests for money, newest first.
 
         Args:
-            direction: "received" are those in which others ask the user, "sent" those of the user.
-            status: what became of them; null for any.
-            person: a part of the other's e-mail address.
-            page: of the listing.
+            direction: "received" for requests from others, "sent" for the user's own requests.
+            status: status of the requests; null for any.
+            person: part of the other person's email address.
+            page: page of the results, starting at 1.
         """
         rows = self.db.rows(
             """SELECT * FROM money_requests WHERE direction = ?1 AND (status = ?2 OR ?2 IS NULL)
@@ -130,10 +130,10 @@ class Wallet(App):
 
     @call
     def pay_request(self, request_id: Id) -> dict[str, Any]:
-        """Pay an open request of somebody else. The balance and the monthly limit must allow it.
+        """Pay someone else's open request. The balance and the monthly limit must allow it.
 
         Args:
-            request_id: which.
+            request_id: ID of the request.
         """
         row = self._open(request_id, "received")
         ledger.check(self.db, row["amount"], self.now)
@@ -146,10 +146,10 @@ class Wallet(App):
 
     @call
     def decline_request(self, request_id: Id) -> dict[str, Any]:
-        """Turn an open request of somebody else down.
+        """Decline someone else's open request.
 
         Args:
-            request_id: which.
+            request_id: ID of the request.
         """
         self._open(request_id, "received")
         self.db.update("money_requests", request_id, status="declined")
@@ -157,10 +157,10 @@ class Wallet(App):
 
     @call
     def withdraw_request(self, request_id: Id) -> dict[str, Any]:
-        """Take an open request of the user back.
+        """Withdraw an open request that the user sent.
 
         Args:
-            request_id: which.
+            request_id: ID of the request.
         """
         self._open(request_id, "sent")
         self.db.update("money_requests", request_id, status="withdrawn")
@@ -168,35 +168,35 @@ class Wallet(App):
 
     @call
     def get_limit(self) -> dict[str, float]:
-        """How much may go out in a calendar month, by sending and buying, and how much of that is left."""
+        """Show the limit for payments and purchases per calendar month, and how much of it is left."""
         now = {"spent_this_month": ledger.spent(self.db, self.now), "left_this_month": ledger.left(self.db, self.now)}
         return {"monthly_limit": money(ledger.limit(self.db)), **{name: money(value) for name, value in now.items()}}
 
     @call
     def set_limit(self, amount: Money) -> dict[str, float]:
-        """Change how much may go out in a calendar month.
+        """Set the limit for payments and purchases per calendar month.
 
         Args:
-            amount: at most two decimals.
+            amount: amount with at most two decimals.
         """
         whole = cents(amount)
         if whole == ledger.limit(self.db):
-            raise ToolError(f"409 the limit is {amount} already")
+            raise ToolError(f"409 the limit is already {amount}")
         self.db.update("wallets", ledger.WALLET, monthly_limit=whole)
         return {"monthly_limit": money(whole)}
 
     def _member(self, email: str) -> str:
         if self.db.row("SELECT id FROM wallet_members WHERE email = ?", email.lower()) is None:
-            raise ToolError(f"404 no other user with the address {email[:60]!r} has a wallet")
+            raise ToolError(f"404 no one else with the address {email[:60]!r} has a wallet")
         return email.lower()
 
     def _open(self, request_id: int, direction: str) -> Row:
         row = self.find("money_requests", request_id, "request")
         if row["direction"] != direction:
-            whose = "the user's own" if direction == "received" else "somebody else's"
+            whose = "the user's own" if direction == "received" else "someone else's"
             raise ToolError(f"409 request {request_id} is {whose}")
         if row["status"] != "open":
-            raise ToolError(f"409 request {request_id} is {row['status']} already")
+            raise ToolError(f"409 request {request_id} has already been {row['status']}")
         return row
 
 

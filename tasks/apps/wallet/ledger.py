@@ -46,9 +46,9 @@ def check(db: Database, amount: int, now: datetime) -> None:
         ToolError: there is not so much in the wallet, or the monthly limit forbids it.
     """
     if amount > balance(db):
-        raise ToolError("409 the balance of the wallet is too small")
+        raise ToolError("409 the wallet balance is too low")
     if amount > left(db, now):
-        raise ToolError("409 the monthly limit of the wallet would be exceeded")
+        raise ToolError("409 this would exceed the wallet's monthly limit")
 
 
 def book(

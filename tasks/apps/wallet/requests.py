@@ -28,9 +28,9 @@ def wallet_pay_small(scene: Scene) -> Asked:
     scene.need(due <= ledger.left(scene.db, scene.cast.now))
     prompt = scene.rng.pick(
         (
-            f"Pay all open requests for money that ask me for less than {said(most)}, and tell me what that costs me.",
-            f"Some people have asked me for money by wallet. Pay each open request below {said(most)}; leave the"
-            " others. How much was it in total?",
+            f"Pay all open requests that ask me for less than {said(most)}, and tell me how much that costs in total.",
+            f"Some people have requested money from me by wallet. Pay each open request below {said(most)} and leave"
+            " the others. How much was it in total?",
         )
     )
 
@@ -58,8 +58,8 @@ def wallet_decline_from(scene: Scene) -> Asked:
     scene.need(len(wanted) < len(rows))
     prompt = scene.rng.pick(
         (
-            f"Decline every open request for money that I have got from {who}.",
-            f"I do not want to pay what I am asked for by {who}: turn all open requests from there down.",
+            f"Decline every open request for money that I received from {who}.",
+            f"I don't want to pay any money to {who}. Decline all their open requests.",
         )
     )
 
@@ -85,9 +85,9 @@ def wallet_withdraw_old(scene: Scene) -> Asked:
     scene.need(1 <= len(rows) <= scene.level + 2)
     prompt = scene.rng.pick(
         (
-            f"Withdraw all of my own requests for money that are still open and were made before {day}. How much money"
-            " do I give up with that?",
-            f"Take back the open requests that I sent before {day}, and tell me what they add up to.",
+            f"Withdraw all my requests for money that are still open and were made before {day}. How much money do I"
+            " give up in total?",
+            f"Withdraw the open requests that I sent before {day}, and tell me what they add up to.",
         )
     )
 
@@ -117,14 +117,14 @@ def wallet_split_bill(scene: Scene) -> Asked:
     asked = [row for row in people if row is not gone]
     prompt = scene.rng.pick(
         (
-            f"I have paid {said(bill)} for the {topic} of the group '{group}'. We share that equally, all members of"
-            f" the group and me. Request the share of each by wallet, with the note '{topic}'.",
-            f"The {topic} of my group '{group}' cost {said(bill)}, and I paid it all. Split it equally between the"
-            f" members and me, and send everybody a request for their share; the note is '{topic}'.",
+            f"I paid {said(bill)} for the {topic} of the group '{group}'. All members of the group and I share the"
+            f" cost equally. Request each member's share by wallet, with the note '{topic}'.",
+            f"The {topic} of my group '{group}' cost {said(bill)}, and I paid for it. Split it equally between the"
+            f" members and me, and send everyone a request for their share; the note is '{topic}'.",
         )
     )
     if gone:
-        prompt += f" {full_name(gone)} has given me the share in cash already, so send no request there."
+        prompt += f" {full_name(gone)} has already paid me in cash, so don't request anything from them."
 
     def solve(api: Solver) -> None:
         items = list(api.pages("contacts_list_group", group=group))
@@ -150,18 +150,18 @@ def wallet_pay_from_mail(scene: Scene) -> Asked:
     scene.need(first != second and due <= min(ledger.balance(scene.db), ledger.left(scene.db, scene.cast.now)))
     _message(scene, row, f"I have paid for the {topic}: {SHARE}{said(first)}.", f"The {topic}", 30)
     if corrected:
-        text = f"I had miscounted what the {topic} costs us: {SHARE}{said(second)}, not {said(first)}. Sorry!"
+        text = f"I miscalculated the cost of the {topic}: {SHARE}{said(second)}, not {said(first)}. Sorry!"
         _message(scene, row, text, f"Re: The {topic}", 3)
     name = full_name(row)
     prompt = scene.rng.pick(
         (
-            f"{name} has written to me what my share of the {topic} is. Pay it with my wallet.",
-            f"I owe {name} money for the {topic}; the amount stands in an e-mail. Please send it by wallet.",
-            f"Look up in my mail what {name} wants from me for the {topic}, and send that with the wallet.",
+            f"{name} emailed me my share of the cost of the {topic}. Pay it with my wallet.",
+            f"I owe {name} money for the {topic}; the amount is in an email. Please send it by wallet.",
+            f"Look up in my email how much {name} wants from me for the {topic}, and send that with my wallet.",
         )
     )
     if scene.level >= 3:
-        prompt += " If there are several messages about it, the newest counts."
+        prompt += " If there are several messages about it, the newest one counts."
 
     def solve(api: Solver) -> None:
         email = email_of(api, name)

@@ -34,12 +34,12 @@ def wallet_sent_to(scene: Scene) -> Asked:
     scene.need(len({row["id"] for row in rows}) == count and all(moves) and sum(map(len, moves)) > 1)
     names = [full_name(row) for row in rows]
     who = " and ".join(names) + (" together" if count == 2 else "")
-    when = f" since {since} (that day included)" if since else ""
+    when = f" since {since} (inclusive)" if since else ""
     prompt = scene.rng.pick(
         (
             f"How much money have I sent to {who} with my wallet{when}?",
             f"Add up what I have sent to {who} from my wallet{when}.",
-            f"What did I send to {who}{when}? I mean the sum of all payments from my wallet.",
+            f"What is the total of all payments from my wallet to {who}{when}?",
         )
     )
 
@@ -70,8 +70,8 @@ def wallet_top_giver(scene: Scene) -> Asked:
     what = "made the largest single payment to me" if each else "sent me the most money in total"
     prompt = scene.rng.pick(
         (
-            f"Which person has {what} since {day}? Give me the e-mail address.",
-            f"Look into my wallet: who {what} since {day} (that day included)? I need the e-mail address.",
+            f"Who {what} since {day} (inclusive)? Give me the email address.",
+            f"Check my wallet: who {what} since {day} (inclusive)? I need the email address.",
         )
     )
 
@@ -96,7 +96,7 @@ def wallet_balance_then(scene: Scene) -> Asked:
     prompt = scene.rng.pick(
         (
             f"What was the balance of my wallet at the end of {day}?",
-            f"How much money was in my wallet when {day} was over? Work it out from what has moved since.",
+            f"How much money was in my wallet at the end of {day}? Work it out from the transactions since then.",
         )
     )
 
@@ -115,23 +115,22 @@ def _errand(scene: Scene) -> tuple[Row, str, str]:
     if scene.level >= 3:
         alike = "SELECT count(*) FROM contacts WHERE first_name = ? AND city = ? AND relation = ?"
         scene.need(scene.db.value(alike, row["first_name"], row["city"], row["relation"]) == 1)
-        kin = {"friend": "the friend", "family": "from my family", "colleague": "the colleague", "other": ""}
-        who = f"{row['first_name']} ({kin[row['relation']]}, who lives in {row['city']})".replace("(, ", "(")
+        kin = {"friend": "my friend", "family": "my relative", "colleague": "my colleague", "other": ""}
+        who = f"{row['first_name']} ({kin[row['relation']]} who lives in {row['city']})".replace("( ", "(")
     return row, who, note(scene.cast, scene.rng)
 
 
 def _wanted(scene: Scene, who: str, amount: int, text: str) -> str:
     """The same words whether it can be done or not."""
     unless = (
-        "If my balance is too small for that, send nothing and refuse with the balance as evidence; if only the"
-        " monthly limit of the wallet is in the way, refuse with what is left of it this month as evidence. Do not"
-        " change the limit."
+        "If my balance is too low, send nothing and refuse with the balance as evidence. If only the wallet's monthly"
+        " limit prevents the payment, refuse with the amount left this month as evidence. Do not change the limit."
     )
     asked = scene.rng.pick(
         (
             f"Send {said(amount)} from my wallet to {who} with the note '{text}'.",
-            f"I owe {said(amount)} to {who}. Pay that with my wallet; the note is '{text}'.",
-            f"Pay {said(amount)} to {who} by wallet, and write '{text}' into the note.",
+            f"I owe {who} {said(amount)}. Pay that with my wallet; the note is '{text}'.",
+            f"Pay {said(amount)} to {who} with my wallet, and put '{text}' in the note.",
         )
     )
     return f"{asked} {unless}"
@@ -214,10 +213,10 @@ def wallet_net_with(scene: Scene) -> Asked:
         "SELECT kind, amount FROM transactions WHERE party = ? AND created_at >= ?", row["email"], since
     )
     scene.need(len({move["kind"] for move in moves}) == 2)
-    name, when = full_name(row), f" since {since} (that day included)" if since else ""
+    name, when = full_name(row), f" since {since} (inclusive)" if since else ""
     prompt = (
-        f"Compare what {name} has sent me by wallet with what I have sent to {name}{when}. How much more did I get than"
-        " I gave? Give me a number below zero if I gave more."
+        f"Compare what {name} has sent me by wallet with what I have sent to {name}{when}. How much more did I receive"
+        " than I sent? Give me a negative number if I sent more."
     )
 
     def solve(api: Solver) -> None:
@@ -239,8 +238,8 @@ def wallet_limit_by_month(scene: Scene) -> Asked:
     limit = -(sum(row["amount"] for row in rows) // step) * step
     scene.need(len(rows) > 1 and limit != ledger.limit(scene.db))
     prompt = (
-        f"Add up what I sent to people and what I bought with my wallet in {month_name(month)} (leave refunds aside),"
-        f" round it up to the next {step // 100} and make that my monthly limit."
+        f"Add up what I sent to people and spent on purchases with my wallet in {month_name(month)} (ignore refunds),"
+        f" round the sum up to the next multiple of {step // 100}, and make that my monthly limit."
     )
 
     def solve(api: Solver) -> None:

@@ -1,4 +1,4 @@
-"""``App``: one of the programs that a person uses, with its tables and the calls that it answers."""
+"""``App``: one of the user's apps, with its tables and its calls."""
 
 from __future__ import annotations
 
@@ -18,46 +18,46 @@ MARK = "_turnwise_app_call"
 ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+", re.ASCII)
 
 Id = Annotated[int, pydantic.Field(ge=1, le=10**9)]
-"""The number of a row."""
+"""The id of a database row."""
 Page = Annotated[int, pydantic.Field(ge=1, le=1000)]
-"""Pages are counted from 1."""
+"""A page number, starting at 1."""
 Words = Annotated[str, pydantic.Field(min_length=1, max_length=200)]
-"""A short text that may not be empty."""
+"""Non-empty short text."""
 Maybe = Annotated[str, pydantic.Field(max_length=200)]
-"""A short text that may be empty."""
+"""Short text, possibly empty."""
 Body = Annotated[str, pydantic.Field(max_length=5_000)]
-"""A longer text."""
+"""Longer text, possibly empty."""
 Money = Annotated[float, pydantic.Field(gt=0, le=100_000)]
-"""An amount with at most two decimals."""
+"""An amount of money with at most two decimals."""
 
 
 class LoginNeeded(ToolError):
-    """A call of an app that nobody is logged in to.
+    """Raised when a call needs a login that the agent does not have.
 
     Args:
-        app: its name.
+        app: name of the app.
     """
 
     def __init__(self, app: str) -> None:
-        super().__init__(f"401 you are not logged in to {app}: call {app}_login with its password")
+        super().__init__(f"401 you are not logged in to {app}: call {app}_login with the password for it")
         self.app = app
 
 
 class TooManyCalls(ToolError):
-    """A call beyond what an app answers in a minute.
+    """Raised when a call exceeds the number of calls per minute that an app accepts.
 
     Args:
-        app: its name.
-        seconds: after which it answers again.
+        app: name of the app.
+        seconds: number of simulated seconds until the app accepts calls again.
     """
 
     def __init__(self, app: str, seconds: int) -> None:
-        super().__init__(f"429 too many calls of {app} in a minute: wait {seconds} seconds")
+        super().__init__(f"429 too many calls to {app} within a minute: wait {seconds} seconds")
         self.app, self.seconds = app, seconds
 
 
 def call(function: F) -> F:
-    """Mark a method of an app as one of its calls: its signature and docstring are what an agent knows of it."""
+    """Mark a method of an app as a call; agents see its signature and its docstring."""
     setattr(function, MARK, True)
     return function
 
@@ -65,96 +65,105 @@ def call(function: F) -> F:
 class App:
     """One app over the database of a world.
 
-    A subclass sets the class fields and marks its calls with ``@call``. A call answers with plain data (dicts, lists,
-    strings, numbers) or raises ``ToolError``; whatever it wrote before it raised is undone by whoever called.
+    A subclass sets the class fields and marks its calls with ``@call``. A call returns plain data (dicts, lists,
+    strings, numbers) or raises ``ToolError``; the caller then rolls back its writes.
 
     Args:
-        db: the world's database.
-        now: the world's time.
-        per_page: how many rows a page of a listing has.
+        db: database of the world.
+        now: simulated time.
+        per_page: number of rows on a page of results.
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
-    """What it is for, in one line."""
+    """A one-line description, which agents read."""
     schema: ClassVar[str]
-    """SQL that makes its tables; every table has ``id INTEGER PRIMARY KEY AUTOINCREMENT``."""
+    """SQL that creates its tables; every table has ``id INTEGER PRIMARY KEY AUTOINCREMENT``."""
     private: ClassVar[bool] = True
     """Whether its calls need a login."""
     ids: ClassVar[Mapping[str, str]] = {}
-    """Which table an argument's number is of, e.g. ``{"message_id": "messages"}``: for errors that a test makes."""
+    """The table of each id argument, e.g. ``{"message_id": "messages"}``; near misses use it to pick a wrong row."""
     idle: ClassVar[Mapping[str, frozenset[str]]] = {}
-    """Columns, by table, that change when somebody only looks, as a message that is read is no longer unread."""
+    """Columns, by table, that reading changes; reading a message, for instance, clears ``unread``."""
     keys: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Columns, by table, by which somebody knows a row whose number no call shows: to take such a row out and to put it
-    in again changes nothing."""
+    """Columns, by table, that identify a row whose id no call shows. Deleting such a row and inserting it again
+    therefore counts as no change."""
     stray: ClassVar[tuple[str, Mapping[str, Any]]]
-    """A call, with its arguments, that always changes something that no task asks for."""
+    """A call, with its arguments, whose change no task asks for."""
 
     def __init__(self, db: Database, now: datetime, per_page: int) -> None:
         self.db, self.now, self.per_page = db, now, per_page
 
     @classmethod
     def calls(cls) -> Mapping[str, Callable[..., Any]]:
-        """Its calls, unbound, by their full names such as ``mail_search``."""
+        """Return the unbound calls by their full names, such as ``mail_search``."""
         found = {f"{cls.name}_{name}": value for name, value in vars(cls).items() if getattr(value, MARK, False)}
         return {f"{cls.name}_login": cls.login, **found} if cls.private else found
 
     def login(self, password: Words) -> str:
-        """Log in to this app. Everything else in it needs that.
+        """Log in to this app. All its other calls require a login.
 
         Args:
-            password: of the user for this app; account_passwords lists them.
+            password: the user's password for this app; account_passwords lists all passwords.
         """
         if password != self.db.value("SELECT password FROM passwords WHERE app = ?", self.name):
-            raise ToolError(f"403 this is not the password for {self.name}")
+            raise ToolError(f"403 wrong password for {self.name}")
         return f"logged in to {self.name}"
 
     def find(self, table: str, id: int, what: str) -> Row:
-        """The row of a table with this number.
+        """Return the row of a table by its id.
+
+        Args:
+            table: table name or subquery.
+            id: id of the row.
+            what: noun for the error message, such as ``"order"``.
 
         Raises:
-            ToolError: there is none (any more).
+            ToolError: no such row exists.
         """
         row = self.db.row(f"SELECT * FROM {table} WHERE id = ?", id)
         if row is None:
-            raise ToolError(f"404 there is no {what} {id}")
+            raise ToolError(f"404 {what} {id} does not exist")
         return row
 
     def paged(self, rows: Sequence[Any], page: int) -> dict[str, Any]:
-        """One page of a listing, with how many there are.
+        """Return one page of results with the total numbers of pages and rows.
+
+        Args:
+            rows: all results.
+            page: page number, starting at 1.
 
         Raises:
-            ToolError: there are fewer pages.
+            ToolError: the page does not exist.
         """
         pages = max(1, math.ceil(len(rows) / self.per_page))
         if page > pages:
-            raise ToolError(f"422 there is no page {page}: the last one is {pages}")
+            raise ToolError(f"422 page {page} does not exist: the last page is {pages}")
         begin = (page - 1) * self.per_page
         return {"items": list(rows[begin : begin + self.per_page]), "page": page, "pages": pages, "total": len(rows)}
 
     @property
     def stamp(self) -> str:
-        """The world's time as text."""
+        """The simulated time in ISO format, to the minute."""
         return self.now.isoformat(timespec="minutes")
 
 
 def address(text: str) -> str:
-    """An e-mail address as tables keep it: in small letters.
+    """Return an email address in lower case, as tables store it.
 
     Raises:
-        ToolError: it is no address.
+        ToolError: the text is not an email address.
     """
     if not ADDRESS.fullmatch(text):
-        raise ToolError(f"422 {text[:80]!r} is not an e-mail address")
+        raise ToolError(f"422 {text[:80]!r} is not an email address")
     return text.lower()
 
 
 def moment(text: str, what: str = "time") -> str:
-    """A point in time as tables keep it, ``2025-05-14T09:30``.
+    """Return a point in time as tables store it, ``2025-05-14T09:30``.
 
     Raises:
-        ToolError: it is no such point.
+        ToolError: the text is not a local time.
     """
     try:
         read = datetime.fromisoformat(text)
@@ -166,24 +175,24 @@ def moment(text: str, what: str = "time") -> str:
 
 
 def day(text: str, what: str = "date") -> str:
-    """A day as tables keep it, ``2025-05-14``.
+    """Return a date as tables store it, ``2025-05-14``.
 
     Raises:
-        ToolError: it is no day.
+        ToolError: the text is not a date.
     """
     try:
         if len(text) != len("2025-05-14"):
             raise ValueError
         return datetime.strptime(text, "%Y-%m-%d").date().isoformat()
     except ValueError:
-        raise ToolError(f"422 {what} {text[:40]!r} is not a day such as 2025-05-14") from None
+        raise ToolError(f"422 {what} {text[:40]!r} is not a date such as 2025-05-14") from None
 
 
 def cents(amount: float, what: str = "amount") -> int:
-    """An amount of money in hundredths, as tables keep it.
+    """Return an amount of money in cents, as tables store it.
 
     Raises:
-        ToolError: it has more than two decimals, or is less than 0.01.
+        ToolError: the amount has more than two decimals, or is less than 0.01.
     """
     hundredths = round(amount * 100)
     if abs(hundredths - amount * 100) > 1e-6:
@@ -194,10 +203,10 @@ def cents(amount: float, what: str = "amount") -> int:
 
 
 def money(hundredths: int) -> float:
-    """An amount as calls show it."""
+    """Return an amount in cents as calls show it."""
     return hundredths / 100
 
 
 def later(now: datetime, **span: float) -> str:
-    """The world's time in a while, as tables keep it; arguments as of ``timedelta``."""
+    """Return the time after ``now`` as tables store it; ``span`` takes the arguments of ``timedelta``."""
     return (now + timedelta(**span)).isoformat(timespec="minutes")

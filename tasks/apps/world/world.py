@@ -44,7 +44,7 @@ class World:
             ToolError: the call is refused, in words.
         """
         if name not in self._calls:
-            raise ToolError(f"404 there is no call {name[:40]!r}")
+            raise ToolError(f"404 call {name[:40]!r} does not exist")
         kind, function = self._calls[name]
         login = name == f"{kind.name}_login"
         situation = self.situation.entered(kind.name, self.rules, private=kind.private and not login)
@@ -53,7 +53,7 @@ class World:
             with self.db.whole():
                 result = function(app, **arguments)
         except (UnicodeEncodeError, OverflowError):
-            raise ToolError("422 an argument holds characters or numbers that no app can keep") from None
+            raise ToolError("422 an argument contains characters or numbers that the app cannot store") from None
         if login:
             situation = situation.logged_in(kind.name)
         elif name == "account_wait":

@@ -156,11 +156,11 @@ def efficiency_task(functions: Sequence[Function], level: EfficiencyLevel, rng: 
 def prompt(functions: Sequence[Function], level: EfficiencyLevel) -> str:
     """What the agent is told."""
     named = ", ".join(function.name for function in functions)
-    told = f" Work can be {functions[0].template.growth}." if level.told else ""
+    told = f" The work can be {functions[0].template.growth}." if level.told else ""
     return (
-        f"{FILE} is right, and far too slow on large inputs. Make {named} faster without changing what it returns. "
-        f"Work is counted: statements executed, and in built-in functions the elements that they touch; it may be at "
-        f"most {level.factor} times that of a good solution, on inputs of several sizes.{told} Import nothing but "
+        f"{FILE} is correct, but far too slow on large inputs. Make {named} faster without changing the results. "
+        f"The work is counted: statements executed and, in built-in functions, the elements they touch. It may be at "
+        f"most {level.factor} times that of a good solution, on inputs of several sizes.{told} Import only "
         f"{', '.join(sorted(METERED.imports - {'__future__'}))}, and do not use exec, eval, getattr and the like."
     )
 

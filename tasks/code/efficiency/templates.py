@@ -79,17 +79,17 @@ def things(rng: Rng, n: int, k: int) -> Arguments:
 
 TEMPLATES: Mapping[str, Template] = {
     "distinct": Template(
-        "The numbers of a list without repetitions, in the order in which they first appear.",
+        "The numbers of a list without duplicates, in the order in which they first appear.",
         ("distinct", "without_repetitions", "first_appearances"),
         "found = []\nfor number in $x:\n    if number not in found:\n        found.append(number)\nreturn found",
         "seen, found = set(), []\nfor number in $x:\n    if number not in seen:\n        seen.add(number)\n"
         "        found.append(number)\nreturn found",
         numbers,
         (6, 300),
-        "proportional to the list",
+        "proportional to the length of the list",
     ),
     "pairs": Template(
-        "How many pairs of places in a list hold numbers that sum to $k.",
+        "How many pairs of positions in a list hold numbers that sum to $k.",
         ("count_pairs", "pairs_with_sum", "matching_pairs"),
         "count = 0\nfor i in range(len($x)):\n    for j in range(i + 1, len($x)):\n"
         "        if $x[i] + $x[j] == $k:\n            count += 1\nreturn count",
@@ -97,10 +97,10 @@ TEMPLATES: Mapping[str, Template] = {
         "    seen[number] = seen.get(number, 0) + 1\nreturn count",
         numbers,
         (6, 150),
-        "proportional to the list",
+        "proportional to the length of the list",
     ),
     "range_sums": Template(
-        "The sum of the numbers from each pair's first place up to its second, without it; $k is added to every sum.",
+        "The sum of the numbers from each pair's first index up to, but not including, its second index, plus $k.",
         ("range_sums", "sums_between", "totals"),
         "sums = []\nfor low, high in $y:\n    total = $k\n    for place in range(low, high):\n"
         "        total += $x[place]\n    sums.append(total)\nreturn sums",
@@ -108,7 +108,7 @@ TEMPLATES: Mapping[str, Template] = {
         "return [before[high] - before[low] + $k for low, high in $y]",
         queries,
         (6, 120),
-        "proportional to numbers and pairs together",
+        "proportional to the number of numbers and pairs",
         parameters="$x, $y",
     ),
     "recurrence": Template(
@@ -119,12 +119,12 @@ TEMPLATES: Mapping[str, Template] = {
         "before, last = 1, $y\nfor _ in range($x):\n    before, last = last, last + $k * before\nreturn before",
         lambda rng, n, k: (n + rng.randint(0, 1), rng.randint(2, 9999)),
         (4, 5),
-        "proportional to the number of the term",
+        "proportional to the index of the term",
         parameters="$x, $y",
     ),
     "grid_paths": Template(
-        "Ways from the top left to the bottom right of a square grid with $x rows, right and down only and through "
-        "none of the closed cells in $y, each a row and a column; plus $k.",
+        "The number of paths from the top left to the bottom right of a square grid with $x rows, moving only right "
+        "and down and avoiding the closed cells in $y, each a row and a column; plus $k.",
         ("count_paths", "grid_ways", "routes"),
         "def walk(row, column):\n    if row == $x or column == $x or (row, column) in $y:\n        return 0\n"
         "    if row == column == $x - 1:\n        return 1\n"
@@ -135,11 +135,11 @@ TEMPLATES: Mapping[str, Template] = {
         "return (ways[-1] if ways else 0) + $k",
         closed_cells,
         (3, 2),
-        "proportional to the cells of the grid",
+        "proportional to the number of cells in the grid",
         parameters="$x, $y",
     ),
     "common_letters": Template(
-        "The length of the longest sequence of letters that both words contain in this order, with gaps; plus $k.",
+        "The length of the longest sequence of characters that both words contain in order, allowing gaps, plus $k.",
         ("longest_common", "common_length", "shared_letters"),
         "def longest(i, j):\n    if i == len($x) or j == len($y):\n        return 0\n    if $x[i] == $y[j]:\n"
         "        return 1 + longest(i + 1, j + 1)\n    return max(longest(i + 1, j), longest(i, j + 1))\n"
@@ -154,7 +154,7 @@ TEMPLATES: Mapping[str, Template] = {
         parameters="$x, $y",
     ),
     "best_stretch": Template(
-        "The largest sum of consecutive numbers of a list; $k if no sum is larger.",
+        "The largest sum of consecutive numbers of a list, or $k if no sum is larger.",
         ("best_stretch", "largest_stretch", "best_sum"),
         "best = $k\nfor start in range(len($x)):\n    total = 0\n    for number in $x[start:]:\n"
         "        total += number\n        if total > best:\n            best = total\nreturn best",
@@ -162,10 +162,10 @@ TEMPLATES: Mapping[str, Template] = {
         "    if total > best:\n        best = total\nreturn best",
         numbers,
         (6, 150),
-        "proportional to the list",
+        "proportional to the length of the list",
     ),
     "next_greater": Template(
-        "For each number of a list the first later one that is greater, or -$k where there is none.",
+        "For each number of a list, the first later number that is greater, or -$k if there is none.",
         ("next_greater", "later_and_greater", "first_greater"),
         "found = []\nfor i, number in enumerate($x):\n    greater = -$k\n    for later in $x[i + 1:]:\n"
         "        if later > number:\n            greater = later\n            break\n    found.append(greater)\n"
@@ -175,10 +175,10 @@ TEMPLATES: Mapping[str, Template] = {
         "    waiting.append(i)\nreturn found",
         lambda rng, n, k: (sorted((rng.randint(0, 9 * n) for _ in range(n)), reverse=True),),
         (6, 250),
-        "proportional to the list",
+        "proportional to the length of the list",
     ),
     "window_maxima": Template(
-        "For each place the largest number from there on, looking half the list ahead, but at least $k places.",
+        "For each position, the largest number from there on, looking half the list ahead, but at least $k positions.",
         ("window_maxima", "moving_maximum", "largest_ahead"),
         "found = []\nfor i in range(len($x)):\n    width = min(len($x) - i, max($k, len($x) // 2))\n"
         "    largest = $x[i]\n    for number in $x[i:i + width]:\n        if number > largest:\n"
@@ -189,21 +189,21 @@ TEMPLATES: Mapping[str, Template] = {
         "    found[i] = $x[window[0]]\nreturn found",
         numbers,
         (6, 150),
-        "proportional to the list",
+        "proportional to the length of the list",
         head="from collections import deque",
     ),
     "common": Template(
-        "The numbers of the first list that the second holds too and that are greater than $k, in order.",
+        "The numbers of the first list that are also in the second and are greater than $k, in order.",
         ("common_numbers", "in_both", "shared"),
         "return [number for number in $x if number > $k and number in $y]",
         "others = set($y)\nreturn [number for number in $x if number > $k and number in others]",
         two_lists,
         (6, 400),
-        "proportional to both lists together",
+        "proportional to the total length of both lists",
         parameters="$x, $y",
     ),
     "inversions": Template(
-        "How many pairs of places of a list hold the larger number first; plus $k.",
+        "How many pairs of positions in a list hold the larger number first; plus $k.",
         ("inversions", "out_of_order", "count_swaps"),
         "count = $k\nfor i in range(len($x)):\n    for j in range(i + 1, len($x)):\n        if $x[i] > $x[j]:\n"
         "            count += 1\nreturn count",
@@ -215,11 +215,11 @@ TEMPLATES: Mapping[str, Template] = {
         "        merged.extend(left[i:])\n    run = merged\n    width *= 2\nreturn count",
         numbers,
         (6, 300),
-        "hardly more than proportional to the list",
+        "hardly more than proportional to the length of the list",
     ),
     "same_letters": Template(
-        "Words grouped by the letters that they consist of, groups and words in the order of their first appearance; "
-        "only groups of at least $k words.",
+        "The words grouped by their characters (anagrams), with groups and words in the order of their first "
+        "appearance; only groups of at least $k words.",
         ("same_letters", "letter_groups", "anagrams"),
         "groups = []\nfor word in $x:\n    for group in groups:\n        if sorted(group[0]) == sorted(word):\n"
         "            group.append(word)\n            break\n    else:\n        groups.append([word])\n"
@@ -228,10 +228,10 @@ TEMPLATES: Mapping[str, Template] = {
         "return [group for group in groups.values() if len(group) >= $k]",
         words,
         (8, 150),
-        "proportional to the list",
+        "proportional to the length of the list",
     ),
     "packing": Template(
-        "The largest value of things, given as weight and value, whose weights sum to at most the second argument.",
+        "The largest total value of items (weight, value) whose weights sum to at most the second argument.",
         ("best_load", "packed_value", "heaviest_purse"),
         "def best(place, room):\n    if place == len($x):\n        return 0\n    weight, value = $x[place]\n"
         "    without = best(place + 1, room)\n    if weight > room:\n        return without\n"
@@ -241,11 +241,11 @@ TEMPLATES: Mapping[str, Template] = {
         "            worth[room] = with_it\nreturn worth[$y]",
         things,
         (4, 4),
-        "proportional to the number of things times the room",
+        "proportional to the number of items times the second argument",
         parameters="$x, $y",
     ),
     "smallest": Template(
-        "The numbers of a list in order, from the smallest on, each with how many places were before it; all plus $k.",
+        "The numbers of a list plus $k, smallest first, each with the number of positions before it in this order.",
         ("ranked", "in_order", "with_places"),
         "left, found = list($x), []\nwhile left:\n    least = left[0]\n    for number in left:\n"
         "        if number < least:\n            least = number\n    left.remove(least)\n"
@@ -253,10 +253,10 @@ TEMPLATES: Mapping[str, Template] = {
         "return [(number + $k, place) for place, number in enumerate(sorted($x))]",
         numbers,
         (6, 150),
-        "hardly more than proportional to the list",
+        "hardly more than proportional to the length of the list",
     ),
     "frequent": Template(
-        "The numbers that a list holds at least $k times, the most frequent first; of equal ones the smaller.",
+        "The numbers that a list contains at least $k times, most frequent first; in a tie, the smaller first.",
         ("frequent", "most_frequent", "often_seen"),
         "found = []\nfor number in $x:\n    times = 0\n    for other in $x:\n        times += other == number\n"
         "    if times >= $k and (-times, number) not in found:\n        found.append((-times, number))\n"
@@ -266,7 +266,7 @@ TEMPLATES: Mapping[str, Template] = {
         "return [number for _, number in found]",
         numbers,
         (6, 150),
-        "hardly more than proportional to the list",
+        "hardly more than proportional to the length of the list",
     ),
 }
 """All templates by name."""

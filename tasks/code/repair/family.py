@@ -169,13 +169,13 @@ def repair_task(module: Module, fault: Combination, visible: Sequence[int], repo
 def prompt(module: Module, tests: str, shown: bool, reports: Sequence[str]) -> str:
     """What the agent is told."""
     files = ", ".join(f"{module.name}/{name}" for name in module.files)
-    lines = [f"The package {module.name} ({files}) worked until somebody changed it."]
+    lines = [f"The package {module.name} ({files}) worked until someone changed it."]
     lines.append(f"Some of the tests in {tests} fail." if shown else f"All tests in {tests} pass.")
     if reports:
-        lines.append(f"Users say that this no longer holds: {'; '.join(map(words, reports))}.")
+        lines.append(f"Users report that these no longer work: {'; '.join(map(words, reports))}.")
     lines.append(
-        "Find every fault and repair it: what the docstrings say must hold again. "
-        f"You are judged by tests that you do not see; only the files below {module.name}/ are taken."
+        "Find and fix every bug, so that the code again does what the docstrings say. "
+        f"You are judged by hidden tests; only the files under {module.name}/ are used."
     )
     return " ".join(lines)
 

@@ -203,9 +203,9 @@ def package_task(tasks: TaskSet, fault: Fault, told: bool) -> CodeTask:
     check = SuiteCheck("its tests", suite.files, suite.outcomes, seconds)
     where = f" in {fault.scope}, and {len(fault.failing)} of its tests fail, such as {fault.failing[0]}" if told else ""
     prompt = (
-        f"The package {tasks.header.package} worked until somebody put one fault into {fault.module}{where}. "
-        f"Find and repair it. You are judged by {', '.join(suite.files)}, as they are now; only {fault.module} is "
-        "taken, and it may not import or reach for anything that it did not before."
+        f"The package {tasks.header.package} worked until someone introduced one bug into {fault.module}{where}. "
+        f"Find and fix it. You are judged by {', '.join(suite.files)}, as they are now. Only {fault.module} is used, "
+        "and it may not import or access anything that it did not before."
     )
     return CodeTask(
         prompt=prompt,

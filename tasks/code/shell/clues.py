@@ -51,7 +51,7 @@ NAMED: Mapping[str, str] = MappingProxyType(
     {
         "state": "the state with {measure}",
         "word": "the word with {measure}",
-        "kind": "the ending ({kinds}) with {measure}",
+        "kind": "the extension ({kinds}) with {measure}",
     }
 )
 """By what is meant."""

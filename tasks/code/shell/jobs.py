@@ -42,7 +42,7 @@ def rename(folder: str, tree: Tree, kind: Clue, rng: Rng) -> Job:
         after |= {path: None, path.removesuffix(kind.value) + new: tree[path]}
     loop = f'find {folder} -name "*$kind" | while IFS= read -r f; do mv "$f" "${{f%"$kind"}}{new}"; done'
     return Job(
-        f"Rename every file in {folder}, or below it, whose name has {kind.words}: let it end in {new} instead.",
+        f"Rename every file in {folder} and its subfolders whose name has {kind.words}, so that it ends in {new}.",
         after,
         (loop,),
         {"copies": (loop.replace("do mv", "do cp"),)},
@@ -55,8 +55,8 @@ def select(folder: str, tree: Tree, state: Clue, rng: Rng) -> Job:
     out = f"{folder}-lines.txt"
     grep = f'{_each(folder)} grep "^$state " "$f"; done > {out}'
     return Job(
-        f"Write all lines that begin with {state.words}, of all files in {folder} and below it, to {out}: files in "
-        f"the order of their paths (as LC_ALL=C sort has them), lines in the order of the file.",
+        f"Write all lines that begin with {state.words}, from all files in {folder} and its subfolders, to {out}: "
+        f"files in the order of their paths (as sorted by LC_ALL=C sort), lines in the order of the file.",
         {out: _text(lines)},
         (grep,),
         {
@@ -74,8 +74,8 @@ def count(folder: str, tree: Tree, state: Clue, rng: Rng) -> Job:
     }
     loop = f'{_each(folder)} echo "$f: $(grep -c "^$state " "$f")"; done > {out}'
     return Job(
-        f"Write to {out} one line for each file in {folder} and below it: its path from here, a colon, a space, and "
-        f"how many of its lines begin with {state.words}; in the order of the paths (as LC_ALL=C sort has them).",
+        f"Write to {out} one line for each file in {folder} and its subfolders: its relative path, a colon, a space, "
+        f"and how many of its lines begin with {state.words}, in the order of the paths (as sorted by LC_ALL=C sort).",
         {out: _text([f"{path}: {number}" for path, number in numbers.items()])},
         (loop,),
         {
@@ -94,7 +94,7 @@ def collect(folder: str, tree: Tree, word: Clue, rng: Rng) -> Job:
             after |= {path: None, f"{to}/{path.rpartition('/')[2]}": tree[path]}
     grep = f'grep -rlw "$word" {folder} | while IFS= read -r f; do mv "$f" {to}/; done'
     return Job(
-        f"Move every file in {folder}, or below it, that has a line with {word.words}, into a new folder {to} (all "
+        f"Move every file in {folder} and its subfolders that has a line with {word.words} to a new folder {to} (all "
         f"directly in it, under their own names).",
         after,
         (f"mkdir {to}; {grep}",),
@@ -112,7 +112,7 @@ def prune(folder: str, tree: Tree, state: Clue, rng: Rng) -> Job:
     ]
     loop = f'{_each(folder)} grep -q "^$state " "$f" || rm "$f"; done'
     return Job(
-        f"Delete every file in {folder}, or below it, in which no line begins with {state.words}; keep the others.",
+        f"Delete every file in {folder} and its subfolders in which no line begins with {state.words}. Keep the rest.",
         dict.fromkeys(chosen),
         (loop,),
         {"deletes the others": (loop.replace("||", "&&"),)},
@@ -124,8 +124,8 @@ def permit(folder: str, tree: Tree, kind: Clue, rng: Rng) -> Job:
     mode = rng.pick((0o755, 0o600, 0o444, 0o750))
     chosen = _of_kind(tree, kind.value)
     return Job(
-        f"Give every file in {folder}, or below it, whose name has {kind.words} the permissions {mode:o} (octal); "
-        "leave all others as they are.",
+        f"Set the permissions of every file in {folder} and its subfolders whose name has {kind.words} to {mode:o} "
+        "(octal). Leave all others as they are.",
         {path: tree[path] for path in chosen},
         (f'find {folder} -name "*$kind" -exec chmod {mode:o} {{}} +',),
         {
@@ -141,8 +141,8 @@ def capitals(folder: str, tree: Tree, word: Clue, rng: Rng) -> Job:
     after = {path: text.replace(f" {word.value} ", f" {word.value.upper()} ") for path, text in tree.items()}
     sed = 'sed -i "s/ $word / $(echo "$word" | tr a-z A-Z) /"'
     return Job(
-        f"In every file in {folder}, or below it, write {word.words} in capitals wherever it stands; change nothing "
-        "else.",
+        f"In every file in {folder} and its subfolders, write {word.words} in uppercase wherever it appears. Change "
+        "nothing else.",
         {path: text for path, text in after.items() if text != tree[path]},
         (f"find {folder} -type f -exec {sed} {{}} +",),
         {
@@ -159,8 +159,8 @@ def archive(folder: str, tree: Tree, kind: Clue, rng: Rng) -> Job:
     pack = f'find {folder} -name "*$kind" -print0 | tar --null -cf {out} -T -'
     delete = f'find {folder} -name "*$kind" -delete'
     return Job(
-        f"Pack all files in {folder}, and below it, whose names have {kind.words} into the tar archive {out} "
-        "(uncompressed, with their paths from here), and delete them after that.",
+        f"Pack all files in {folder} and its subfolders whose names have {kind.words} into the tar archive {out} "
+        "(uncompressed, with relative paths), and then delete them.",
         dict.fromkeys(chosen),
         (f"{pack}; {delete}",),
         {"deletes without packing": (f"tar -cf {out} -T /dev/null; {delete}",), "packs and keeps": (pack,)},
@@ -180,8 +180,8 @@ def total(folder: str, tree: Tree, state: Clue, rng: Rng) -> Job:
     read = f"find {folder} -type f -exec cat {{}} +"
     add = f"grep \"^$state \" | awk '{{ s[$2] += $3 }} END {{ for (w in s) print %s }}' | LC_ALL=C sort > {out}"
     return Job(
-        f"Take all lines that begin with {state.words}, of all files in {folder} and below it. Write to {out} one line "
-        f"for each word in them: the word, a space, and the sum of its numbers, in alphabetical order.",
+        f"Take all lines that begin with {state.words}, from all files in {folder} and its subfolders. Write to {out} "
+        f"one line for each word in them: the word, a space, and the sum of its numbers, in alphabetical order.",
         {out: _text([f"{word} {sums[word]}" for word in sorted(sums)])},
         (f"{read} | {add.replace('%s', 'w, s[w]')}",),
         {
@@ -229,8 +229,8 @@ def job(name: str, folder: str, tree: Tree, split: Split, rng: Rng) -> Job | Non
     if _left(make(folder, tree, replace(found, value=found.wrong), again)) != _left(made):
         mistakes["by another measure"] = _with(found.mistake, made.commands)
     prompt = (
-        f"Each line of the files in {folder}, and below it, is a state, a word and a number; it counts for this state "
-        f"and word, and for the ending of the file's name. {made.prompt}"
+        f"Each line of the files in {folder} and its subfolders has a state, a word and a number. It counts toward "
+        f"this state, this word, and the extension of the file name. {made.prompt}"
     )
     return replace(made, prompt=prompt, commands=_with(found.command, made.commands), mistakes=mistakes)
 

@@ -15,9 +15,9 @@ CONDITIONS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
     {
         "what": (
             ("that cost more than the average of all {what}", "price > (SELECT AVG(price) FROM main.{what})"),
-            ("that cost less than the dearest of all {what}", "price < (SELECT MAX(price) FROM main.{what})"),
+            ("that cost less than the most expensive of all {what}", "price < (SELECT MAX(price) FROM main.{what})"),
             ("whose prices are odd numbers", "price % 2 = 1"),
-            ("that are in some of the {link}", "id IN (SELECT {what_one} FROM main.{link})"),
+            ("that appear in at least one of the {link}", "id IN (SELECT {what_one} FROM main.{link})"),
             ("whose titles come before G in the alphabet", "title < 'G'"),
             ("whose ids are even numbers", "id % 2 = 0"),
             (
@@ -30,13 +30,13 @@ CONDITIONS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
                 "who share a city with other {who}",
                 "city IN (SELECT city FROM main.{who} GROUP BY city HAVING COUNT(*) > 1)",
             ),
-            ("who have some {link_one}", "id IN (SELECT {who_one} FROM main.{link})"),
+            ("who have at least one {link_one}", "id IN (SELECT {who_one} FROM main.{link})"),
             ("whose names come before M in the alphabet", "name < 'M'"),
-            ("whose names have three letters", "LENGTH(name) = 3"),
+            ("whose names have three characters", "LENGTH(name) = 3"),
             ("whose ids are even numbers", "id % 2 = 0"),
             ("whose ids are divisible by three", "id % 3 = 0"),
             (
-                "who have several {link}",
+                "who have more than one of the {link}",
                 "id IN (SELECT {who_one} FROM main.{link} GROUP BY {who_one} HAVING COUNT(*) > 1)",
             ),
         ),

@@ -157,8 +157,8 @@ def _query(asked: Asked, *, ordered: bool) -> CodeTask | None:
     return CodeTask(
         prompt=_prompt(
             asked,
-            f"Write to {QUERY} one query for: {asked.words}. {order}; it is also tried on another database of "
-            "the same tables.",
+            f"Write one query to {QUERY} that returns {asked.words}. {order}. It is also tested on another database "
+            "with the same tables.",
         ),
         files=text_files({TOOL: HELPER}),
         databases={asked.theme.file: asked.here},
@@ -226,6 +226,6 @@ def _prompt(asked: Asked, order: str) -> str:
     return (
         f"{theme.file} is an SQLite database with the tables {theme.who} (id, name, city), "
         f"{theme.what} (id, title, kind, price), {theme.link} (id, {theme.who_one}, {theme.what_one}, amount, day; the "
-        f"second and third are ids) and archive (columns as {theme.link}). {order} You can try statements with: "
+        f"second and third are ids) and archive (same columns as {theme.link}). {order} You can try statements with: "
         f"python3 {TOOL} {theme.file} 'SELECT 1'."
     )

@@ -62,7 +62,7 @@ THEMES: Mapping[str, Theme] = MappingProxyType(
         ),
         "library": Theme(
             "library.db", "readers", "reader", "books", "book", "loans", "loan",
-            ("Arcadia", "Borders", "Currents", "Dunes", "Echoes", "Fables", "Gardens", "Harbours", "Islands",
+            ("Arcadia", "Borders", "Currents", "Dunes", "Echoes", "Fables", "Gardens", "Harbors", "Islands",
              "Journeys", "Keys", "Letters"),
         ),
         "clinic": Theme(

@@ -198,7 +198,7 @@ def _task(made: Program, worth: Worth, spec: TaskSpec, rng: Rng) -> CodeTask:
         weights={"ordinary": 2.0},
         cheats=cheats,
         hole=f"{head}\n    return {{answer}}\n" if short else "{answer}",
-        ask="Answer with what it returns, as one expression." if short else f"Answer with the whole of {MODULE}.",
+        ask="Answer with the expression that it returns." if short else f"Answer with the full content of {MODULE}.",
         answer=made.expression,
         guesses=tuple(_guesses(spec, rng)) if short else (),
     )
@@ -228,16 +228,17 @@ def _prompt(made: Program, visible: Sequence[Case]) -> str:
         steps = "\n".join(f"- {step}" for step in made.steps)
         told = "\n\n".join(f"{one.source}\n# is {canonical.shown(one.expected, 400)}" for one in visible)
         return (
-            f"Write a class {made.name} in {MODULE}; it is made without arguments. Its methods:\n{steps}.\n"
-            f"Examples; each ends with an expression and its value:\n{told}"
+            f"Write a class {made.name} in {MODULE}. Its constructor takes no arguments. Its methods:\n{steps}.\n"
+            f"Examples, each ending with an expression and its value:\n{told}"
         )
     given = f"x is {KINDS[made.takes]}" + (" and n an integer from 2 to 9" if made.second else "")
     if made.expression:
         return (
-            f"Complete {made.name}({made.arguments}) in {MODULE}: {given}; {'; '.join(made.steps)}; return it. {told}."
+            f"Complete {made.name}({made.arguments}) in {MODULE}: {given}; {'; '.join(made.steps)}; return the result. "
+            f"{told}."
         )
     steps = "\n".join(f"{number}. {step}" for number, step in enumerate(made.steps, 1))
     return (
-        f"Write {made.name}({made.arguments}) in {MODULE}, where {given}. It does this, each step with what the one "
-        f"before gave, and returns what comes out:\n{steps}\nExamples: {told}."
+        f"Write {made.name}({made.arguments}) in {MODULE}, where {given}. Apply these steps in order, each to the "
+        f"result of the previous one, and return the final result:\n{steps}\nExamples: {told}."
     )

@@ -24,7 +24,7 @@ SIZES: Mapping[int, int] = MappingProxyType({1: 1, 2: 2, 3: 3, 4: 5, 5: 7})
 """Operations of a program by level."""
 LETTERS = "aeionrst"
 NAMES = ("f", "solve", "work", "change", "result", "compute", "convert", "apply_steps")
-OTHER_NAMES = ("transmute", "munge", "distil", "refine", "g", "brew", "forge", "weave")
+OTHER_NAMES = ("transmute", "munge", "distill", "refine", "g", "brew", "forge", "weave")
 """Names of functions, in most splits and where entities are held out."""
 CLASSES = ("Box", "Shelf", "Pile", "Store")
 OTHER_CLASSES = ("Vault", "Crate", "Ledger", "Hoard")
@@ -103,13 +103,13 @@ def _guarded(name: str, kind: Kind, size: int, level: int, rng: Rng) -> Program:
     chain = _chain(kind, size, rng)
     if level == 1:
         amends = rng.randint(-3, 9)
-        steps = [f"if {words}, return {amends} at once", *(step for step, _ in chain)]
+        steps = [f"if {words}, return {amends} immediately", *(step for step, _ in chain)]
         return _short(name, kind, steps, f"{amends} if {test} else {chain[0][1].format(x='x')}")
     if rng.random() < 0.4:
         steps, guard = [f"if {words}, raise ValueError"], [f"    if {test}:", "        raise ValueError"]
     else:
         early = rng.pick(("None", "-1", "0", "''", "[]"))
-        steps, guard = [f"if {words}, return {early} at once"], [f"    if {test}:", f"        return {early}"]
+        steps, guard = [f"if {words}, return {early} immediately"], [f"    if {test}:", f"        return {early}"]
     lines = [f"def {name}(x):", *guard, *_lines(chain), "    return x"]
     return Program(name, kind, (*steps, *(step for step, _ in chain)), _module(lines))
 
@@ -133,11 +133,11 @@ def _class(size: int, rng: Rng, name: str) -> Program:
         _chain("ints" if kind == "int" else "strs", max(1, size - size // 2), rng),
     )
     steps = (
-        f"put(x) takes {KINDS[kind]}, does this with it: {', then '.join(w for w, _ in coming)}; and keeps the result "
-        "behind those that are kept already",
-        "drop() removes the one that was put last and returns it (None if there is none)",
-        f"result() does this with the list of all that are kept, without changing it: "
-        f"{', then '.join(w for w, _ in summing)}; and returns what comes out",
+        f"put(x) takes {KINDS[kind]}, applies these steps to it: {', then '.join(w for w, _ in coming)}; and appends "
+        "the result to those already stored",
+        "drop() removes the most recently stored result and returns it (None if there is none)",
+        f"result() applies these steps to a copy of the list of all stored results: "
+        f"{', then '.join(w for w, _ in summing)}; and returns the final result",
     )
     lines = [
         f"class {name}:", "    def __init__(self):", "        self.kept = []", "",

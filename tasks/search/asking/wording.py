@@ -6,8 +6,8 @@ from ...rng import Rng
 from ..wiki.relations import Relation, relations
 from .query import Alias, Beside, Both, Compare, Count, Fact, Named, Node, Query, Since, Then, Which
 
-ALIAS = ("Under which other name is {s} known?", "What else is {s} called?", "By which second name does {s} go?")
-BOTH = ("Which {noun} {first} and {second}?", "Name the {noun} of which both is true: it {first} and it {second}.")
+ALIAS = ("What other name is {s} known by?", "What else is {s} called?", "Which second name does {s} go by?")
+BOTH = ("Which {noun} {first} and {second}?", "Name the {noun} of which both are true: it {first} and it {second}.")
 BOTH_PERSON = ("Which person {first} and {second}?", "Name the person who {first} and who {second}.")
 BEFORE = (
     "Of the {nouns} of {which} each {clause}, how many {before}?",

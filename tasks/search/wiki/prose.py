@@ -15,22 +15,22 @@ LEAD_TWICE = (
     "{t}, called {alias} by some, is {sort}.",
     "{t} ({alias} by another name) is {sort}.",
 )
-GAP = ("The records do not say {gap}.", "It is not known {gap}.", "No source tells {gap}.")
+GAP = ("The records do not say {gap}.", "It is not known {gap}.", "No source says {gap}.")
 LISTED = ("This list is complete: {all}.", "All of them are known: {all}.")
 STUB = "This page is a stub."
-COPY = "This is a copy of the page {t}, taken over word for word or nearly so."
-OLD = "This is the revision of the year {y} of the page {t}; it was not kept up after that year."
-QUOTE = "This page repeats what the {source} says of {t}."
+COPY = "This is a copy of the page {t}, word for word or nearly so."
+OLD = "This is the {y} revision of the page {t}; it was not updated after that year."
+QUOTE = "This page repeats what the {source} says about {t}."
 SOURCE = (
     "The {source} is unreliable: where it differs from the other pages of this wiki, the other pages are right.",
     "The {source} has been superseded: where it differs from the other pages of this wiki, the other pages are right.",
 )
 ABOUT = (
-    f"The pages of this wiki were last revised in {THIS_YEAR}. A page whose title names a year is an earlier revision; "
-    "it says what was so in that year, and the page without a year says what is so now. A page whose title calls it a "
-    "copy is as good as the page that it was copied from. Pages that repeat what an almanac or a register says are not "
-    "to be believed where the page about that almanac or register says so. A term of office includes its first and its "
-    "last year, in which two people held the office one after the other. What the pages call unknown is unknown."
+    f"The pages of this wiki were last revised in {THIS_YEAR}. A page whose title names a year is an earlier revision: "
+    "it gives the facts of that year, and the page without a year gives the current facts. A page whose title calls it "
+    "a copy is as reliable as the page that it was copied from. Do not trust pages that repeat what an almanac or a "
+    "register says where the page about that almanac or register says so. A term of office includes its first and its "
+    "last year; in those years, two people held the office one after the other. What the pages call unknown is unknown."
 )
 
 

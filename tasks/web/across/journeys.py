@@ -15,10 +15,7 @@ from ..booking.ways import mine, open_place, open_stay
 from ..shop.goods import CATEGORIES, DELIVERY, WANT_LINES, delivery_cost
 from ..shop.tasks import open_product
 
-ONLY = (
-    "Order nothing else: what is in the cart of the shop by now shall not be ordered; I do not need it any more, so"
-    " take it out."
-)
+ONLY = "Don't order anything already in my cart in the store; I no longer need it, so remove it."
 
 
 @template("shop", "booking", kind="cross")
@@ -27,8 +24,8 @@ def cross_sum(scene: Scene) -> Asked:
     stay = scene.pick(mine(scene))
     order = _open_order(scene)
     prompt = (
-        "How much are my order in the shop that has not been sent yet and my booking at the"
-        f" {stay['place']} together, both in total?"
+        "What is the combined total price of my order in the store that has not been sent yet and my booking at the"
+        f" {stay['place']}?"
     )
 
     def solve(walk: Walk) -> None:
@@ -52,8 +49,8 @@ def cross_watch(scene: Scene) -> Asked:
     watched = {row["city"] for row in scene.db.rows("SELECT city FROM booking_alerts WHERE account_id = ?", me)}
     city = scene.pick(sorted(cities - watched))
     prompt = (
-        f"Add a price alert for {city} where I book rooms: I want to hear of nights that cost less than my order"
-        f" number {order['id']} in the shop did in total."
+        f"Add a price alert for {city} on the booking site: I want to know about nights that cost less than the total"
+        f" of my order number {order['id']} in the store."
     )
 
     def solve(walk: Walk) -> None:
@@ -79,8 +76,8 @@ def cross_cancel_dearer(scene: Scene) -> Asked:
     scene.need(order["total"] != stay["total"])
     goes = order["total"] > stay["total"]
     prompt = (
-        f"I have to save money. Compare my booking at the {stay['place']} with my order in the shop that has not been"
-        " sent yet, and cancel the one of the two that costs more in total. Tell me what the other one costs."
+        f"I need to save money. Compare my booking at the {stay['place']} with my order in the store that has not been"
+        " sent yet, and cancel whichever has the higher total. Tell me the total of the other one."
     )
     must = [updated("booking_stays", stay["id"], "cancelled", status="cancelled")]
     if goes:
@@ -123,8 +120,9 @@ def cross_wish_below_a_night(scene: Scene) -> Asked:
     wished = scene.db.rows("SELECT product_id FROM shop_wishes WHERE account_id = ?", me)
     scene.need(rows[0]["id"] not in [row["product_id"] for row in wished])
     prompt = (
-        f"Put on my wish list in the shop the most expensive product of the department '{category}' that costs less"
-        f" than a night from Sunday to Monday in the {room['name']} of the {place['name']}, of the booking site."
+        f"Find the most expensive product in the store's '{category}' department that costs less than a night from"
+        f" Sunday to Monday in the {room['name']} of the {place['name']} on the booking site, and add it to my wish"
+        " list."
     )
 
     def solve(walk: Walk) -> None:
@@ -153,8 +151,8 @@ def cross_one_each(scene: Scene) -> Asked:
     address = scene.row("SELECT * FROM shop_addresses WHERE account_id = ?", account_of(scene.db, "shop")["id"])
     way = scene.pick(tuple(DELIVERY))
     prompt = (
-        f"Everybody who comes along to the {stay['place']}, me too, shall have one {product['name']}: look up for how"
-        f" many people I have booked there, and order as many in the shop, delivery {way}, to my address"
+        f"Everyone on my trip to the {stay['place']}, including me, should get one {product['name']}. Look up how many"
+        f" people I booked for, and order that many in the store with {way} delivery to my address"
         f" '{address['label']}'. {ONLY}"
     )
 
@@ -177,7 +175,7 @@ def cross_send_there(scene: Scene) -> Asked:
     way, many = scene.pick(("standard", "express")), scene.rng.randint(1, 3)
     product, label = _product(scene, many), scene.pick(("trip", "hotel", "on the way"))
     prompt = (
-        f"Order {many} × {product['name']} in the shop, delivery {way}, to the place of my booking at the"
+        f"Order {many} × {product['name']} in the store with {way} delivery to the place that I booked, the"
         f" {stay['place']}: enter its street and city as a new address with the label '{label}'. {ONLY}"
     )
     new = scene.next_id("shop_addresses")

@@ -51,7 +51,7 @@ def composed(first: Template, second: Template) -> Template:
                 part.solve(cast(Walk, quiet))
             walk.answer(quiet.answered)
 
-        prompt = f"Do two things. First: {parts[0].prompt} Then: {parts[1].prompt}"
+        prompt = f"Please do two things. First: {parts[0].prompt} Second: {parts[1].prompt}"
         return Asked(
             prompt,
             solve,

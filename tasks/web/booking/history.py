@@ -23,13 +23,13 @@ ROOMS = (
 REVIEWS = (
     "Quiet, and close to everything.",
     "The bed was too soft for me.",
-    "Friendly people at the desk.",
+    "Friendly staff at the front desk.",
     "Breakfast could be better.",
     "We came back for the second time.",
-    "The lift was out of order.",
-    "Clean, plain and good.",
-    "Noisy street, ask for a room at the back.",
-    "Exactly as in the pictures.",
+    "The elevator was out of order.",
+    "Clean, simple and good.",
+    "Noisy street; ask for a room in the back.",
+    "Exactly as in the photos.",
 )
 CITIES = 5
 

@@ -59,7 +59,7 @@ class Places(Site):
         dates, wrong_dates = self._asked()
         most = hundredths(query.get("max"))
         if query.get("max") and most is None:
-            wrong = f"{query.get('max')[:20]!r} is no amount."
+            wrong = f"{query.get('max')[:20]!r} is not an amount."
         wanted, stars = set(query.all("amenity")), number(query.get("stars"))
         rows = self.db.rows(
             f"""SELECT * FROM ({PLACES}) WHERE (city = ?1 OR ?1 = '') AND stars >= ?2
@@ -96,7 +96,7 @@ class Places(Site):
         place, asked = self.find("booking_places", id, "place"), self.query.get("since")
         since, wrong = day_of(asked) or self.today, ""
         if asked and day_of(asked) is None:
-            wrong = "Enter the day as 2025-05-14."
+            wrong = "Enter the date as 2025-05-14."
         since = min(max(since, self.today), self.today + timedelta(days=SHOWN))
         rooms = rooms_of(self.db, id)
         gone = {room["id"]: taken(self.db, room["id"]) for room in rooms}
@@ -122,7 +122,7 @@ class Places(Site):
         if points not in [str(one) for one in range(1, 11)]:
             return self.go(f"/places/{id}/reviews", "Choose between 1 and 10 points.")
         if self.db.row("SELECT id FROM booking_reviews WHERE place_id = ? AND author = ?", id, me["name"]):
-            return self.go(f"/places/{id}/reviews", "You have reviewed this place already.")
+            return self.go(f"/places/{id}/reviews", "You have already reviewed this place.")
         columns = {"place_id": id, "author": me["name"], "points": int(points), "text": text[:2000]}
         self.db.insert("booking_reviews", **columns, created_at=self.stamp)
         return self.go(f"/places/{id}/reviews", "Thank you for your review.")
@@ -145,10 +145,10 @@ class Places(Site):
         if self.form.get("how") == "remove":
             if row is not None:
                 self.db.delete("booking_saved", row["id"])
-            return self.go("/saved", f"{place['name']} is off the list.")
+            return self.go("/saved", f"{place['name']} was removed from your list.")
         if row is None:
             self.db.insert("booking_saved", account_id=mine[0], place_id=mine[1])
-        return self.go("/saved", f"{place['name']} is on the list.")
+        return self.go("/saved", f"{place['name']} was added to your list.")
 
     @page("/alerts", member=True)
     def alerts(self) -> Response:
@@ -159,14 +159,15 @@ class Places(Site):
     def add_alert(self) -> Response:
         """Watch a city."""
         city, most = self.form.get("city")[:80], hundredths(self.form.get("most"))
-        wrong = "" if city else "Which city?"
+        wrong = "" if city else "Enter a city."
         wrong = wrong or ("" if most is not None else "Enter an amount, such as 80.")
-        wrong = wrong or ("This city is watched already." if city in [row["city"] for row in self._alerts()] else "")
+        known = [row["city"] for row in self._alerts()]
+        wrong = wrong or ("You already have an alert for this city." if city in known else "")
         if wrong:
             kept = {"city": city, "most": self.form.get("most")[:20]}
             return self.show("alerts.html", 400, found=self.paged(self._alerts()), wrong=wrong, **kept)
         self.db.insert("booking_alerts", account_id=self.member["id"], city=city, most=most)
-        return self.go("/alerts", f"We tell you when a night in {city} costs less.")
+        return self.go("/alerts", f"We will notify you when a night in {city} costs less.")
 
     @page("/alerts/remove", "POST", member=True)
     def remove_alert(self) -> Response:
@@ -174,7 +175,7 @@ class Places(Site):
         row = next((one for one in self._alerts() if str(one["id"]) == self.form.get("alert")), None)
         if row is not None:
             self.db.delete("booking_alerts", row["id"])
-        return self.go("/alerts", "That city is not watched.")
+        return self.go("/alerts", "You no longer have an alert for that city.")
 
     # -- the inside -------------------------------------------------------------------------------------------------
 

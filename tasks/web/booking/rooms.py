@@ -70,13 +70,13 @@ def dates_of(arrive: str, leave: str, guests: str, today: date) -> tuple[Dates |
     """
     first, last = day_of(arrive), day_of(leave)
     if first is None or last is None:
-        return None, "Enter both days as 2025-05-14."
+        return None, "Enter both dates as 2025-05-14."
     if not 1 <= number(guests) <= MOST_GUESTS:
-        return None, f"There can be 1 to {MOST_GUESTS} guests."
+        return None, f"Enter 1 to {MOST_GUESTS} guests."
     if first < today or first > today + timedelta(days=AHEAD):
-        return None, f"A stay begins between today and {AHEAD} days from now."
+        return None, f"A stay must start between today and {AHEAD} days from now."
     if not first < last <= first + timedelta(days=LONGEST):
-        return None, f"A stay has between 1 and {LONGEST} nights."
+        return None, f"A stay must have between 1 and {LONGEST} nights."
     return Dates(arrive, leave, number(guests)), ""
 
 

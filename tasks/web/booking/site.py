@@ -113,7 +113,7 @@ class Booking(Places):
         """Book it."""
         _, dates, room, guest = self._complete()
         if not is_free(self.db, room, dates):
-            return self.go("/book/room", "This room has just been taken.")
+            return self.go("/book/room", "This room is no longer available.")
         id = self.db.insert(
             "booking_stays",
             account_id=self.member["id"],
@@ -160,7 +160,7 @@ class Booking(Places):
         if refused := self._too_late(row):
             return self.go(f"/stays/{id}", refused)
         self.db.update("booking_stays", id, status="cancelled")
-        return self.go(f"/stays/{id}", "The booking is cancelled. It costs nothing.")
+        return self.go(f"/stays/{id}", "The booking was cancelled free of charge.")
 
     @page("/stays/{id:int}/change", member=True)
     def changing(self, id: int) -> Response:
@@ -182,20 +182,20 @@ class Booking(Places):
         if dates is not None and dates.guests > room["sleeps"]:
             wrong = f"This room sleeps {room['sleeps']}."
         elif dates is not None and not is_free(self.db, room, dates, besides=id):
-            wrong = "The room is not free in all of these nights."
+            wrong = "The room is not available on all of these nights."
         if dates is None or wrong:
             values = {name: form.get(name) for name in ("arrive", "leave", "guests")}
             return self.show("changing.html", 400, stay=row, values=values, wrong=wrong)
         columns = {"check_in": dates.arrive, "check_out": dates.leave, "guests": dates.guests}
         self.db.update("booking_stays", id, **columns, total=cost(room, dates.nights))
-        return self.go(f"/stays/{id}", "Your booking is changed.")
+        return self.go(f"/stays/{id}", "Your booking was changed.")
 
     # -- the inside -------------------------------------------------------------------------------------------------
 
     def _begun(self) -> tuple[Row, Dates]:
         kept: Any = self.visit.kept
         if "place" not in kept:
-            raise Refused("Begin with a place and your dates.", 409)
+            raise Refused("Choose a place and your dates first.", 409)
         return self.find("booking_places", kept["place"], "place"), Dates(kept["arrive"], kept["leave"], kept["guests"])
 
     def _with_room(self) -> tuple[Row, Dates, Row]:
@@ -207,13 +207,13 @@ class Booking(Places):
     def _complete(self) -> tuple[Row, Dates, Row, dict[str, str]]:
         place, dates, room = self._with_room()
         if "guest" not in self.visit.kept:
-            raise Refused("Tell who comes first.", 409)
+            raise Refused("Enter the guest first.", 409)
         return place, dates, room, self.visit.kept["guest"]
 
     def _stay(self, id: int) -> Row:
         row = self.find(f"({STAYS})", id, "booking")
         if row["account_id"] != self.member["id"]:
-            raise Refused("This is somebody else's booking.")
+            raise Refused("This is someone else's booking.")
         return row
 
     def _too_late(self, row: Row) -> str:
@@ -229,11 +229,11 @@ def wrong_guest(values: Mapping[str, str]) -> dict[str, str]:
     """What is wrong with what somebody said of a guest, by the field's name."""
     wrong = {}
     if len(values["guest_name"].split()) < 2 or len(values["guest_name"]) > 80:
-        wrong["guest_name"] = "First and last name, please."
+        wrong["guest_name"] = "Enter a first and last name."
     if not re.fullmatch(r"[^@\s]{1,60}@[^@\s]{1,60}\.[a-z]{2,10}", values["email"]):
-        wrong["email"] = "This is no address that a letter would reach."
+        wrong["email"] = "This is not an email address."
     if not re.fullmatch(r"\+?[0-9][0-9 /()-]{5,24}", values["phone"]):
-        wrong["phone"] = "Only digits, spaces and dashes, at least six."
+        wrong["phone"] = "Use only digits, spaces and dashes, at least six characters."
     if len(values["note"]) > 500:
-        wrong["note"] = "At most 500 letters."
+        wrong["note"] = "At most 500 characters."
     return wrong

@@ -23,9 +23,9 @@ def booking_fact(scene: Scene) -> Asked:
     room = scene.pick(rooms_of(scene.db, place["id"]))
     what = scene.rng.pick(("street", "price", "weekend"))
     asked = {
-        "street": f"In which street, and at which number, is the {place['name']}?",
-        "price": f"What does a night from Sunday to Monday in the {room['name']} of the {place['name']} cost?",
-        "weekend": f"What does the night of a Saturday in the {room['name']} of the {place['name']} cost?",
+        "street": f"What is the street address of the {place['name']}?",
+        "price": f"How much is a night from Sunday to Monday in the {room['name']} of the {place['name']}?",
+        "weekend": f"How much is a Saturday night in the {room['name']} of the {place['name']}?",
     }
     value: Matcher = Text(place["street"]) if what == "street" else Number(room[what] / 100)
 
@@ -36,7 +36,7 @@ def booking_fact(scene: Scene) -> Asked:
         else:
             walk.answer(walk.entry(room["name"])[walk.word(what)])
 
-    return Asked(f"Look it up where rooms are booked: {asked[what]}", solve, answer=value)
+    return Asked(f"Look this up on the booking site: {asked[what]}", solve, answer=value)
 
 
 @template("booking", kind="lookup")
@@ -56,11 +56,11 @@ def booking_first_full(scene: Scene) -> Asked:
     wanted = (
         f"is the first one with no {room['name']} left"
         if not again
-        else f"is the first one in which a {room['name']} is free again, after those in which all were taken"
+        else f"is the first one when a {room['name']} is available again, after nights when all were taken"
     )
     prompt = (
-        f"I look for a room in the {place['name']} (on the booking site). Of the nights from {nights[0]} on, which one"
-        f" {wanted}?"
+        f"I'm looking for a room at the {place['name']} (on the booking site). Of the nights starting with {nights[0]},"
+        f" which one {wanted}?"
     )
 
     def solve(walk: Walk) -> None:
@@ -90,8 +90,8 @@ def booking_cheapest(scene: Scene) -> Asked:
     limits = [f"at least {stars} stars"] * bool(stars) + list(amenities)
     with_them = f" with {' and '.join(limits)}" if limits else ""
     prompt = (
-        f"Which place to stay in {city}{with_them} costs least in total {said(dates)}, all in one room? Look at the"
-        " booking site, and tell me its name."
+        f"Which place to stay in {city}{with_them} has the lowest total price {said(dates)}, all in one room? Check the"
+        " booking site and tell me its name."
     )
 
     def solve(walk: Walk) -> None:
@@ -112,10 +112,10 @@ def booking_save(scene: Scene) -> Asked:
     off = scene.rng.random() < 0.5
     place = scene.pick([row for row in places if (row["id"] in had) == off])
     if off:
-        prompt = f"Take the {place['name']} off my list of saved places on the booking site."
+        prompt = f"Remove the {place['name']} from my list of saved places on the booking site."
         must = deleted("booking_saved", had[place["id"]], "off the list")
     else:
-        prompt = f"Put the {place['name']} on my list of saved places on the booking site."
+        prompt = f"Add the {place['name']} to my list of saved places on the booking site."
         must = inserted("booking_saved", "saved", account_id=me, place_id=place["id"])
 
     def solve(walk: Walk) -> None:
@@ -138,8 +138,8 @@ def _save_many(scene: Scene, me: object, had: dict[int, int], places: list[Row])
     new = [row for row in wanted if row["id"] not in had]
     scene.need(0 < len(new) < 4)
     prompt = (
-        f"Put every place in {city} that has {stars} or more stars on my list of saved places on the booking site,"
-        " unless it is there already."
+        f"Add every place in {city} with {stars} or more stars to my list of saved places on the booking site, unless"
+        " it is already there."
     )
     musts: list[Must] = [inserted("booking_saved", row["name"], account_id=me, place_id=row["id"]) for row in new]
 
@@ -170,10 +170,10 @@ def booking_review(scene: Scene) -> Asked:
     first = scene.level > 2 and scene.rng.random() < 0.5
     stay = stays[0] if first else stays[-1]
     points = scene.rng.randint(1, 10)
-    text = scene.pick(("Would come again.", "Too warm at night.", "Good coffee.", "A kind host.", "The view is fine."))
+    text = scene.pick(("Would come again.", "Too warm at night.", "Good coffee.", "A kind host.", "The view is nice."))
     prompt = (
-        f"Among my past bookings, take the {'earliest' if first else 'latest'} stay that really took place, and review"
-        f" the place on the booking site: {points} of 10 points, and as text: {text}"
+        f"Find the {'earliest' if first else 'latest'} of my past bookings where I actually stayed, and review that"
+        f" place on the booking site with {points} of 10 points and this text: {text}"
     )
 
     def solve(walk: Walk) -> None:

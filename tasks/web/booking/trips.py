@@ -22,8 +22,8 @@ def booking_book(scene: Scene) -> Asked:
     scene.need(len(free) > 1 and cost(free[0], dates.nights) < cost(free[1], dates.nights))
     cheapest = scene.level > 2
     room, guest = free[0] if cheapest else scene.pick(free), somebody(scene)
-    which = "the cheapest room that is free" if cheapest else f"a {room['name']}"
-    prompt = f"Book {which} in the {place['name']} on the booking site, {said(dates)}, {told(guest)}."
+    which = "the cheapest available room" if cheapest else f"a {room['name']}"
+    prompt = f"Book {which} at the {place['name']} on the booking site, {said(dates)}, {told(guest)}."
 
     def solve(walk: Walk) -> None:
         open_place(walk, place["name"])
@@ -39,8 +39,8 @@ def booking_cancel(scene: Scene) -> Asked:
     stay = scene.pick(mine(scene))
     today, last = scene.cast.day(0), last_free(stay)
     prompt = (
-        f"Cancel my booking at the {stay['place']}. If that cannot be done any more, say so, with the last day on which"
-        " it could have been cancelled."
+        f"Cancel my booking at the {stay['place']}. If that is no longer possible, say so and give the last day on"
+        " which it could have been cancelled."
     )
 
     def solve(walk: Walk) -> None:
@@ -70,10 +70,10 @@ def booking_move(scene: Scene) -> Asked:
     scene.need(is_free(scene.db, room, dates, besides=stay["id"]))
     total = cost(room, dates.nights)
     later = "day" if days == 1 else "days"
-    people = f", for {dates.guests} in all" if scene.level > 2 else ""
+    people = f" and a total of {dates.guests} guest(s)" if scene.level > 2 else ""
     prompt = (
-        f"Let my booking at the {stay['place']} begin {days} {later} later, with as many nights as now{people}. What"
-        " does it cost in total then?"
+        f"Move my booking at the {stay['place']} so that it starts {days} {later} later, with the same number of nights"
+        f"{people}. What does it then cost in total?"
     )
     columns = {"check_in": dates.arrive, "check_out": dates.leave, "guests": dates.guests, "total": total}
     changed = {name: value for name, value in columns.items() if value != stay[name]}
@@ -121,8 +121,8 @@ def booking_double(scene: Scene) -> Asked:
     scene.need(not any(_overlap(one, two) for one in others for two in both))
     dear, kept = sorted(both, key=lambda row: -int(row["total"]))
     prompt = (
-        "Two of my bookings for places to stay have a night in common. Cancel the one of them that costs more in total,"
-        " and tell me the name of the place where I still stay that night."
+        "Two of my bookings for places to stay overlap on one night. Cancel the one with the higher total price, and"
+        " tell me the name of the place where I will still stay that night."
     )
 
     def solve(walk: Walk) -> None:
@@ -159,9 +159,9 @@ def booking_rebook(scene: Scene) -> Asked:
     scene.need(len(rooms) == 1)
     guest = {name: stay[name] for name in ("guest_name", "email", "phone")}
     prompt = (
-        f"Cancel my booking at the {stay['place']}, and book instead the cheapest room that is free in another place of"
-        " the same city: the same dates, as many guests, and the same name, mail address and phone as in the booking,"
-        " with no special request."
+        f"Cancel my booking at the {stay['place']}. Instead, book the cheapest available room at another place in the"
+        " same city, for the same dates and number of guests, with the same name, email address and phone number as in"
+        " the old booking and no special request."
     )
 
     def solve(walk: Walk) -> None:

@@ -106,13 +106,13 @@ def booked(db: Database, room: Row, dates: Dates, guest: dict[str, str]) -> Must
 def somebody(scene: Scene) -> dict[str, str]:
     """Who comes, as the steps of a booking ask for it: somebody whom the user knows."""
     person = scene.pick(scene.cast.others)
-    wish = scene.pick(("", "a quiet room", "a room on the ground floor", "we arrive after nine"))
+    wish = scene.pick(("", "a quiet room", "a room on the ground floor", "we will arrive after nine"))
     return {"guest_name": person.name, "email": person.email, "phone": person.phone, "note": wish}
 
 
 def told(guest: dict[str, str]) -> str:
     """The same in words."""
-    wish = f", with the request: {guest['note']}" if guest["note"] else ", with no special request"
+    wish = f", with this special request: {guest['note']}" if guest["note"] else ", with no special request"
     return f"for {guest['guest_name']} ({guest['email']}, phone {guest['phone']}){wish}"
 
 

@@ -44,7 +44,7 @@ class Articles(Site):
         rows = [self._article(one) for one in dict.fromkeys(self.form.all("article"))]
         where = f"/articles?{back}" if back else "/articles"
         if how not in BULK or not rows:
-            return self.go(where, "Choose articles, and what is to be done with them.")
+            return self.go(where, "Select articles and an action.")
         for row in rows:
             self._may_change(row)
             if problem := self._unfit(row, how):
@@ -54,7 +54,7 @@ class Articles(Site):
                 self._delete(row["id"])
             else:
                 self._set(row["id"], status="review" if how == "hand_in" else "draft", publish_on="")
-        return self.go(where, f"{len(rows)} done.")
+        return self.go(where, f"Updated {len(rows)} article(s).")
 
     @page("/articles/{id:int}", member=True)
     def article(self, id: int) -> Response:
@@ -83,7 +83,7 @@ class Articles(Site):
             return self._form(0, values, wrong, 422)
         columns = self._columns(values)
         id = self.db.insert("cms_articles", **columns, status="draft", publish_on="", views=0, created_at=self.stamp)
-        return self.go(f"/articles/{id}", "The draft was made.")
+        return self.go(f"/articles/{id}", "The draft was created.")
 
     @page("/articles/{id:int}/edit", member=True)
     def edit(self, id: int) -> Response:
@@ -108,7 +108,7 @@ class Articles(Site):
         row, how, where = self.find(f"({ARTICLES})", id, "article"), self.form.get("how"), f"/articles/{id}"
         self._may_change(row)
         if how in ("publish", "schedule") and self.member["role"] == "reporter":
-            raise Refused("Reporters hand in their articles; only editors publish them.")
+            raise Refused("Reporters submit their articles for review; only editors can publish them.")
         if problem := self._unfit(row, how):
             return self.go(where, problem)
         if how in ("hand_in", "to_draft"):
@@ -118,7 +118,7 @@ class Articles(Site):
         else:
             day = read_day(self.form.get("day"))
             if day is None or day <= self.now.date():
-                said = f"{self.form.get('day')[:20]!r} is no day to come, written as {self.now.date()}."
+                said = f"{self.form.get('day')[:20]!r} is not a future date such as {self.now.date()}."
                 return self.go(where, said)
             self._set(id, status="scheduled", publish_on=day.isoformat())
         return self.go(where, f"{row['title']}: {self.find('cms_articles', id, 'article')['status']}.")
@@ -133,10 +133,10 @@ class Articles(Site):
         if self.form.get("how") == "off":
             if had is not None:
                 self.db.delete("cms_taggings", had["id"])
-            return self.go(f"/articles/{id}", f"{tag['name']} is off this article.")
+            return self.go(f"/articles/{id}", f"{tag['name']} was removed from this article.")
         if had is None:
             self.db.insert("cms_taggings", article_id=id, tag_id=tag["id"])
-        return self.go(f"/articles/{id}", f"{tag['name']} is on this article.")
+        return self.go(f"/articles/{id}", f"{tag['name']} was added to this article.")
 
     # -- the inside -------------------------------------------------------------------------------------------------
 
@@ -150,7 +150,7 @@ class Articles(Site):
 
     def _may_change(self, row: Row) -> None:
         if self.member["role"] == "reporter" and row["author"] != self.member["name"]:
-            raise Refused(f"This is an article of {row['author']}: reporters change only their own.")
+            raise Refused(f"This article is by {row['author']}. Reporters can change only their own articles.")
 
     def _unfit(self, row: Row, how: str) -> str:
         """Why something cannot be done with an article; nothing if it can."""
@@ -162,9 +162,9 @@ class Articles(Site):
             "delete": ("draft",),
         }
         if how not in states:
-            return "This is nothing that can be done."
+            return "Unknown action."
         if row["status"] not in states[how]:
-            return f"This cannot be done while it is {row['status']}."
+            return f"This is not possible while the status is {row['status']}."
         rule = self.db.row("SELECT * FROM cms_categories WHERE name = ?", row["category"])
         if how in ("publish", "schedule") and row["status"] == "draft" and rule is not None and rule["review"]:
             return f"Drafts in {row['category']} must be reviewed before they are published."
@@ -189,20 +189,20 @@ class Articles(Site):
         """What was entered, and what is wrong with it, by field."""
         values = {name: self.form.get(name) for name in FIELDS}
         wrong = {
-            name: f"It needs between 1 and {most} characters."
+            name: f"Enter between 1 and {most} characters."
             for name, most in LONGEST.items()
             if not 0 < len(values[name]) <= most
         }
         if values["slug"] and slug_of(values["slug"]) != values["slug"]:
-            wrong["slug"] = "Only small letters a-z, digits, and single hyphens between them."
+            wrong["slug"] = "Use only lowercase a-z, digits, and single hyphens between them."
         elif other := self.db.row("SELECT * FROM cms_articles WHERE slug = ? AND id <> ?", values["slug"], id):
-            wrong["slug"] = f"This is the one of {other['title']!r} already."
+            wrong["slug"] = f"This is already the slug of {other['title']!r}."
         if values["category"] not in CATEGORIES:
-            wrong["category"] = "Choose one."
+            wrong["category"] = "Choose an option."
         if values["author"] not in self.authors:
-            wrong["author"] = "Choose one."
+            wrong["author"] = "Choose an option."
         elif self.member["role"] == "reporter" and values["author"] != self.member["name"]:
-            wrong["author"] = "Reporters write in their own name."
+            wrong["author"] = "Reporters can only write under their own name."
         return values, wrong
 
     def _columns(self, values: dict[str, str]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ def cms_moderate(scene: Scene) -> Asked:
     rows = [row for row in waiting if row["title"] == title]
     bad = scene.pick(sorted({row["author"] for row in rows})) if scene.level > 2 else ""
     scene.need(len(rows) > 1 and (not bad or any(row["author"] != bad for row in rows)))
-    prompt = f"Approve every comment in the newsroom that waits for a decision on the article '{title}'"
+    prompt = f"In the newsroom, approve every comment on the article '{title}' that is waiting for a decision"
     prompt += f", but reject those by {bad}." if bad else "."
     must = tuple(
         updated(
@@ -59,7 +59,7 @@ def cms_hand_in(scene: Scene) -> Asked:
     rows = scene.db.rows(f"SELECT * FROM ({ARTICLES}) WHERE status = 'draft' AND {of} = ? ORDER BY id", one)
     scene.need((1 if scene.level < 3 else 3) <= len(rows) <= 7)
     which = f"by {one}" if of == "author" else f"in the category '{one}'"
-    prompt = f"Hand in every draft {which} in the newsroom for review, and no other article."
+    prompt = f"In the newsroom, submit every draft {which} for review, and no other article."
 
     def solve(walk: Walk) -> None:
         walk.goto("cms")
@@ -89,10 +89,10 @@ def cms_banner(scene: Scene) -> Asked:
     beside = [one for one in rows if one["place"] == row["place"] and one["id"] != row["id"]]
     scene.need(all(one["ends"] < begins or one["begins"] > last for one in beside) and last != row["ends"])
     if scene.level > 2:
-        prompt = f"In the newsroom, let the banner '{row['name']}' run from {begins} to {last} instead."
+        prompt = f"In the newsroom, change the banner '{row['name']}' to run from {begins} to {last}."
         must = updated("cms_banners", row["id"], "banner", begins=begins, ends=last)
     else:
-        prompt = f"In the newsroom, let the banner '{row['name']}' end on {last} instead."
+        prompt = f"In the newsroom, change the last day of the banner '{row['name']}' to {last}."
         must = updated("cms_banners", row["id"], "banner", ends=last)
     scene.need(scene.level < 3 or begins != row["begins"])
 

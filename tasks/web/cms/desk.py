@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date
 
-CATEGORIES = ("politics", "city", "sport", "culture", "business", "science")
+CATEGORIES = ("politics", "city", "sports", "culture", "business", "science")
 STATES = ("draft", "review", "scheduled", "published")
 """What may become of an article, in this order."""
 PLACES = ("top", "side", "bottom", "newsletter")
@@ -16,33 +16,33 @@ TITLES = (
     "New {topic} for {city}",
     "{city}: {topic} postponed again",
     "What the {topic} in {city} costs",
-    "{topic} in {city} begins early",
+    "{topic} in {city} starts early",
     "Few come to the {topic} in {city}",
     "{city} celebrates its {topic}",
 )
 LEADS = (
-    "Nobody had expected it to go so fast.",
+    "No one had expected it to happen so fast.",
     "The town council met for six hours.",
-    "Neighbours had complained since spring.",
+    "Neighbors had been complaining since spring.",
     "There is more money than last year.",
-    "A decision is to come within a month.",
+    "A decision is expected within a month.",
     "Our reporter was there in the morning.",
 )
 TEXTS = (
-    "More than two hundred people came. The organisers were content and want to go on next year.",
+    "More than two hundred people came. The organizers were pleased and want to continue next year.",
     "The mayor said that this was only the beginning. The opposition called it a waste.",
-    "It had been planned for a long time. In the end it took a single afternoon.",
-    "Those who live there have mixed feelings. Some have put up signs.",
-    "The figures were published on Tuesday. They are lower than in the years before.",
+    "It had been planned for a long time. In the end, it took a single afternoon.",
+    "Residents have mixed feelings. Some have put up signs.",
+    "The figures were published on Tuesday. They are lower than in previous years.",
 )
 REMARKS = (
-    "Finally somebody writes about this.",
+    "Finally, someone writes about this.",
     "Where did you get these numbers?",
-    "Buy cheap watches at my page.",
+    "Buy cheap watches on my page.",
     "I was there, it was different.",
     "Good article, thank you.",
     "My cousin earns a fortune from home.",
-    "You have forgotten the north of the town.",
+    "You forgot the north side of town.",
     "This is the third time this year.",
 )
 READERS = ("nightowl", "marta_k", "tramfan", "old_oak", "best_deals", "river7", "quietman", "lucky_offer")

@@ -21,7 +21,7 @@ class Newsroom(Articles):
 
     name = "cms"
     title = "Tideline Newsroom"
-    about = "The inside of a news site: articles, comments of readers, banners, media, tags and staff."
+    about = "The editorial system of a news site: articles, reader comments, banners, media, tags and staff."
     schema: ClassVar[str] = """
         CREATE TABLE cms_categories (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, review INTEGER, head TEXT);
         CREATE TABLE cms_authors (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, email TEXT, phone TEXT);
@@ -74,18 +74,18 @@ class Newsroom(Articles):
     def judged(self) -> Response:
         """Approve, reject or delete comments."""
         how, back = self.form.get("how"), str(Values.of(self.form.get("back")))
-        self._editor("decides about comments")
+        self._editor("decide about comments")
         numbers = dict.fromkeys(self.form.all("comment"))
         rows = [self.find("cms_comments", number(one), "comment") for one in numbers]
         where = f"/comments?{back}" if back else "/comments"
         if not rows or how not in (*VERDICTS, "delete"):
-            return self.go(where, "Choose comments, and what is to become of them.")
+            return self.go(where, "Select comments and an action.")
         for row in rows:
             if how == "delete":
                 self.db.delete("cms_comments", row["id"])
             else:
                 self.db.update("cms_comments", row["id"], status=VERDICTS[how])
-        return self.go(where, f"{len(rows)} done.")
+        return self.go(where, f"Updated {len(rows)} comment(s).")
 
     # -- banners ----------------------------------------------------------------------------------------------------
 
@@ -109,7 +109,7 @@ class Newsroom(Articles):
         if wrong:
             return self._banner_form(0, values, wrong, 422)
         self.db.insert("cms_banners", **values)
-        return self.go("/banners", f"{values['name']} is booked.")
+        return self.go("/banners", f"{values['name']} was booked.")
 
     @page("/banners/{id:int}", member=True)
     def banner(self, id: int) -> Response:
@@ -130,9 +130,9 @@ class Newsroom(Articles):
     def no_banner(self, id: int) -> Response:
         """Remove a banner."""
         row = self.find("cms_banners", id, "banner")
-        self._editor("removes banners")
+        self._editor("delete banners")
         self.db.delete("cms_banners", id)
-        return self.go("/banners", f"{row['name']} is gone.")
+        return self.go("/banners", f"{row['name']} was deleted.")
 
     # -- media, tags, people ----------------------------------------------------------------------------------------
 
@@ -161,9 +161,9 @@ class Newsroom(Articles):
         """Make a tag."""
         name = self.form.get("name")
         if not 0 < len(name) <= 40:
-            return self.go("/tags", "It needs a name of 1 to 40 characters.")
+            return self.go("/tags", "Enter a name of 1 to 40 characters.")
         if self.db.row("SELECT id FROM cms_tags WHERE lower(name) = lower(?)", name):
-            return self.go("/tags", f"There is {name!r} already.")
+            return self.go("/tags", f"The tag {name!r} already exists.")
         self.db.insert("cms_tags", name=name)
         return self.go("/tags", f"{name} was added.")
 
@@ -173,9 +173,9 @@ class Newsroom(Articles):
         row = self.find("cms_tags", id, "tag")
         used = self.db.value("SELECT count(*) FROM cms_taggings WHERE tag_id = ?", id)
         if used:
-            return self.go("/tags", f"{row['name']} is on {used} articles and stays.")
+            return self.go("/tags", f"{row['name']} is used by {used} article(s) and cannot be deleted.")
         self.db.delete("cms_tags", id)
-        return self.go("/tags", f"{row['name']} is gone.")
+        return self.go("/tags", f"{row['name']} was deleted.")
 
     @page("/authors", member=True)
     def all_authors(self) -> Response:
@@ -208,18 +208,18 @@ class Newsroom(Articles):
     def role(self, id: int) -> Response:
         """Give somebody another role, which only the chief may."""
         if self.member["role"] != "chief":
-            raise Refused("Only the chief gives roles.")
+            raise Refused("Only the chief can assign roles.")
         row, role = self.find("accounts", id, "user"), self.form.get(f"role{id}")
         if row["site"] != self.name or role not in ROLES or row["id"] == self.member["id"]:
-            raise Refused("This role cannot be given.")
+            raise Refused("This role cannot be assigned.")
         self.db.update("accounts", id, role=role)
-        return self.go("/users", f"{row['name']} is {role} now.")
+        return self.go("/users", f"{row['name']} is now {role}.")
 
     # -- the inside -------------------------------------------------------------------------------------------------
 
     def _editor(self, does: str) -> None:
         if self.member["role"] == "reporter":
-            raise Refused(f"A reporter is nobody who {does}.")
+            raise Refused(f"Reporters cannot {does}.")
 
     def _banner_form(self, id: int, values: Row, wrong: dict[str, str], status: int = 200) -> Response:
         return self.show("banner.html", status, id=id, values=values, wrong=wrong, places=PLACES)
@@ -227,17 +227,17 @@ class Newsroom(Articles):
     def _read_banner(self, id: int) -> tuple[dict[str, str], dict[str, str]]:
         """What was entered, and what is wrong with it, by field."""
         values = {name: self.form.get(name) for name in ("name", "place", "begins", "ends")}
-        wrong = {} if 0 < len(values["name"]) <= 60 else {"name": "It needs between 1 and 60 characters."}
+        wrong = {} if 0 < len(values["name"]) <= 60 else {"name": "Enter between 1 and 60 characters."}
         if values["place"] not in PLACES:
-            wrong["place"] = "Choose one."
+            wrong["place"] = "Choose an option."
         first, last = (read_day(values[name]) for name in ("begins", "ends"))
         for name, day in (("begins", first), ("ends", last)):
             if day is None:
-                wrong[name] = f"This is no day, written as {self.now.date()}."
+                wrong[name] = f"Enter a date such as {self.now.date()}."
         if first is not None and last is not None and last < first:
-            wrong["ends"] = "It cannot end before it begins."
+            wrong["ends"] = "The last day cannot be before the first day."
         other = self.db.row("SELECT * FROM cms_banners WHERE place = ? AND begins <= ? AND ends >= ? AND id <> ?",
                             values["place"], values["ends"], values["begins"], id)  # fmt: skip
         if not wrong and other is not None:
-            wrong["place"] = f"{other['name']} stands there from {other['begins']} to {other['ends']}."
+            wrong["place"] = f"{other['name']} is there from {other['begins']} to {other['ends']}."
         return values, wrong

@@ -34,10 +34,10 @@ def cms_fact(scene: Scene) -> Asked:
     row = scene.row(f"SELECT * FROM ({ARTICLES}) WHERE status = 'published'")
     what = scene.pick(("views", "published") if scene.level < 3 else ("email", "phone"))
     said = {
-        "views": "How often has the article '{}' in the newsroom been read?",
-        "published": "On which day was the article '{}' in the newsroom published?",
-        "email": "What is the e-mail address of the author of the article '{}' in the newsroom?",
-        "phone": "What is the telephone number of the author of the article '{}' in the newsroom?",
+        "views": "How many views does the article '{}' in the newsroom have?",
+        "published": "On what date was the article '{}' in the newsroom published?",
+        "email": "What is the email address of the author of the article '{}' in the newsroom?",
+        "phone": "What is the phone number of the author of the article '{}' in the newsroom?",
     }
     author = scene.row("SELECT * FROM cms_authors WHERE id = ?", row["author_id"])
     value = {"views": row["views"], "published": row["publish_on"], **author}[what]
@@ -62,8 +62,8 @@ def cms_most_read(scene: Scene) -> Asked:
     scene.need(len(rows) > 3)
     title = rows[-1 if least else 0]["title"]
     which = f"in the category '{one}'" if of == "category" else f"by {one}"
-    how = "least" if least else "most"
-    prompt = f"Of the published articles {which} in the newsroom, which one has been read {how}? Tell me its headline."
+    how = "fewest" if least else "most"
+    prompt = f"Of the published articles {which} in the newsroom, which one has the {how} views? Tell me its headline."
 
     def solve(walk: Walk) -> None:
         walk.goto("cms")
@@ -109,8 +109,8 @@ def cms_story(scene: Scene) -> Asked:
     slug = slug_of(title)
     prompt = (
         f"Write an article in the newsroom: headline '{title}', slug '{slug}', category '{category}', author"
-        f" {author['name']}. Its introduction: {lead} Its text: {text} Then give it the"
-        f" {' and the '.join('tag ' + repr(tag['name']) for tag in tags)}, and hand it in for review."
+        f" {author['name']}. Its introduction: {lead} Its text: {text} Then add the"
+        f" {' and the '.join('tag ' + repr(tag['name']) for tag in tags)}, and submit it for review."
     )
     article = scene.next_id("cms_articles")
     columns = {"title": Text(title), "slug": slug, "category": category, "author_id": author["id"], "lead": Text(lead)}
@@ -142,7 +142,7 @@ def cms_schedule(scene: Scene) -> Asked:
     scene.need(len(rows) >= count)
     chosen = [(row, scene.cast.day(day)) for row, day in
               zip(scene.rng.sample(rows, count), scene.rng.sample(range(3, 60), count), strict=True)]  # fmt: skip
-    said = ", and ".join(f"the article '{row['title']}' goes online on {day}" for row, day in chosen)
+    said = " and ".join(f"the article '{row['title']}' for {day}" for row, day in chosen)
     must = tuple(
         updated("cms_articles", row["id"], f"{row['title']} planned", status="scheduled", publish_on=day)
         for row, day in chosen
@@ -155,7 +155,7 @@ def cms_schedule(scene: Scene) -> Asked:
             walk.click(walk.word("schedule"))
         walk.answer()
 
-    return Asked(f"Plan in the newsroom that {said}.", solve, must=must)
+    return Asked(f"In the newsroom, schedule {said}.", solve, must=must)
 
 
 @template("cms", kind="refusal")
@@ -167,8 +167,8 @@ def cms_publish(scene: Scene) -> Asked:
         scene.rng.random() < 0.5,
     )
     prompt = (
-        f"Publish the article '{row['title']}' in the newsroom today. If a rule stands against that, change nothing and"
-        " tell me who is in charge of its category."
+        f"Publish the article '{row['title']}' in the newsroom today. If a rule forbids that, change nothing and tell"
+        " me who is in charge of its category."
     )
 
     def solve(walk: Walk) -> None:
@@ -200,8 +200,8 @@ def cms_tag_most_read(scene: Scene) -> Asked:
     tag = scene.row("SELECT * FROM cms_tags WHERE id NOT IN (SELECT tag_id FROM cms_taggings WHERE article_id = ?)",
                     article)  # fmt: skip
     prompt = (
-        f"Put the tag '{tag['name']}' on that published article by {author['name']} in the newsroom which has been read"
-        " most, and tell me its slug."
+        f"In the newsroom, add the tag '{tag['name']}' to the published article by {author['name']} with the most"
+        " views, and tell me its slug."
     )
     must = (inserted("cms_taggings", "tag", article_id=article, tag_id=tag["id"]),)
 

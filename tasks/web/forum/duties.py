@@ -21,8 +21,8 @@ def forum_moderate(scene: Scene) -> Asked:
     row = scene.row(f"SELECT * FROM ({THREADS}) WHERE board_id IN ({mine})", me)
     target = scene.row("SELECT * FROM forum_boards WHERE id <> ?", row["board_id"])
     said = {
-        "lock": "allow replies to it again" if row["locked"] else "lock it, so that nobody can reply",
-        "pin": "let it no longer be pinned" if row["pinned"] else "pin it, so that it stays on top",
+        "lock": "allow replies again" if row["locked"] else "lock it so that no one can reply",
+        "pin": "unpin it" if row["pinned"] else "pin it so that it stays on top",
         "move": f"move it to the board '{target['name']}'",
     }
     acts = scene.rng.sample(tuple(said), 1 if scene.level < 3 else 2)
@@ -32,7 +32,7 @@ def forum_moderate(scene: Scene) -> Asked:
         name, value = columns.get(act, ("board_id", target["id"]))
         changed[name] = value
     what = " and ".join(said[act] for act in acts)
-    prompt = f"I am a moderator in the forum. As to the thread '{row['title']}' in '{row['board']}': {what}."
+    prompt = f"I am a moderator in the forum. For the thread '{row['title']}' in '{row['board']}', please {what}."
 
     def solve(walk: Walk) -> None:
         open_thread(walk, row["title"])
@@ -57,8 +57,8 @@ def forum_foreign_board(scene: Scene) -> Asked:
     row = scene.row(f"{sql} WHERE NOT {column} AND (moderator_id = ?) = ?", me, own)
     moderator = str(scene.db.value("SELECT name FROM accounts WHERE id = ?", row["moderator_id"]))
     prompt = (
-        f"{act.capitalize()} the thread '{row['title']}' in the forum. If you cannot do that with my account, say so,"
-        " with the name of the moderator of its board."
+        f"{act.capitalize()} the thread '{row['title']}' in the forum. If my account does not allow that, say so"
+        " and give the name of the moderator of its board."
     )
 
     def solve(walk: Walk) -> None:
@@ -87,8 +87,8 @@ def forum_decide(scene: Scene) -> Asked:
     scene.need({row["reason"] for row in chosen} == set(decided) and len(chosen) < min(5, len(rows)))
     also = f" Those with the reason '{wrong}' are unfounded: dismiss them." if scene.level > 2 else ""
     prompt = (
-        f"Some reports in the forum wait for my decision as a moderator. Those with the reason '{right}' are right:"
-        f" uphold them, so that the posts are hidden.{also} Leave all others open."
+        f"Some reports in the forum are waiting for my decision as a moderator. Those with the reason '{right}' are"
+        f" justified: uphold them so that the posts are hidden.{also} Leave all others open."
     )
     must: list[Must] = []
     for row in chosen:

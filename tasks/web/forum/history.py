@@ -11,41 +11,41 @@ from ..asking.accounts import account_of, join
 from .rows import REASONS
 
 BOARDS = (
-    ("Cooking", "kitchen", "Pots, pans and what is in them"),
-    ("Gardening", "garden", "Whatever grows, and what it takes"),
-    ("Desk and office", "office", "Work that is done sitting"),
+    ("Cooking", "kitchen", "Pots, pans and what goes in them"),
+    ("Gardening", "garden", "Plants, beds and tools"),
+    ("Desk and office", "office", "Everything for your desk"),
     ("Sports", "sports", "Training, gear and matches"),
-    ("At home", "home", "Rooms and what makes them nice"),
-    ("Travelling", "travel", "Where to, how, and with what"),
+    ("At home", "home", "Rooms and how to make them nicer"),
+    ("Traveling", "travel", "Where to go, how, and with what"),
 )
 """Name, kind of goods, and what is talked about."""
 TITLES = (
     "Which {brand} {thing} to buy?",
     "{brand} {thing} broken after a month",
-    "How to clean a {brand} {thing}",
+    "How to clean my {brand} {thing}",
     "My new {brand} {thing}",
-    "Selling a {brand} {thing}",
+    "Selling my {brand} {thing}",
     "{brand} {thing}: worth the money?",
-    "Looking for parts of a {brand} {thing}",
+    "Looking for {brand} {thing} parts",
     "Two years with the {brand} {thing}",
 )
 TEXTS = (
     "I paid {price} for mine and would do so again.",
-    "In {city} there is a shop that repairs them for {price}.",
+    "There is a shop in {city} that repairs them for {price}.",
     "Mine is from {brand} and has lasted {years} years.",
-    "My neighbour in {city} swears by {brand}.",
-    "I would not give more than {price} for it.",
-    "Try it with {other} first, that helped me.",
-    "Does anybody know whether {brand} still makes them?",
+    "My neighbor in {city} swears by {brand}.",
+    "I would not pay more than {price} for it.",
+    "Try it with {other} first; that helped me.",
+    "Does anyone know if {brand} still makes them?",
     "After {years} years I went back to {brand}.",
-    "Please write to me if yours is for sale, I offer {price}.",
+    "Please message me if yours is for sale; I can offer {price}.",
     "The one from {brand} came with {other}, which was odd.",
     "I saw it in {city} last week for {price}.",
-    "You need {other} for that, nothing else works.",
+    "You need {other} for that; nothing else works.",
 )
 REMARKS = (
     "Please look at this.",
-    "Again the same.",
+    "The same thing again.",
     "This does not belong here.",
     "Not nice at all.",
     "See the rules.",

@@ -27,7 +27,7 @@ class Moderating(Site):
         """Somebody's profile."""
         row = self.db.row("SELECT * FROM accounts WHERE id = ? AND site = ?", id, self.name)
         if row is None:
-            raise Refused(f"There is no member {id}.", 404)
+            raise Refused(f"Member {id} does not exist.", 404)
         profile = self.db.row("SELECT * FROM forum_profiles WHERE account_id = ?", id)
         boards = self.db.rows("SELECT * FROM forum_boards WHERE moderator_id = ? ORDER BY id", id)
         return self.show("profile.html", who=row, profile=profile, boards=boards)
@@ -66,7 +66,7 @@ class Moderating(Site):
         if target is None or target["id"] == row["board_id"]:
             return self.go(f"/threads/{id}", "Choose another board.")
         self.db.update("forum_threads", id, board_id=target["id"])
-        return self.go(f"/threads/{id}", f"The thread is in {target['name']} now.")
+        return self.go(f"/threads/{id}", f"The thread is now in {target['name']}.")
 
     @page("/posts/{id:int}/hide", "POST", member=True)
     def hide(self, id: int) -> Response:
@@ -75,7 +75,8 @@ class Moderating(Site):
         self._must_moderate(row["board_id"])
         hidden = int(self.form.get("how") != "end")
         self.db.update("forum_posts", id, hidden=hidden)
-        return self.go(f"/posts/{id}", "Nobody else sees this post now." if hidden else "Everybody sees this post now.")
+        who = "Only moderators" if hidden else "Everyone"
+        return self.go(f"/posts/{id}", f"{who} can see this post now.")
 
     @page("/reports", member=True)
     def reports(self) -> Response:
@@ -96,13 +97,13 @@ class Moderating(Site):
         """Uphold a report, which hides the post, or dismiss it."""
         row, how = self._report(id), self.form.get("how")
         if row["state"] != "open":
-            return self.go(f"/reports/{id}", f"This report was {row['state']} already.")
+            return self.go(f"/reports/{id}", f"This report has already been {row['state']}.")
         if how not in ("upheld", "dismissed"):
-            return self.go(f"/reports/{id}", "Say what shall become of it.")
+            return self.go(f"/reports/{id}", "Choose a decision.")
         self.db.update("forum_reports", id, state=how)
         if how == "upheld":
             self.db.update("forum_posts", row["post_id"], hidden=1)
-        return self.go("/reports", f"Report {id} is {how}.")
+        return self.go("/reports", f"Report {id} was {how}.")
 
     # -- for all pages ----------------------------------------------------------------------------------------------
 
@@ -154,7 +155,7 @@ class Moderating(Site):
         self._moderated(id)
         on = int(self.form.get("how") != "end")
         self.db.update("forum_threads", id, **{column: on})
-        return self.go(f"/threads/{id}", f"This thread is {column} now." if on else f"This thread is not {column} now.")
+        return self.go(f"/threads/{id}", f"This thread is {'now' if on else 'no longer'} {column}.")
 
     def _moderated(self, id: int) -> Row:
         row = self.find("forum_threads", id, "thread")

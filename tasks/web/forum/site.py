@@ -105,12 +105,12 @@ class Forum(Moderating):
         """Write a post into a thread that is not locked."""
         row, text = self.find("forum_threads", id, "thread"), self.text("text")
         if row["locked"]:
-            raise Refused("This thread is locked: nobody can reply any more.")
+            raise Refused("This thread is locked, so no one can reply.")
         if wrong := _too(text, LONGEST_TEXT):
             return self.show("reply.html", 400, thread=row, draft=text[:5000], wrong=wrong)
         columns = {"thread_id": id, "account_id": self.member["id"], "text": text, "hidden": 0}
         self.db.insert("forum_posts", **columns, created_at=self.stamp)
-        return self.go(f"/threads/{id}", "Your post was added at the end of the thread.")
+        return self.go(f"/threads/{id}", "Your post was added to the thread.")
 
     @page("/threads/{id:int}/follow", "POST", member=True)
     def follow(self, id: int) -> Response:
@@ -121,10 +121,10 @@ class Forum(Moderating):
         if self.form.get("how") == "end":
             if had is not None:
                 self.db.delete("forum_follows", had["id"])
-            return self.go(f"/threads/{id}", f"You are no longer told of {row['title']!r}.")
+            return self.go(f"/threads/{id}", f"You will no longer be notified of new posts in {row['title']!r}.")
         if had is None:
             self.db.insert("forum_follows", thread_id=id, account_id=mine[1])
-        return self.go(f"/threads/{id}", f"You will be told of new posts in {row['title']!r}.")
+        return self.go(f"/threads/{id}", f"You will be notified of new posts in {row['title']!r}.")
 
     @page("/following", member=True)
     def following(self) -> Response:
@@ -150,7 +150,7 @@ class Forum(Moderating):
         draft: dict[str, Any] = {"board": id, "title": self.form.get("title"), "text": self.text("text")}
         wrong = {"title": _too(draft["title"], LONGEST_TITLE), "text": _too(draft["text"], LONGEST_TEXT)}
         if self.db.row("SELECT id FROM forum_threads WHERE lower(title) = lower(?)", draft["title"]):
-            wrong["title"] = "There is a thread with this title already."
+            wrong["title"] = "A thread with this title already exists."
         if any(wrong.values()):
             return self.show("new_thread.html", 400, board=row, draft=draft, wrong=wrong)
         self.keep(draft=draft)
@@ -171,7 +171,7 @@ class Forum(Moderating):
         post = {"thread_id": id, "account_id": who, "text": draft["text"], "hidden": 0}
         self.db.insert("forum_posts", **post, created_at=self.stamp)
         self.keep(draft=None)
-        return self.go(f"/threads/{id}", "Your thread is there.")
+        return self.go(f"/threads/{id}", "Your thread was published.")
 
     # -- posts ------------------------------------------------------------------------------------------------------
 
@@ -201,12 +201,12 @@ class Forum(Moderating):
         """Like somebody's post, or take that back."""
         row, who = self.readable(id), self.member["id"]
         if row["account_id"] == who:
-            raise Refused("You cannot like what you wrote yourself.")
+            raise Refused("You cannot like your own post.")
         had = self.db.row("SELECT id FROM forum_likes WHERE post_id = ? AND account_id = ?", id, who)
         if self.form.get("how") == "end":
             if had is not None:
                 self.db.delete("forum_likes", had["id"])
-            return self.go(f"/posts/{id}", "You do not like this post any more.")
+            return self.go(f"/posts/{id}", "You removed your like from this post.")
         if had is None:
             self.db.insert("forum_likes", post_id=id, account_id=who)
         return self.go(f"/posts/{id}", "You like this post.")
@@ -253,22 +253,22 @@ class Forum(Moderating):
             wrong = "Choose a reason."
             return self.show("report_post.html", 400, post=row, reasons=REASONS, draft=draft, wrong=wrong)
         if self.db.row("SELECT id FROM forum_reports WHERE post_id = ? AND account_id = ?", id, who):
-            return self.go(f"/posts/{id}", "You have reported this post already.")
+            return self.go(f"/posts/{id}", "You have already reported this post.")
         self.db.insert("forum_reports", post_id=id, account_id=who, **draft, state="open", created_at=self.stamp)
-        return self.go(f"/posts/{id}", "The moderator will look at it.")
+        return self.go(f"/posts/{id}", "The moderator will look at your report.")
 
     # -- the inside -------------------------------------------------------------------------------------------------
 
     def _draft(self) -> dict[str, Any]:
         draft: dict[str, Any] | None = self.visit.kept.get("draft")
         if draft is None:
-            raise Refused("Write a thread first: go to the board where it belongs.", 409)
+            raise Refused("Write a thread first: start from its board.", 409)
         return draft
 
     def _foreign(self, id: int) -> Row:
         row = self.readable(id)
         if row["account_id"] == self.member["id"]:
-            raise Refused("This is your own post: change it, or delete it.")
+            raise Refused("This is your own post. You can change or delete it.")
         return row
 
 
@@ -276,4 +276,4 @@ def _too(text: str, longest: int) -> str:
     """What is wrong with the length of a text; empty if nothing is."""
     if len(text) < 3:
         return "Write at least 3 characters."
-    return f"These are {len(text)} characters; at most {longest} can be kept." if len(text) > longest else ""
+    return f"The text has {len(text)} characters; the limit is {longest}." if len(text) > longest else ""

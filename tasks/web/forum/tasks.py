@@ -16,11 +16,11 @@ from .walking import open_post, open_thread
 
 SAID = (
     "Thank you, that helped me a lot.",
-    "I had the same trouble last winter.",
+    "I had the same problem last winter.",
     "Mine works fine after three years.",
-    "Have you asked the maker?",
+    "Have you asked the manufacturer?",
     "I would wait for the next sale.",
-    "There is a manual in the library.",
+    "The library has a manual.",
 )
 ALONE = f"""SELECT * FROM ({POSTS}) AS post WHERE NOT hidden AND account_id <> ?
     AND (SELECT count(*) FROM forum_posts WHERE thread_id = post.thread_id AND account_id = post.account_id) = 1"""
@@ -41,8 +41,8 @@ def forum_member(scene: Scene) -> Asked:
     what = scene.rng.pick(("joined", "motto"))
     who = thread["author"] if named else f"the member who started the thread '{thread['title']}'"
     prompt = {
-        "joined": f"Since which day has {who} been a member of the forum?",
-        "motto": f"Which motto does {who} have in the forum?",
+        "joined": f"On what date did {who} join the forum?",
+        "motto": f"What is the forum motto of {who}?",
     }[what]
 
     def solve(walk: Walk) -> None:
@@ -71,7 +71,7 @@ def forum_top_thread(scene: Scene) -> Asked:
     rows.sort(key=lambda row: -int(row[most]))
     scene.need(len(rows) > 2 and rows[0][most] > rows[1][most])
     limit = " that are not locked" if unlocked else ""
-    what = "replies" if most == "replies" else "likes, counting those of all its posts,"
+    what = "replies" if most == "replies" else "likes on all its posts"
     where = f"Of the threads in the forum's board '{board['name']}'{limit}"
     prompt = f"{where}, which one has the most {what}? Tell me its title."
 
@@ -95,8 +95,8 @@ def forum_reply(scene: Scene) -> Asked:
     followed = "SELECT thread_id FROM forum_follows WHERE account_id = ?"
     row = scene.row(f"SELECT * FROM forum_threads WHERE NOT locked AND id NOT IN ({followed})", me)
     text = scene.rng.pick(SAID)
-    also = " Subscribe to that thread, too." if too else ""
-    prompt = f"Reply to the thread '{row['title']}' in the forum, with these words: {text}{also}"
+    also = " Also subscribe to that thread." if too else ""
+    prompt = f"Reply to the thread '{row['title']}' in the forum with this text: {text}{also}"
     must: list[Must] = [inserted("forum_posts", "reply", thread_id=row["id"], account_id=me, text=Text(text), hidden=0)]
     if too:
         must.append(inserted("forum_follows", "subscribed", thread_id=row["id"], account_id=me))
@@ -117,7 +117,7 @@ def forum_new_thread(scene: Scene) -> Asked:
     """Start a thread in a board, and at higher levels subscribe to it."""
     me, board, too = me_in(scene), scene.row("SELECT * FROM forum_boards"), scene.level > 2
     words, text = scene.cast.words, scene.rng.pick(SAID)
-    title = f"Meeting in {scene.pick(words['city'])} about {scene.pick(words['topic'])}"
+    title = f"Meeting in {scene.pick(words['city'])} about the {scene.pick(words['topic'])}"
     scene.need(scene.db.row("SELECT id FROM forum_threads WHERE lower(title) = lower(?)", title) is None)
     also = " Then subscribe to the new thread." if too else ""
     prompt = (
@@ -157,8 +157,8 @@ def forum_like(scene: Scene) -> Asked:
     many = 1 if scene.level < 3 or off else 2
     scene.need(len(rows) >= many)
     chosen = scene.rng.sample(rows, many)
-    which = " and ".join(f"the post of {row['author']} in the thread '{row['title']}'" for row in chosen)
-    prompt = f"In the forum, take my like of {which} back." if off else f"In the forum, like {which}."
+    which = " and ".join(f"the post by {row['author']} in the thread '{row['title']}'" for row in chosen)
+    prompt = f"In the forum, remove my like from {which}." if off else f"In the forum, like {which}."
     must = [
         deleted("forum_likes", liked[row["id"]]) if off
         else inserted("forum_likes", f"like {row['id']}", post_id=row["id"], account_id=me)
@@ -180,7 +180,7 @@ def forum_report(scene: Scene) -> Asked:
     me, by_words = me_in(scene), scene.level > 2
     row, reason = scene.row(ALONE, me), scene.rng.pick(REASONS)
     remark = scene.rng.pick(("Please have a look.", "This is the third time.", "I know the author well.", "See above."))
-    which = f'that says "{row["text"]}"' if by_words else f"of {row['author']} in the thread '{row['title']}'"
+    which = f'that says "{row["text"]}"' if by_words else f"by {row['author']} in the thread '{row['title']}'"
     prompt = f"Report the post {which} to the forum's moderator. The reason is '{reason}'; add the remark: {remark}"
     wanted = {"post_id": row["id"], "account_id": me, "reason": reason, "remark": Text(remark), "state": "open"}
 
@@ -218,9 +218,9 @@ def forum_edit(scene: Scene) -> Asked:
         word = scene.pick([one for one in words if one in row["text"]])
         found: list[Row] = [one for one in mine if word.lower() in one["text"].lower()]
         scene.need(len(found) > 1 and found[0]["created_at"] > found[1]["created_at"])
-        row, which = found[0], f"the latest of my posts in which '{word}' stands"
+        row, which = found[0], f"my latest post that contains '{word}'"
     scene.need(not row["locked"])
-    prompt = f"Change {which} in the forum: its whole text shall be: {text}"
+    prompt = f"In the forum, replace the whole text of {which} with: {text}"
 
     def solve(walk: Walk) -> None:
         if word:

@@ -11,17 +11,17 @@ from ...rows.database import Database
 from ..asking.accounts import account_of
 from .goods import CATEGORIES, DELIVERY, delivery_cost
 
-COLOURS = ("black", "white", "red", "blue", "green", "grey", "yellow")
+COLORS = ("black", "white", "red", "blue", "green", "gray", "yellow")
 REVIEWS = (
     "Does what it should.",
-    "Better than I thought.",
-    "The parcel was late, but the thing is fine.",
+    "Better than I expected.",
+    "The package was late, but the product is fine.",
     "I would buy it again.",
     "Broke after a week.",
-    "Smaller than in the picture.",
-    "A present for my neighbour, who likes it.",
+    "Smaller than in the photo.",
+    "A present for my neighbor, who likes it.",
     "Good value.",
-    "The colour is not what I expected.",
+    "The color is not what I expected.",
 )
 
 
@@ -38,7 +38,7 @@ def _products(db: Database, cast: Cast, rng: Rng) -> None:
             for brand in brands:
                 stock = 0 if rng.random() < 0.08 else rng.randint(2, 40)
                 price = rng.randint(30, 950) * 10 - rng.pick((0, 1, 5))
-                columns = {"category": category, "colour": rng.pick(COLOURS), "price": price, "stock": stock}
+                columns = {"category": category, "color": rng.pick(COLORS), "price": price, "stock": stock}
                 id = db.insert("shop_products", name=f"{brand} {thing}", brand=brand, **columns)
                 for _ in range(rng.pick((0, 1, 2, 3, 4, 6))):
                     at = cast.now - timedelta(days=rng.randint(1, 400), minutes=rng.randrange(1440))

@@ -14,11 +14,11 @@ class Shop(Site):
     """A shop."""
 
     name = "shop"
-    title = "Harbour Goods"
-    about = "An online shop: products with reviews, a cart, orders and a wish list."
+    title = "Harbor Goods"
+    about = "An online store: products with reviews, a cart, orders and a wish list."
     schema: ClassVar[str] = """
         CREATE TABLE shop_products (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, brand TEXT, category TEXT,
-            colour TEXT, price INTEGER, stock INTEGER);
+            color TEXT, price INTEGER, stock INTEGER);
         CREATE TABLE shop_reviews (id INTEGER PRIMARY KEY AUTOINCREMENT, product_id INTEGER, author TEXT,
             stars INTEGER, text TEXT, created_at TEXT);
         CREATE TABLE shop_addresses (id INTEGER PRIMARY KEY AUTOINCREMENT, account_id INTEGER, label TEXT,
@@ -34,34 +34,34 @@ class Shop(Site):
         CREATE INDEX shop_lines_by_order ON shop_order_lines (order_id);
     """
     words: ClassVar[dict[str, tuple[str, ...]]] = {
-        "products": ("Products", "Catalogue", "All goods"),
+        "products": ("Products", "Catalog", "All goods"),
         "cart": ("Cart", "Basket", "Shopping bag"),
         "orders": ("Orders", "My orders", "Purchases"),
-        "wishes": ("Wish list", "Saved items", "Favourites"),
-        "add_to_cart": ("Add to cart", "Put into basket", "Buy"),
+        "wishes": ("Wish list", "Saved items", "Favorites"),
+        "add_to_cart": ("Add to cart", "Add to basket", "Buy"),
         "add_to_wishes": ("Add to wish list", "Save for later"),
-        "quantity": ("Quantity", "Pieces", "How many"),
+        "quantity": ("Quantity", "Units", "How many"),
         "checkout": ("Checkout", "Go to checkout", "Order now"),
         "address": ("Address", "Deliver to", "Ship to"),
         "delivery": ("Delivery", "Shipping method"),
         "place_order": ("Place order", "Buy now", "Send order"),
         "continue": ("Continue", "Next step"),
         "update": ("Update", "Set"),
-        "remove": ("Remove", "Take out"),
+        "remove": ("Remove", "Remove item"),
         "price": ("Price", "Cost"),
         "rating": ("Rating", "Stars"),
         "category": ("Category", "Department"),
-        "brand": ("Brand", "Maker"),
-        "colour": ("Colour",),
+        "brand": ("Brand", "Manufacturer"),
+        "color": ("Color",),
         "stock": ("In stock", "Available"),
         "max_price": ("Maximum price", "Price up to"),
-        "total": ("Total", "Sum"),
-        "label": ("Label", "Called"),
+        "total": ("Total", "Total cost"),
+        "label": ("Label", "Address name"),
         "street": ("Street",),
         "city": ("City", "Town"),
         "review": ("Write a review", "Rate this"),
         "comment": ("Comment", "Your opinion"),
-        "cancel_order": ("Cancel order", "Call off"),
+        "cancel_order": ("Cancel order", "Cancel this order"),
     }
     keys: ClassVar[dict[str, tuple[str, ...]]] = {
         "shop_cart": ("account_id", "product_id"),
@@ -86,7 +86,7 @@ class Shop(Site):
         try:
             cents = round(float(most) * 100) if most else None
         except (ValueError, OverflowError):
-            cents, wrong = None, f"{most[:20]!r} is no amount."
+            cents, wrong = None, f"{most[:20]!r} is not an amount."
         sort = query.get("sort", "name")
         rows = self.db.rows(
             f"""SELECT * FROM ({PRODUCTS}) WHERE (instr(lower(name), lower(?1)) OR ?1 = '')
@@ -114,7 +114,7 @@ class Shop(Site):
             return self.go(f"/products/{id}", "Choose between 1 and 5 stars.")
         author = self.member["name"]
         if self.db.row("SELECT id FROM shop_reviews WHERE product_id = ? AND author = ?", id, author):
-            return self.go(f"/products/{id}", "You have reviewed this already.")
+            return self.go(f"/products/{id}", "You have already reviewed this product.")
         columns = {"product_id": id, "author": author, "stars": int(stars), "text": text[:2000]}
         self.db.insert("shop_reviews", **columns, created_at=self.stamp)
         return self.go(f"/products/{id}", "Thank you for your review.")
@@ -133,13 +133,13 @@ class Shop(Site):
         id, asked = self.form.get("product"), self.form.get("quantity", "1")
         product = self.find("shop_products", number(id), "product")
         if not (asked.isascii() and asked.isdecimal() and len(asked) < 4):
-            return self.go(f"/products/{product['id']}", f"{asked[:20]!r} is no quantity.")
+            return self.go(f"/products/{product['id']}", f"{asked[:20]!r} is not a valid quantity.")
         had = next((line for line in self._lines() if line["product_id"] == product["id"]), None)
         adds = self.form.get("how") == "add"
         quantity = int(asked) + (had["quantity"] if had and adds else 0)
         if quantity > product["stock"]:
             where = f"/products/{product['id']}" if adds else "/cart"
-            return self.go(where, f"Only {product['stock']} of {product['name']} are in stock.")
+            return self.go(where, f"{product['name']}: only {product['stock']} in stock.")
         if had is None and quantity:
             columns = {"account_id": self.member["id"], "product_id": product["id"], "quantity": quantity}
             self.db.insert("shop_cart", **columns)
@@ -166,10 +166,10 @@ class Shop(Site):
         if self.form.get("how") == "remove":
             if row is not None:
                 self.db.delete("shop_wishes", row["id"])
-            return self.go("/wishes", f"{product['name']} is off the list.")
+            return self.go("/wishes", f"{product['name']} was removed from your list.")
         if row is None:
             self.db.insert("shop_wishes", account_id=mine[0], product_id=mine[1])
-        return self.go("/wishes", f"{product['name']} is on the list.")
+        return self.go("/wishes", f"{product['name']} was added to your list.")
 
     # -- checkout and orders ----------------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class Shop(Site):
     def checkout(self) -> Response:
         """First step: where to."""
         if not self._lines():
-            return self.go("/cart", "There is nothing to order.")
+            return self.go("/cart", "Your cart is empty.")
         return self.show("address.html", addresses=self._addresses(), chosen=self.visit.kept.get("address"))
 
     @page("/addresses", "POST", member=True)
@@ -185,9 +185,9 @@ class Shop(Site):
         """Add an address while checking out."""
         columns = {name: self.form.get(name)[:80] for name in ("label", "street", "city")}
         if not all(columns.values()):
-            return self.go("/checkout", "An address needs all three fields.")
+            return self.go("/checkout", "Fill in all three fields of the address.")
         if any(row["label"].lower() == columns["label"].lower() for row in self._addresses()):
-            return self.go("/checkout", f"There is an address {columns['label']!r} already.")
+            return self.go("/checkout", f"An address labeled {columns['label']!r} already exists.")
         id = self.db.insert("shop_addresses", account_id=self.member["id"], **columns)
         self.keep(address=id)
         return self.go("/checkout", "The address was added.")
@@ -210,7 +210,7 @@ class Shop(Site):
     def choose_delivery(self) -> Response:
         """Third step: is it right?"""
         if self.form.get("delivery") not in DELIVERY:
-            return self.go("/checkout/delivery", "Choose how it shall be sent.")
+            return self.go("/checkout/delivery", "Choose a delivery method.")
         self.keep(delivery=self.form.get("delivery"))
         return self.go("/checkout/review")
 
@@ -231,7 +231,7 @@ class Shop(Site):
         lines = self._lines()
         for line in lines:
             if line["quantity"] > line["stock"]:
-                return self.go("/cart", f"Only {line['stock']} of {line['name']} are in stock.")
+                return self.go("/cart", f"{line['name']}: only {line['stock']} in stock.")
         goods = sum(line["price"] * line["quantity"] for line in lines)
         id = self.db.insert(
             "shop_orders",
@@ -270,11 +270,11 @@ class Shop(Site):
         """Call off an order that has not been sent."""
         row = self._order(id)
         if row["status"] != "placed":
-            return self.go(f"/orders/{id}", f"This order is {row['status']} and cannot be cancelled.")
+            return self.go(f"/orders/{id}", f"This order is {row['status']} and can no longer be cancelled.")
         self.db.update("shop_orders", id, status="cancelled")
         for line in self.db.rows(WANT_LINES, id):
             self.db.update("shop_products", line["product_id"], stock=line["stock"] + line["quantity"])
-        return self.go(f"/orders/{id}", "The order is cancelled.")
+        return self.go(f"/orders/{id}", "The order was cancelled.")
 
     # -- the inside -------------------------------------------------------------------------------------------------
 
@@ -287,12 +287,12 @@ class Shop(Site):
     def _order(self, id: int) -> Row:
         row = self.find("shop_orders", id, "order")
         if row["account_id"] != self.member["id"]:
-            raise Refused("This is somebody else's order.")
+            raise Refused("This is someone else's order.")
         return row
 
     def _chosen(self) -> tuple[Row, str]:
         kept: Any = self.visit.kept
         address = next((row for row in self._addresses() if row["id"] == kept.get("address")), None)
         if address is None or "delivery" not in kept or not self._lines():
-            raise Refused("Begin the checkout at your cart.", 409)
+            raise Refused("Start the checkout from your cart.", 409)
         return address, str(kept["delivery"])

@@ -24,14 +24,14 @@ def open_product(walk: Walk, name: str) -> None:
 def shop_fact(scene: Scene) -> Asked:
     """A fact about a product whose name is given."""
     row = scene.row(f"SELECT * FROM ({PRODUCTS})")
-    what = scene.rng.pick(("price", "colour", "stock"))
+    what = scene.rng.pick(("price", "color", "stock"))
     said = {
-        "price": "How much does one {} cost in the shop?",
-        "colour": "What colour is the {} that the shop sells?",
-        "stock": "How many pieces of the {} does the shop have in stock?",
+        "price": "How much does one {} cost in the store?",
+        "color": "What color is the {} in the store?",
+        "stock": "How many units of the {} does the store have in stock?",
     }
     value: Matcher = (
-        Text(row["colour"]) if what == "colour" else Number(row[what] / 100 if what == "price" else row[what])
+        Text(row["color"]) if what == "color" else Number(row[what] / 100 if what == "price" else row[what])
     )
 
     def solve(walk: Walk) -> None:
@@ -54,7 +54,7 @@ def shop_cheapest(scene: Scene) -> Asked:
     scene.need(first["rating"] > second["rating"] if best else first["price"] < second["price"])
     limit = f" that costs at most {most / 100:.2f}" if most < 10**6 else ""
     what = "has the best rating" if best else "is the cheapest"
-    prompt = f"Which product in the shop's department '{category}'{limit} {what}? Tell me its name."
+    prompt = f"Which product in the store's '{category}' department{limit} {what}? Tell me its name."
 
     def solve(walk: Walk) -> None:
         walk.goto("shop")
@@ -73,9 +73,9 @@ def shop_cheapest(scene: Scene) -> Asked:
 def shop_review(scene: Scene) -> Asked:
     """Write a review with given stars and words."""
     row, stars = scene.row("SELECT * FROM shop_products"), scene.rng.randint(1, 5)
-    text = scene.rng.pick(("Works well.", "Not for me.", "Arrived in time.", "Colour as shown.", "A good present."))
+    text = scene.rng.pick(("Works well.", "Not for me.", "Arrived on time.", "Color as shown.", "A good present."))
     me = account_of(scene.db, "shop")["name"]
-    prompt = f"Review the {row['name']} in the shop: {stars} of 5 stars, and as text: {text}"
+    prompt = f"Review the {row['name']} in the store with {stars} of 5 stars and this text: {text}"
 
     def solve(walk: Walk) -> None:
         open_product(walk, row["name"])
@@ -99,11 +99,11 @@ def shop_wish(scene: Scene) -> Asked:
     row = scene.pick([one for one in scene.db.rows("SELECT * FROM shop_products") if (one["id"] in wished) == off])
     if off:
         prompt, must = (
-            f"Take the {row['name']} off my wish list in the shop.",
+            f"Remove the {row['name']} from my wish list in the store.",
             deleted("shop_wishes", wished[row["id"]]),
         )
     else:
-        prompt = f"Put the {row['name']} on my wish list in the shop."
+        prompt = f"Add the {row['name']} to my wish list in the store."
         must = inserted("shop_wishes", "wish", account_id=me, product_id=row["id"])
 
     def solve(walk: Walk) -> None:
@@ -134,8 +134,8 @@ def shop_order(scene: Scene) -> Asked:
     id = scene.next_id("shop_orders")
     said = " and ".join(f"{many} × {row['name']}" for row, many in wanted)
     prompt = (
-        f"Order {said} in the shop, delivery {way}, to my address '{address['label']}', and nothing else: what is in"
-        " the cart by now shall not be ordered; I do not need it any more."
+        f"Order {said} in the store with {way} delivery to my address '{address['label']}', and don't order"
+        " anything already in my cart; I no longer need it."
     )
     must: list[Must] = [
         inserted(
@@ -182,7 +182,7 @@ def shop_cancel(scene: Scene) -> Asked:
     scene.need(len(rows) == 1)
     order = rows[0]
     lines: list[dict[str, Any]] = scene.db.rows(WANT_LINES, order["id"])
-    prompt = "Cancel my order in the shop that has not been sent yet, and tell me what it would have cost in total."
+    prompt = "Cancel my order in the store that has not been sent yet, and tell me what it would have cost in total."
     must = [updated("shop_orders", order["id"], "cancelled", status="cancelled")]
     must += [
         updated("shop_products", line["product_id"], f"stock {line['name']}", stock=line["stock"] + line["quantity"])
@@ -207,8 +207,8 @@ def shop_cancel_sent(scene: Scene) -> Asked:
     me = account_of(scene.db, "shop")["id"]
     row = scene.row("SELECT * FROM shop_orders WHERE account_id = ?", me)
     prompt = (
-        f"Cancel my order number {row['id']} in the shop. If that cannot be done, say so, with what has become of the"
-        " order and the day on which it was placed."
+        f"Cancel my order number {row['id']} in the store. If that is not possible, say so and give the status of the"
+        " order and the date on which it was placed."
     )
     number, day = row["id"], str(row["created_at"])[:10]
 
@@ -249,12 +249,12 @@ def shop_new_address(scene: Scene) -> Asked:
     goods = sum(line["price"] * line["quantity"] for line in lines)
     order, place = scene.next_id("shop_orders"), scene.next_id("shop_addresses")
     prompt = (
-        f"Order everything in my cart in the shop, delivery {way}, to a new address: label 'holiday', street"
+        f"Order everything in my cart in the store with {way} delivery to a new address: label 'vacation', street"
         f" '{street}', city '{city}'."
     )
     must: list[Must] = [
         inserted(
-            "shop_addresses", "address", account_id=me, label=Text("holiday"), street=Text(street), city=Text(city)
+            "shop_addresses", "address", account_id=me, label=Text("vacation"), street=Text(street), city=Text(city)
         ),
         inserted(
             "shop_orders",
@@ -277,11 +277,11 @@ def shop_new_address(scene: Scene) -> Asked:
         walk.goto("shop")
         walk.click(walk.word("cart"))
         walk.click(walk.word("checkout"))
-        walk.fill(walk.word("label"), "holiday")
+        walk.fill(walk.word("label"), "vacation")
         walk.fill(walk.word("street"), street)
         walk.fill(walk.word("city"), city)
         walk.click(walk.word("save"))
-        walk.choose(walk.word("address"), f"holiday: {street}, {city}")
+        walk.choose(walk.word("address"), f"vacation: {street}, {city}")
         walk.click(walk.word("continue"))
         walk.choose(walk.word("delivery"), f"{way} ({DELIVERY[way] / 100:.2f})")
         walk.click(walk.word("continue"))

@@ -174,7 +174,7 @@ class Site:
         """
         row = self.db.row(f"SELECT * FROM {table} WHERE id = ?", id)
         if row is None:
-            raise Refused(f"There is no {what} {id}.", 404)
+            raise Refused(f"This {what} does not exist: {id}.", 404)
         return row
 
     def paged(self, rows: Sequence[Any]) -> dict[str, Any]:
@@ -243,7 +243,7 @@ class Site:
             self.form.get("password"),
         )
         if row is None:
-            wrong = "There is no account with this name and password."
+            wrong = "The user name or password is wrong."
             return self.show("login.html", 403, back=back, wrong=wrong, username=username)
         self.visit = Visit(row["id"])
         return self.go(back, f"Welcome, {row['name']}.")
@@ -252,7 +252,7 @@ class Site:
     def logged_out(self) -> Response:
         """Log out."""
         self.visit = Visit()
-        return self.go("/", "You are logged out.")
+        return self.go("/", "You have been logged out.")
 
     @page("/help")
     def help(self) -> Response:
@@ -273,9 +273,9 @@ class Site:
         except Refused as refused:
             return self.show("refused.html", refused.status, text=refused.text)
         except NoRoom:
-            return self.show("refused.html", 507, text="There is no room for this: delete something first.")
+            return self.show("refused.html", 507, text="There is not enough space: delete something first.")
         except (UnicodeEncodeError, OverflowError):
-            return self.show("refused.html", 400, text="This holds characters or numbers that cannot be kept.")
+            return self.show("refused.html", 400, text="This contains characters or numbers that cannot be stored.")
 
     def _routed(self) -> tuple[Route, dict[str, Any]]:
         method = "GET" if self.request.method == "HEAD" else self.request.method
@@ -287,8 +287,8 @@ class Site:
                 return route, {name: int(part) if route.kinds[name] == "int" else part for name, part in parts}
             other = other or found is not None
         if other:
-            raise Refused("This address does not take that.", 405)
-        raise Refused(f"There is no page {self.request.path[:100]!r} here.", 404)
+            raise Refused("This URL does not accept this method.", 405)
+        raise Refused(f"The page {self.request.path[:100]!r} does not exist.", 404)
 
 
 def _local(path: str) -> str:

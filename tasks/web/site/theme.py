@@ -16,7 +16,7 @@ COMMON: Mapping[str, tuple[str, ...]] = {
     "login": ("Sign in", "Log in", "Member login"),
     "logout": ("Sign out", "Log out"),
     "username": ("User name", "Account", "Login name"),
-    "password": ("Password", "Secret word", "Passphrase"),
+    "password": ("Password", "Passcode", "Passphrase"),
     "next": ("Next page", "Next", "Older"),
     "previous": ("Previous page", "Previous", "Newer"),
     "save": ("Save", "Save changes", "Store"),
@@ -26,13 +26,13 @@ COMMON: Mapping[str, tuple[str, ...]] = {
     "new": ("New", "Create", "Add"),
     "sort": ("Sort by", "Order", "Sorting"),
     "apply": ("Apply", "Show", "Update list"),
-    "any": ("Any", "All", "No matter"),
+    "any": ("Any", "All", "No filter"),
     "name": ("Name", "Title"),
     "status": ("Status", "State"),
     "date": ("Date", "Day"),
     "by": ("by", "from"),
-    "confirm": ("Confirm", "Yes, go on", "Do it"),
-    "help": ("Help", "About this site", "Imprint"),
+    "confirm": ("Confirm", "Yes, continue", "Do it"),
+    "help": ("Help", "About this site", "Support"),
 }
 """Labels that several sites have, by what they are for."""
 PALETTES = (
@@ -57,10 +57,10 @@ class Theme:
         label_above: whether the label of a field stands above it.
         mixed: whether the links of the navigation come in another order.
         seed: for what a site draws for itself.
-        ink: colour of the head.
-        paper: of the background.
-        accent: of buttons and links.
-        font: of everything.
+        ink: color of the header.
+        paper: color of the background.
+        accent: color of buttons and links.
+        font: CSS font of all text.
         labels: by what they are for.
     """
 

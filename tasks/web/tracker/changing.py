@@ -43,7 +43,7 @@ class Changing(Site):
         rows = self.db.rows(f"SELECT * FROM ({ISSUES}) WHERE project_id = ? ORDER BY id DESC", draft["project"])
         similar = [row for row in rows if words & set(re.findall(r"\w{5,}", row["title"].lower()))]
         project = self.find("tracker_projects", draft["project"], "project")
-        worker = self.db.value("SELECT name FROM accounts WHERE id = ?", number(draft["assignee"])) or "nobody"
+        worker = self.db.value("SELECT name FROM accounts WHERE id = ?", number(draft["assignee"])) or "unassigned"
         plan = self.db.value("SELECT name FROM tracker_milestones WHERE id = ?", number(draft["milestone"])) or "none"
         values: dict[str, Any] = {"project": project, "similar": similar[:5], "worker": worker, "plan": plan}
         return self.show("check.html", draft=draft, **values)
@@ -62,7 +62,7 @@ class Changing(Site):
             created_at=self.stamp,
         )
         self.keep(draft=None)
-        return self.go(f"/issues/{id}", f"This is issue #{id} now.")
+        return self.go(f"/issues/{id}", f"Issue #{id} was created.")
 
     # -- an issue ---------------------------------------------------------------------------------------------------
 
@@ -95,7 +95,7 @@ class Changing(Site):
         self._editable(id)
         wanted = set(self.form.all("label"))
         if not wanted <= set(LABELS):
-            raise Refused("There is no such label.", 400)
+            raise Refused("This label does not exist.", 400)
         had = {row["label"]: row["id"] for row in self.db.rows("SELECT * FROM tracker_labels WHERE issue_id = ?", id)}
         for label in sorted(wanted - set(had)):
             self.db.insert("tracker_labels", issue_id=id, label=label)
@@ -111,9 +111,9 @@ class Changing(Site):
             self._must_work(row)
         if self.form.get("how") == "open":
             self.db.update("tracker_issues", id, status="open", duplicate_of=None)
-            return self.go(f"/issues/{id}", "The issue is open again.")
+            return self.go(f"/issues/{id}", "The issue was reopened.")
         self.db.update("tracker_issues", id, status="closed")
-        return self.go(f"/issues/{id}", "The issue is closed.")
+        return self.go(f"/issues/{id}", "The issue was closed.")
 
     @page("/issues/{id:int}/duplicate", member=True)
     def duplicate_form(self, id: int) -> Response:
@@ -127,15 +127,15 @@ class Changing(Site):
         other = self.db.row("SELECT * FROM tracker_issues WHERE id = ?", number(said.removeprefix("#")))
         wrong = ""
         if other is None:
-            wrong = f"There is no issue {said[:20]!r}."
+            wrong = f"Issue {said[:20]!r} does not exist."
         elif other["id"] == id or other["project_id"] != row["project_id"]:
             wrong = "It must be another issue of the same project."
         elif other["duplicate_of"] is not None:
-            wrong = f"That one is a duplicate itself, of #{other['duplicate_of']}."
+            wrong = f"That issue is itself a duplicate of #{other['duplicate_of']}."
         if wrong or other is None:
             return self.show("duplicate.html", 400, issue=row, draft=said[:20], wrong=wrong)
         self.db.update("tracker_issues", id, status="closed", duplicate_of=other["id"])
-        return self.go(f"/issues/{id}", f"The issue is closed as a duplicate of #{other['id']}.")
+        return self.go(f"/issues/{id}", f"The issue was closed as a duplicate of #{other['id']}.")
 
     @page("/issues/{id:int}/watch", "POST", member=True)
     def watch(self, id: int) -> Response:
@@ -148,7 +148,7 @@ class Changing(Site):
             self.db.delete("tracker_watches", had["id"])
         elif not ends and had is None:
             self.db.insert("tracker_watches", issue_id=id, account_id=mine[1])
-        return self.go(f"/issues/{id}", "You do not watch this issue." if ends else "You watch this issue.")
+        return self.go(f"/issues/{id}", f"You are {'no longer' if ends else 'now'} watching this issue.")
 
     # -- comments ---------------------------------------------------------------------------------------------------
 
@@ -220,12 +220,12 @@ class Changing(Site):
         if draft["priority"] not in PRIORITIES:
             wrong["priority"] = "Choose a priority."
         if draft["assignee"] and number(draft["assignee"]) not in {one["id"] for one in self.db.rows(TEAM, project)}:
-            wrong["assignee"] = "Only somebody who works on the project can do it."
+            wrong["assignee"] = "Only a member of the project team can be the assignee."
         plan = self.db.row(f"SELECT * FROM ({MILESTONES}) WHERE id = ?", number(draft["milestone"]))
         if draft["milestone"] and (plan is None or plan["project_id"] != project):
-            wrong["milestone"] = "The project has no such milestone."
+            wrong["milestone"] = "The project does not have this milestone."
         elif plan is not None and plan["status"] == "closed" and (row is None or row["milestone_id"] != plan["id"]):
-            wrong["milestone"] = f"{plan['name']} was closed on {plan['closed_on']} and takes no more issues."
+            wrong["milestone"] = f"{plan['name']} was closed on {plan['closed_on']} and no longer takes issues."
         return draft, wrong
 
     def _columns(self, draft: dict[str, str]) -> dict[str, Any]:
@@ -235,19 +235,19 @@ class Changing(Site):
     def _draft(self) -> dict[str, Any]:
         draft: dict[str, Any] | None = self.visit.kept.get("draft")
         if draft is None:
-            raise Refused("Write an issue first: go to its project.", 409)
+            raise Refused("Write an issue first: start from its project.", 409)
         return draft
 
     def _editable(self, id: int) -> Row:
         row = self.find(f"({ISSUES})", id, "issue")
         self._must_work(row)
         if row["status"] == "closed":
-            raise Refused("This issue is closed: open it again before you change it.", 409)
+            raise Refused("This issue is closed. Reopen it before you change it.", 409)
         return row
 
     def _must_work(self, row: Row) -> None:
         if not self.works_on(row["project_id"]):
-            raise Refused(f"Only who works on {row['project']} can do this.")
+            raise Refused(f"Only members of the {row['project']} team can do this.")
 
     def _own_comment(self, id: int) -> Row:
         row = self.find(f"({COMMENTS})", id, "comment")
@@ -271,4 +271,4 @@ def _too(text: str, longest: int) -> str:
     """What is wrong with the length of a text; empty if nothing is."""
     if len(text) < 3:
         return "Write at least 3 characters."
-    return f"These are {len(text)} characters; at most {longest} can be kept." if len(text) > longest else ""
+    return f"The text has {len(text)} characters; the limit is {longest}." if len(text) > longest else ""

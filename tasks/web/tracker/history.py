@@ -12,38 +12,38 @@ from .rows import LABELS, PRIORITIES
 
 KINDS = (
     ("Web", "What customers see in the browser"),
-    ("Mobile", "The same on the telephone"),
-    ("Server", "Where everything is kept"),
-    ("Reports", "Figures for the office"),
-    ("Desk", "What the support works with"),
+    ("Mobile", "The same on a phone"),
+    ("Server", "Where everything is stored"),
+    ("Reports", "Figures for management"),
+    ("Desk", "Tools for the support team"),
 )
 TITLES = (
     "Cannot print the {topic}",
     "The {topic} list is slow",
     "Wrong total in the {topic}",
     "Add a search to the {topic} list",
-    "A {topic} mail is sent twice",
+    "A {topic} email is sent twice",
     "The {topic} form rejects long names",
-    "Dark colours for the {topic} page",
+    "Dark colors for the {topic} page",
     "The {topic} import stops at {number} rows",
     "No {topic} is shown for {city}",
     "Names of {thing} are cut off in the {topic}",
 )
 TEXTS = (
-    "It happens every time since last week.",
+    "It has happened every time since last week.",
     "A customer from {city} wrote about it.",
     "Seen with {number} rows, not with fewer.",
     "It would save us {number} minutes a day.",
     "Open the page about {thing} to see it.",
 )
 NOTES = (
-    "I can see it here, too.",
+    "I can see it here too.",
     "It does not happen with {thing}.",
-    "It takes about {number} minutes to repair.",
-    "The customer in {city} asks again.",
+    "It takes about {number} minutes to fix.",
+    "The customer in {city} is asking again.",
     "Please wait for the next release.",
-    "Tried it with {number} rows: the same.",
-    "This was better before.",
+    "I tried it with {number} rows, with the same result.",
+    "This used to work better.",
 )
 PEOPLE, OWN = 13, 3
 """Accounts, and projects that the user works on."""

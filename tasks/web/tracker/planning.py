@@ -47,8 +47,8 @@ def tracker_label(scene: Scene) -> Asked:
     on, off = scene.pick([one for one in LABELS if one not in had]), scene.pick(sorted(had))
     adds = scene.level > 2 or scene.rng.random() < 0.5
     takes = scene.level > 2 or not adds
-    said = [f"add the label '{on}'"] * adds + [f"take off the label '{off}'"] * takes
-    prompt = f"As to the issue '{row['title']}' in the tracker: {' and '.join(said)}. It keeps its other labels."
+    said = [f"add the label '{on}'"] * adds + [f"remove the label '{off}'"] * takes
+    prompt = f"For the issue '{row['title']}' in the tracker, {' and '.join(said)}. Keep its other labels."
     must: list[Must] = []
     if adds:
         must.append(inserted("tracker_labels", "label", issue_id=row["id"], label=on))
@@ -77,10 +77,10 @@ def tracker_duplicate(scene: Scene) -> Asked:
         f"{OWN} AND project_id = ? AND id <> ? AND duplicate_of IS NULL", me, row["project_id"], row["id"]
     )
     text = f"There is another report of this by {row['reporter']}."
-    also = f" Before that, comment on the one that stays: {text}" if says else ""
+    also = f" Before that, comment on the one that stays open: {text}" if says else ""
     prompt = (
-        f"In the tracker, the issue '{row['title']}' is a duplicate of '{other['title']}', which stays open: mark it as"
-        f" that.{also}"
+        f"In the tracker, the issue '{row['title']}' is a duplicate of '{other['title']}', which stays open. Mark it as"
+        f" a duplicate.{also}"
     )
     must: list[Must] = [updated("tracker_issues", row["id"], "duplicate", status="closed", duplicate_of=other["id"])]
     if says:
@@ -116,8 +116,8 @@ def tracker_triage(scene: Scene) -> Asked:
     worker = scene.row(TEAM, project["id"])
     limit = f" and that have the label '{label}'" if picky else ""
     prompt = (
-        f"In the tracker, assign all open issues of the project '{project['name']}' that are assigned to nobody{limit}"
-        f" to {worker['name']}, and leave everything else as it is."
+        f"In the tracker, assign all open issues of the project '{project['name']}' that are unassigned{limit} to"
+        f" {worker['name']}, and leave everything else as it is."
     )
 
     def solve(walk: Walk) -> None:
@@ -125,7 +125,7 @@ def tracker_triage(scene: Scene) -> Asked:
         walk.click(walk.word("issues"))
         walk.choose(walk.word("project"), project["name"])
         walk.choose(walk.word("status"), "open")
-        walk.choose(walk.word("assignee"), "nobody")
+        walk.choose(walk.word("assignee"), "unassigned")
         if picky:
             walk.choose(walk.word("label"), label)
         walk.click(walk.word("search"))

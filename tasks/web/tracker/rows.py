@@ -13,7 +13,7 @@ SORTS = {
 """Orders of issues."""
 LONGEST_TITLE, LONGEST_TEXT = 100, 2000
 """Characters that a summary and a text may have."""
-ISSUES = """SELECT tracker_issues.*, tracker_projects.name AS project, coalesce(worker.name, 'nobody') AS assignee,
+ISSUES = """SELECT tracker_issues.*, tracker_projects.name AS project, coalesce(worker.name, 'unassigned') AS assignee,
     finder.name AS reporter, coalesce(tracker_milestones.name, 'none') AS milestone,
     coalesce((SELECT group_concat(label, ', ') FROM (SELECT label FROM tracker_labels WHERE issue_id =
     tracker_issues.id ORDER BY label)), '') AS labels FROM tracker_issues

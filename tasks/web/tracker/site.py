@@ -77,7 +77,7 @@ class Tracker(Changing):
             query.get("project") == "",
             query.get("status"),
             query.get("priority"),
-            0 if who == "nobody" else number(who) or -1,
+            0 if who == "unassigned" else number(who) or -1,
             who == "",
             query.get("label"),
         )

@@ -12,15 +12,15 @@ from .walking import OWN, me_in, open_issue, open_project
 
 NOTES = (
     "Seen again this morning.",
-    "I have asked the customer about it.",
-    "The new release has changed this.",
-    "Two colleagues have confirmed it.",
-    "There is a description in the handbook.",
+    "I asked the customer about it.",
+    "The new release changed this.",
+    "Two colleagues confirmed it.",
+    "The handbook has a description.",
 )
 WANTS = (
     "Make the {topic} page wider",
     "The {topic} page forgets its filter",
-    "Sort the {topic} table by day",
+    "Sort the {topic} table by date",
     "The {topic} button is hidden on small screens",
 )
 
@@ -36,9 +36,9 @@ def tracker_fact(scene: Scene) -> Asked:
         row, what = scene.row(f"SELECT * FROM ({ISSUES})"), scene.rng.pick(("number", "date"))
         value = Text(f"#{row['id']}", (str(row["id"]),)) if what == "number" else Text(row["created_at"][:10])
     said = {
-        "due": "When is the milestone due that the issue '{}' in the tracker is planned for?",
-        "number": "Which number does the issue '{}' have in the tracker?",
-        "date": "On which day was the issue '{}' in the tracker reported?",
+        "due": "When is the milestone of the issue '{}' in the tracker due?",
+        "number": "What is the number of the issue '{}' in the tracker?",
+        "date": "On what date was the issue '{}' in the tracker reported?",
     }
 
     def solve(walk: Walk) -> None:
@@ -66,7 +66,7 @@ def tracker_oldest(scene: Scene) -> Asked:
     scene.need(len(rows) > 1 and rows[0]["created_at"] != rows[1]["created_at"])
     limit = f" with the label '{label}'" if label else f" with the priority '{priority}'" if priority else ""
     which = "was reported first" if oldest else "was reported last"
-    prompt = f"Which open issue of the project '{project['name']}' in the tracker{limit} {which}? Tell me its title."
+    prompt = f"Which open issue of the project '{project['name']}'{limit} in the tracker {which}? Tell me its title."
 
     def solve(walk: Walk) -> None:
         walk.goto("tracker")
@@ -98,10 +98,10 @@ def tracker_create(scene: Scene) -> Asked:
     worker = plan = None
     if scene.level > 2:
         worker = scene.row(TEAM, project["id"])
-        prompt += f" {worker['name']} shall do it."
+        prompt += f" Assign it to {worker['name']}."
     if scene.level > 3:
         plan = scene.row(f"SELECT * FROM ({MILESTONES}) WHERE project_id = ? AND status = 'open'", project["id"])
-        prompt += f" It is planned for the milestone {plan['name']}."
+        prompt += f" Plan it for the milestone {plan['name']}."
     description: Matcher = Text(text)
     wanted = {
         "project_id": project["id"],
@@ -146,9 +146,9 @@ def tracker_close(scene: Scene) -> Asked:
         me,
         "closed" if opens else "open",
     )
-    what = "open it again" if opens else "close it"
-    also = " Also watch it from now on." if watches else ""
-    prompt = f"Comment on the issue '{row['title']}' in the tracker with the words '{text}', and {what}.{also}"
+    what = "reopen it" if opens else "close it"
+    also = " Also start watching it." if watches else ""
+    prompt = f"Comment on the issue '{row['title']}' in the tracker with the text '{text}', and {what}.{also}"
     must: list[Must] = [
         inserted("tracker_comments", "comment", issue_id=row["id"], account_id=me, text=Text(text)),
         updated("tracker_issues", row["id"], "status", status="open" if opens else "closed"),
@@ -176,7 +176,7 @@ def tracker_closed_milestone(scene: Scene) -> Asked:
     plan = scene.row(f"SELECT * FROM ({MILESTONES}) WHERE project_id = ? AND status = ?", row["project_id"], status)
     prompt = (
         f"Plan the issue '{row['title']}' in the tracker for the milestone {plan['name']} of its project. If that"
-        " milestone takes no more issues, say so, with the day on which it was closed."
+        " milestone no longer takes issues, say so and give the date on which it was closed."
     )
 
     def solve(walk: Walk) -> None:

@@ -11,12 +11,12 @@ from .company import SECTIONS
 from .reading import CHANGES, FACTS, PAGES
 
 CHAINS: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("products", ("Article number",), "the article number of the product '{}'"),
+    ("products", ("Item number",), "the item number of the product '{}'"),
     ("people", ("Extension",), "the extension of {}"),
     ("offices", ("Phone",), "the phone number of '{}'"),
-    ("teams", ("Cost centre",), "the cost centre of the '{}'"),
-    ("handbook", ("Valid from",), "the day from which the rules '{}' of the handbook are valid"),
-    ("products", ("Owner", "Cost centre"), "the cost centre of the team that owns the product '{}'"),
+    ("teams", ("Cost center",), "the cost center of the '{}'"),
+    ("handbook", ("Valid from",), "the effective date of the handbook rules '{}'"),
+    ("products", ("Owner", "Cost center"), "the cost center of the team that owns the product '{}'"),
     ("offices", ("Keyholder", "Extension"), "the extension of the keyholder of '{}'"),
     ("how-tos", ("Contact", "Extension"), "the extension of the contact for the how-to '{}'"),
     ("handbook", ("Approved by", "Extension"), "the extension of the person who approved the rules '{}'"),
@@ -27,8 +27,8 @@ CHAINS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("people", ("Team", "Lead", "Extension"), "the extension of the lead of the team of {}"),
     (
         "handbook",
-        ("Approved by", "Team", "Cost centre"),
-        "the cost centre of the team of whoever approved the rules '{}'",
+        ("Approved by", "Team", "Cost center"),
+        "the cost center of the team of the person who approved the rules '{}'",
     ),
 )
 """What can be asked: the section of the page that is told, the facts that are followed, and how it is told."""
@@ -59,7 +59,7 @@ def wiki_fact(scene: Scene) -> Asked:
     section, labels, said = scene.pick([one for one in CHAINS if len(one[1]) == steps])
     row = scene.row("SELECT * FROM wiki_pages WHERE section = ?", section)
     value = hops(scene, row["id"], labels)[-1]["value"]
-    prompt = f"Look it up in the wiki: what is {said.format(row['title'])}?"
+    prompt = f"Look this up in the wiki: what is {said.format(row['title'])}?"
 
     def solve(walk: Walk) -> None:
         open_page(walk, row["title"])
@@ -87,9 +87,9 @@ def wiki_oldest(scene: Scene) -> Asked:
     scene.need(len(rows) > 2 and rows[0]["changed"] < rows[1]["changed"] and rows[-2]["changed"] < rows[-1]["changed"])
     wanted = rows[0 if oldest else -1]["title"]
     scene.need(wanted != scene.cast.user.name)  # which is told
-    those = f" that say somewhere '{said}'" if said else ""
-    when = "has not been changed for the longest time" if oldest else "was changed last"
-    prompt = f"Of the pages in the part '{section}' of the wiki{those}, which one {when}? Tell me its title."
+    those = f" that contain the text '{said}'" if said else ""
+    when = "was changed least recently" if oldest else "was changed most recently"
+    prompt = f"Of the pages in the section '{section}' of the wiki{those}, which one {when}? Tell me its title."
 
     def solve(walk: Walk) -> None:
         walk.goto("wiki")
@@ -115,8 +115,8 @@ def wiki_last_change(scene: Scene) -> Asked:
     scene.need(len(rows) > 2)
     title = rows[0]["title"]
     scene.need(title not in (editor, scene.cast.user.name))  # which are told
-    where = f" in its part '{section}'" if section else ""
-    prompt = f"Which page of the wiki{where} did {editor} change last? Tell me the title of the page."
+    where = f" in the section '{section}'" if section else ""
+    prompt = f"Which wiki page{where} did {editor} change most recently? Tell me the title of the page."
 
     def solve(walk: Walk) -> None:
         walk.goto("wiki")

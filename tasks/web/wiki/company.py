@@ -38,7 +38,7 @@ HOW_TOS = (
 HEADS: Mapping[str, tuple[str, ...]] = {
     "handbook": ("Rule", "Exceptions"),
     "products": ("Use", "Known problems"),
-    "how-tos": ("Before you begin", "Steps"),
+    "how-tos": ("Before you start", "Steps"),
     "people": ("About",),
     "teams": ("What we do",),
     "offices": ("Getting there", "Opening hours"),
@@ -46,20 +46,20 @@ HEADS: Mapping[str, tuple[str, ...]] = {
 """Heads of the parts of pages, by section."""
 SENTENCES: Mapping[str, tuple[str, ...]] = {
     "Rule": (
-        "Ask your lead before you begin.",
+        "Ask your lead before you start.",
         "Keep all receipts for a year.",
         "Fill in the form within two weeks.",
-        "This holds for everybody, also for interns.",
-        "What is not written here is decided case by case.",
+        "This applies to everyone, including interns.",
+        "Anything not covered here is decided case by case.",
     ),
     "Exceptions": (
         "Field service has rules of its own.",
-        "In urgent cases a phone call is enough.",
-        "Abroad the limits are twice as high.",
-        "Contractors ask their own company.",
+        "A phone call is enough in urgent cases.",
+        "The limits are twice as high abroad.",
+        "Contractors must ask their own company.",
     ),
     "Use": (
-        "Made for indoor use only.",
+        "For indoor use only.",
         "Can be cleaned with warm water.",
         "Runs for a day without power.",
         "Customers often combine it with a filter.",
@@ -68,57 +68,57 @@ SENTENCES: Mapping[str, tuple[str, ...]] = {
     "Known problems": (
         "The display is hard to read in the sun.",
         "The first series came with a short cable.",
-        "It hums in the first hour.",
+        "It hums for the first hour.",
         "The lid may stick when it is cold.",
     ),
-    "Before you begin": (
+    "Before you start": (
         "You need your badge.",
-        "Have the cost centre at hand.",
-        "Ask whether somebody else has begun already.",
+        "Have the cost center at hand.",
+        "Ask if someone else has already started.",
         "Mornings are quieter.",
     ),
     "Steps": (
         "Open the form and fill in every field.",
         "Send it to the contact named above.",
         "Wait for the answer, which takes a day.",
-        "Put the paper copy into the blue folder.",
-        "Tell your team when it is done.",
+        "Put the paper copy in the blue folder.",
+        "Tell your team when you are done.",
     ),
     "About": (
-        "Likes to be called rather than written to.",
+        "Prefers phone calls to email.",
         "Is in the office from Tuesday to Thursday.",
         "Speaks three languages.",
-        "Helps with everything that has a plug.",
+        "Helps with anything that has a plug.",
         "Has been in two other teams before.",
     ),
     "What we do": (
         "We answer within a day.",
         "We meet every second Wednesday.",
         "Bring us a drawing, not a story.",
-        "Our board hangs beside the kitchen.",
+        "Our board hangs next to the kitchen.",
         "We keep the shared calendar.",
     ),
     "Getting there": (
         "The bus stops in front of the door.",
         "Parking is behind the building.",
-        "Ring twice, the bell is weak.",
-        "The lift does not go to the top floor.",
+        "Ring twice because the bell is weak.",
+        "The elevator does not go to the top floor.",
     ),
     "Opening hours": (
-        "Open from 8 to 18 on working days.",
-        "On Fridays the reception closes at 15.",
-        "In August it is closed for a week.",
+        "Open from 8:00 to 18:00 on weekdays.",
+        "The front desk closes at 15:00 on Fridays.",
+        "It is closed for a week in August.",
         "The side door opens with a badge at any time.",
     ),
 }
 """What may stand in a part, by its head."""
-NOTES = ("typo", "made clearer", "brought up to date", "as agreed in the meeting", "shorter", "after a question")
+NOTES = ("typo", "made clearer", "updated", "as agreed in the meeting", "shorter", "after a question")
 TALK = (
-    "Is this still right?",
+    "Is this still correct?",
     "Thank you, this helped me.",
     "The second sentence is unclear to me.",
-    "Could somebody add a picture?",
-    "I have asked the team, it is as written.",
+    "Could someone add a photo?",
+    "I asked the team; it is correct as written.",
     "The old version was better.",
     "Who keeps this page up to date?",
 )

@@ -69,7 +69,7 @@ class _Writing:
         for page in self.made["teams"]:
             self.fact(page, "Lead", of="people")
             self.fact(page, "Office", of="offices")
-            self.fact(page, "Cost centre", str(numbers.pop()))
+            self.fact(page, "Cost center", str(numbers.pop()))
         for page in self.made["offices"]:
             self.fact(page, "Street", f"{rng.pick(self.cast.words['street'])} {rng.randint(1, 90)}")
             self.fact(page, "Phone", f"555-{rng.randrange(1000):03}-{rng.randrange(10_000):04}")
@@ -77,7 +77,7 @@ class _Writing:
             self.fact(page, "Keyholder", of="people")
         for page in self.made["products"]:
             self.fact(page, "Owner", of="teams")
-            self.fact(page, "Article number", f"A-{rng.randint(10_000, 99_999)}")
+            self.fact(page, "Item number", f"A-{rng.randint(10_000, 99_999)}")
             self.fact(page, "Released", self.cast.day(-rng.randint(100, 3000)))
         for page in self.made["how-tos"]:
             self.fact(page, "Contact", of="people")

@@ -19,7 +19,7 @@ class Wiki(Reading):
 
     name = "wiki"
     title = "Northfold Wiki"
-    about = "The wiki of a company: its handbook, products, how-tos, people, teams and offices."
+    about = "A company wiki: handbook, products, how-tos, people, teams and offices."
     schema: ClassVar[str] = """
         CREATE TABLE wiki_pages (id INTEGER PRIMARY KEY AUTOINCREMENT, title TEXT, section TEXT, protected_by TEXT);
         CREATE TABLE wiki_facts (id INTEGER PRIMARY KEY AUTOINCREMENT, page_id INTEGER, label TEXT, value TEXT,
@@ -56,7 +56,7 @@ class Wiki(Reading):
         body, note = self.form.get("body"), self.form.get("note")
         wrong = self._wrong(body, note)
         if body == part["body"]:
-            wrong.setdefault("body", "This is what it says already.")
+            wrong.setdefault("body", "The text is unchanged.")
         if wrong:
             return self.show("edit.html", 422, page=row, part=part, body=body, note=note, wrong=wrong)
         self.db.update("wiki_parts", id, body=body)
@@ -76,9 +76,9 @@ class Wiki(Reading):
         wrong = self._wrong(body, note)
         heads = {one["head"].lower() for one in self.db.rows("SELECT head FROM wiki_parts WHERE page_id = ?", id)}
         if not 0 < len(head) <= 80:
-            wrong["head"] = "It needs between 1 and 80 characters."
+            wrong["head"] = "Enter between 1 and 80 characters."
         elif head.lower() in heads:
-            wrong["head"] = "The page has one with this already."
+            wrong["head"] = "The page already has a paragraph with this heading."
         if wrong:
             return self.show("part.html", 422, page=row, head=head, body=body, note=note, wrong=wrong)
         part = self.db.insert("wiki_parts", page_id=id, position=len(heads) + 1, head=head, body=body)
@@ -97,10 +97,10 @@ class Wiki(Reading):
         """Change facts; those that point at other pages stay."""
         row, facts, note = self._open(id), self._own_facts(id), self.form.get("note")
         values = {fact["id"]: self.form.get(f"fact{fact['id']}", fact["value"]) for fact in facts}
-        wrong = {str(fact): "It needs between 1 and 80 characters." for fact, value in values.items()
+        wrong = {str(fact): "Enter between 1 and 80 characters." for fact, value in values.items()
                  if not 0 < len(value) <= 80}  # fmt: skip
         if not note:
-            wrong["note"] = "Say what you changed."
+            wrong["note"] = "Enter what you changed."
         changed = [fact for fact in facts if values[fact["id"]] != fact["value"]]
         if not changed:
             wrong["note"] = "Nothing was changed."
@@ -118,12 +118,12 @@ class Wiki(Reading):
         row = self._open(version["page_id"])
         part = self.db.row("SELECT * FROM wiki_parts WHERE id = ?", version["part_id"])
         if part is None:
-            return self.go(f"/versions/{id}", "Only paragraphs can be brought back.")
+            return self.go(f"/versions/{id}", "Only paragraphs can be restored.")
         if part["body"] == version["body"]:
-            return self.go(f"/versions/{id}", "This is what it says already.")
+            return self.go(f"/versions/{id}", "The text is unchanged.")
         self.db.update("wiki_parts", part["id"], body=version["body"])
-        self._noted(row["id"], part["id"], part["head"], f"version {id} brought back", version["body"])
-        return self.go(f"/pages/{row['id']}", f"{part['head']} reads as it did in version {id}.")
+        self._noted(row["id"], part["id"], part["head"], f"restored version {id}", version["body"])
+        return self.go(f"/pages/{row['id']}", f"{part['head']} was restored to version {id}.")
 
     # -- a new page -------------------------------------------------------------------------------------------------
 
@@ -139,11 +139,11 @@ class Wiki(Reading):
         title, section = self.form.get("title"), self.form.get("section")
         self.keep(title=title[:100], section=section if section in SECTIONS else None)
         if not 0 < len(title) <= 80:
-            return self.go("/new", "A page needs a name of 1 to 80 characters.")
+            return self.go("/new", "Enter a name of 1 to 80 characters.")
         if section not in SECTIONS:
-            return self.go("/new", "Choose where the page belongs.")
+            return self.go("/new", "Choose a section for the page.")
         if self.db.row("SELECT id FROM wiki_pages WHERE lower(title) = lower(?)", title):
-            return self.go("/new", f"There is a page {title!r} already.")
+            return self.go("/new", f"A page named {title!r} already exists.")
         return self.go("/new/text")
 
     @page("/new/text", member=True)
@@ -157,9 +157,9 @@ class Wiki(Reading):
         """Keep that."""
         self._begun()
         head, body = self.form.get("head"), self.form.get("body")
-        wrong = {} if 0 < len(body) <= LONGEST else {"body": f"It needs between 1 and {LONGEST} characters."}
+        wrong = {} if 0 < len(body) <= LONGEST else {"body": f"Enter between 1 and {LONGEST} characters."}
         if not 0 < len(head) <= 80:
-            wrong["head"] = "It needs between 1 and 80 characters."
+            wrong["head"] = "Enter between 1 and 80 characters."
         if wrong:
             return self.show("new_text.html", 422, head=head, body=body, wrong=wrong)
         self.keep(head=head, body=body)
@@ -175,12 +175,12 @@ class Wiki(Reading):
         """Make the page."""
         kept = self._begun(whole=True)
         if self.db.row("SELECT id FROM wiki_pages WHERE lower(title) = lower(?)", kept["title"]):
-            return self.go("/new", f"There is a page {kept['title']!r} already.")
+            return self.go("/new", f"A page named {kept['title']!r} already exists.")
         id = self.db.insert("wiki_pages", title=kept["title"], section=kept["section"], protected_by="")
         part = self.db.insert("wiki_parts", page_id=id, position=1, head=kept["head"], body=kept["body"])
         self._noted(id, part, kept["head"], "first version", kept["body"])
         self.keep(title=None, section=None, head=None, body=None)
-        return self.go(f"/pages/{id}", "The page is online.")
+        return self.go(f"/pages/{id}", "The page was published.")
 
     # -- talk and watching ------------------------------------------------------------------------------------------
 
@@ -200,9 +200,9 @@ class Wiki(Reading):
         """Take back what one has said oneself."""
         row = self.find("wiki_comments", id, "comment")
         if row["author"] != self.member["name"]:
-            raise Refused("This is somebody else's comment.")
+            raise Refused("This is someone else's comment.")
         self.db.delete("wiki_comments", id)
-        return self.go(f"/pages/{row['page_id']}/talk", "The comment is gone.")
+        return self.go(f"/pages/{row['page_id']}/talk", "The comment was deleted.")
 
     @page("/watching", member=True)
     def watching(self) -> Response:
@@ -235,13 +235,13 @@ class Wiki(Reading):
         return [fact for fact in self.db.rows(FACTS, id) if not fact["to_page_id"]]
 
     def _wrong(self, body: str, note: str) -> dict[str, str]:
-        wrong = {} if 0 < len(body) <= LONGEST else {"body": f"It needs between 1 and {LONGEST} characters."}
-        return wrong if 0 < len(note) <= 200 else {**wrong, "note": "Say what you changed, in up to 200 characters."}
+        wrong = {} if 0 < len(body) <= LONGEST else {"body": f"Enter between 1 and {LONGEST} characters."}
+        return wrong if 0 < len(note) <= 200 else {**wrong, "note": "Enter what you changed, in up to 200 characters."}
 
     def _begun(self, *, whole: bool = False) -> dict[str, str]:
         kept = dict(self.visit.kept)
         if not {"title", "section", *(("head", "body") if whole else ())} <= kept.keys():
-            raise Refused("Begin with the name of the page.", 409)
+            raise Refused("Enter the name of the page first.", 409)
         return kept
 
     def _noted(self, page: int, part: int, what: str, note: str, body: str) -> None:

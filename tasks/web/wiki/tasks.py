@@ -12,24 +12,24 @@ from .company import SECTIONS, SENTENCES
 
 REMARKS = (
     "Please mention the new building here.",
-    "The picture is missing since March.",
+    "The photo has been missing since March.",
     "Is there a shorter way?",
-    "I have printed this for the workshop.",
+    "I printed this for the workshop.",
     "This should be linked from the front page.",
     "The numbers are from last year, I think.",
 )
 ADDED = (
-    "Ask at the reception if in doubt.",
+    "Ask at the front desk if in doubt.",
     "The blue form is no longer used.",
-    "Since this spring there is a list of helpers.",
+    "There has been a list of helpers since this spring.",
     "Questions are answered on the second floor.",
     "A copy hangs in the kitchen.",
 )
-REASONS = ("asked for by the board", "new since Monday", "was missing", "told by the reception", "from the last audit")
+REASONS = ("requested by the board", "new since Monday", "was missing", "from the front desk", "from the last audit")
 
 WRONG = (
-    ("handbook", "Approved by", "Extension", "The person who has approved the rules on '{}' has a new extension"),
-    ("products", "Owner", "Cost centre", "The team that owns the product '{}' has a new cost centre"),
+    ("handbook", "Approved by", "Extension", "The person who approved the rules '{}' has a new extension"),
+    ("products", "Owner", "Cost center", "The team that owns the product '{}' has a new cost center"),
     ("how-tos", "Contact", "Extension", "The contact of the how-to '{}' has a new extension"),
     ("offices", "Keyholder", "Extension", "The keyholder of '{}' has a new extension"),
 )
@@ -53,7 +53,7 @@ def wiki_comment(scene: Scene) -> Asked:
     prompt = f"Leave a comment on the wiki page '{row['title']}': {text}"
     must: list[Must] = [inserted("wiki_comments", "comment", page_id=row["id"], author=name, text=Text(text))]
     if watch:
-        prompt += " And put that page on my list of watched pages."
+        prompt += " Also add that page to my watch list."
         must.append(inserted("wiki_watches", "watched", account_id=me, page_id=row["id"]))
 
     def solve(walk: Walk) -> None:
@@ -82,12 +82,10 @@ def wiki_edit(scene: Scene) -> Asked:
     def changed(text: str) -> str:
         return text.replace(old, sentence) if old else f"{text} {sentence}"
 
-    what = (
-        f"put the sentence '{sentence}' in the place of '{old}'" if old else f"add the sentence '{sentence}' at the end"
-    )
+    what = f"replace the sentence '{old}' with '{sentence}'" if old else f"add the sentence '{sentence}' at the end"
     prompt = (
-        f"On the wiki page '{row['title']}', under '{row['head']}', {what}; leave the other sentences as they are."
-        f" As the summary of the change write: {note}"
+        f"On the wiki page '{row['title']}', under '{row['head']}', {what}. Leave the other sentences as they are."
+        f" Enter this as the summary of the change: {note}"
     )
     body = changed(row["body"])
     columns = {"page_id": row["page_id"], "part_id": row["id"], "author": name, "note": Text(note), "body": Text(body)}
@@ -114,8 +112,8 @@ def wiki_new_page(scene: Scene) -> Asked:
     head, body = scene.pick(("Overview", "In short", "Why this page")), " ".join(scene.rng.sample(list(ADDED), 2))
     watch = scene.level > 2
     prompt = (
-        f"Write a new page '{title}' in the part '{section}' of the wiki. Its first paragraph is headed '{head}' and"
-        f" says: {body}"
+        f"Write a new page '{title}' in the section '{section}' of the wiki. The heading of its first paragraph is"
+        f" '{head}', and its text is: {body}"
     )
     page, part = scene.next_id("wiki_pages"), scene.next_id("wiki_parts")
     first = {"page_id": page, "head": Text(head), "body": Text(body)}
@@ -126,7 +124,7 @@ def wiki_new_page(scene: Scene) -> Asked:
         inserted("wiki_revisions", "version", **version),
     ]
     if watch:
-        prompt += " Then put the page on my list of watched pages."
+        prompt += " Then add the page to my watch list."
         must.append(inserted("wiki_watches", "watched", account_id=me, page_id=page))
 
     def solve(walk: Walk) -> None:
@@ -159,8 +157,8 @@ def wiki_restore(scene: Scene) -> Asked:
     scene.need(len(own) > 1 and (past[0]["part_id"] != row["id"]) == (scene.level > 2))
     body = own[1]["body"]
     prompt = (
-        f"The last change to the paragraph '{row['head']}' of the wiki page '{row['title']}' was a mistake. Let that"
-        " paragraph read again as it did before."
+        f"The last change to the paragraph '{row['head']}' of the wiki page '{row['title']}' was a mistake. Restore"
+        " the previous version of that paragraph."
     )
     version = {"page_id": row["page_id"], "part_id": row["id"], "author": name, "body": Text(body)}
     must = (updated("wiki_parts", row["id"], "text", body=Text(body)), inserted("wiki_revisions", "version", **version))
@@ -191,9 +189,9 @@ def wiki_unwatch(scene: Scene) -> Asked:
     gone = [row for row in rows if row["section"] == section]
     scene.need(len(gone) < len(rows) and len(gone) >= (2 if scene.level > 2 else 1))
     prompt = (
-        f"I am no longer interested in '{section}': take every page of that part of the wiki off my list of watched"
+        f"I am no longer interested in '{section}'. Remove every page of that section of the wiki from my watch list,"
+        " and leave the others on it."
     )
-    prompt += " pages, and leave the others on it."
 
     def solve(walk: Walk) -> None:
         walk.goto("wiki")
@@ -217,8 +215,8 @@ def wiki_protected(scene: Scene) -> Asked:
     head, body = scene.pick(("Good to know", "Ask first", "New this year")), scene.pick(ADDED)
     note = scene.pick(REASONS)
     prompt = (
-        f"Put one more paragraph at the end of the wiki page '{row['title']}', headed '{head}', with this text: {body}"
-        f" Summary of the change: {note}. If I may not do that, change nothing and tell me who protects the page."
+        f"Add a paragraph to the end of the wiki page '{row['title']}' with the heading '{head}' and this text: {body}"
+        f" Summary of the change: {note}. If I'm not allowed to, change nothing and tell me who protects the page."
     )
 
     def solve(walk: Walk) -> None:
@@ -256,7 +254,7 @@ def wiki_fix_fact(scene: Scene) -> Asked:
     scene.need(owner is not None and not owner["protected_by"])
     value, note = str(scene.rng.randint(1000, 9999)), scene.pick(REASONS)
     scene.need(value != fact["value"])
-    prompt = f"{said.format(row['title'])}: {value}. Correct it in the wiki, with this summary of the change: {note}"
+    prompt = f"{said.format(row['title'])}: {value}. Correct it in the wiki with this summary of the change: {note}"
     version = {"page_id": fact["page_id"], "part_id": 0, "author": name, "note": Text(note), "body": Text(value)}
     must = (
         updated("wiki_facts", fact["id"], label, value=Text(value)),

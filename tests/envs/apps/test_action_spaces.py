@@ -34,7 +34,7 @@ def chosen() -> list[TaskSpec]:
 
 def played(spec: TaskSpec, **kwargs: Any) -> tuple[Score, list[Action]]:
     """The oracle's score, and what it did."""
-    env = tw.make("turnwise/Apps-v1", **kwargs)
+    env = tw.make("turnwise/Apps-v2", **kwargs)
     env.reset(options={"task": spec})
     inner, over = env.unwrapped, False
     did: list[Action] = []
@@ -56,7 +56,7 @@ async def over_mcp(spec: TaskSpec, acts: list[Action]) -> tuple[Score, str]:
     from turnwise.service.mcp.server import McpConfig, McpService
 
     records: list[Episode] = []
-    config = McpConfig("turnwise/Apps-v1", spec.seed, str(spec.split), spec.level, spec.template)
+    config = McpConfig("turnwise/Apps-v2", spec.seed, str(spec.split), spec.level, spec.template)
     service = McpService(config, records.append)
     async with mcp.Client(service._server(), mode="legacy") as connected:
         for call in (call for act in acts for call in act.tool_calls):

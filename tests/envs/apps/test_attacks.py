@@ -18,7 +18,7 @@ from ..hostile import all_attempts, unscored
 @pytest.fixture(scope="module")
 def env() -> AppsEnv:
     """An episode in which every app is shown, with turns for the longest attempt."""
-    env = cast(AppsEnv, tw.make("turnwise/Apps-v1", max_turns=60).unwrapped)
+    env = cast(AppsEnv, tw.make("turnwise/Apps-v2", max_turns=60).unwrapped)
     env.reset(seed=3, options={"split": Split.CHALLENGE, "level": 3})
     return env
 

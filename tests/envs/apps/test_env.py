@@ -28,7 +28,7 @@ HOSTILE = (
 
 
 def opened(seed: int = 0, **options: Any) -> AppsEnv:
-    env = tw.make("turnwise/Apps-v1")
+    env = tw.make("turnwise/Apps-v2")
     env.reset(seed=seed, options=options or None)
     inner = env.unwrapped
     assert isinstance(inner, AppsEnv)
@@ -129,7 +129,7 @@ def test_collateral_damage_is_named() -> None:
 
 
 def test_docs_describe_what_is_not_told() -> None:
-    env = tw.make("turnwise/Apps-v1", described="docs")
+    env = tw.make("turnwise/Apps-v2", described="docs")
     env.reset(seed=1, options={"level": 3})
     inner = env.unwrapped
     assert isinstance(inner, AppsEnv)
@@ -167,13 +167,13 @@ def test_the_same_task_is_the_same_after_a_dirty_episode() -> None:
 
 def test_unknown_settings_are_said() -> None:
     with pytest.raises(UsageError, match="there is no template"):
-        tw.make("turnwise/Apps-v1", templates=["nothing"])
+        tw.make("turnwise/Apps-v2", templates=["nothing"])
     with pytest.raises(UsageError, match="'all' or by 'docs'"):
-        tw.make("turnwise/Apps-v1", described="some")
+        tw.make("turnwise/Apps-v2", described="some")
 
 
 def test_templates_can_be_chosen() -> None:
-    env = tw.make("turnwise/Apps-v1", templates=["contacts_phone_of"])
+    env = tw.make("turnwise/Apps-v2", templates=["contacts_phone_of"])
     assert {env.reset(seed=seed)[1]["task"]["template"] for seed in range(5)} == {"contacts_phone_of"}
 
 
@@ -192,7 +192,7 @@ def test_there_are_as_many_calls_as_a_person_has() -> None:
         ("wallet_set_limit", {"amount": float("nan")}),
         ("wallet_get_transaction", {"transaction_id": True}),
         ("wallet_get_transaction", {"transaction_id": 1.0}),
-        ("contacts_update", {"contact_id": 1, "favourite": "yes"}),
+        ("contacts_update", {"contact_id": 1, "favorite": "yes"}),
         ("task_answer", {"answer": {"a": 1}}),
         ("task_answer", {"answer": True}),
     ],
@@ -233,7 +233,7 @@ def test_what_the_user_takes_back_has_to_be_heard() -> None:
 @pytest.mark.parametrize("split", Split)
 def test_a_thousand_tasks_are_solved_by_the_oracle_and_by_nothing_else(split: Split) -> None:
     """Play the oracle and the idle agent on a thousand tasks of a split, levels in turn."""
-    env = tw.make("turnwise/Apps-v1")
+    env = tw.make("turnwise/Apps-v2")
     inner = env.unwrapped
     assert isinstance(inner, AppsEnv)
     for spec in APPS_FAMILY.sample(1000, split=split, first_seed=100_000):

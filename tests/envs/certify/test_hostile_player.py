@@ -124,11 +124,11 @@ def _server() -> TurnEnv:
 
 
 BEGIN: dict[str, Callable[[], TurnEnv]] = {
-    "apps": _made("turnwise/Apps-v1", level=3),
-    "search": _made("turnwise/Search-v0", level=2),
-    "html": _made("turnwise/WebHTML-v0", level=2),
-    "chromium": _made("turnwise/Web-v0", level=2),
-    "miniwob": _made("turnwise/MiniWoB-EnterText-v0"),
+    "apps": _made("turnwise/Apps-v2", level=3),
+    "search": _made("turnwise/Search-v1", level=2),
+    "html": _made("turnwise/WebHTML-v1", level=2),
+    "chromium": _made("turnwise/Web-v1", level=2),
+    "miniwob": _made("turnwise/MiniWoB-EnterText-v1"),
     "program": _bookshops,
     "mcp": _server,
 }

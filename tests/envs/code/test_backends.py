@@ -17,7 +17,7 @@ SOURCE = """\
 import os, time
 import turnwise as tw
 
-env = tw.make("turnwise/CodeShell-v1")
+env = tw.make("turnwise/CodeShell-v2")
 env.reset(seed=0)
 time.sleep({seconds})
 print(os.getpid())

@@ -37,7 +37,7 @@ def test_files_are_listed_read_searched_written_and_patched() -> None:
     assert said(env, "read", path="notes/a b.txt", first_line=2, lines=1).endswith("[lines 2 to 2 of 2]")
     assert said(env, "search", text="this") == "notes/a b.txt:2: this"
     assert said(env, "write", path="new/deep.py", content="x = 1\n") == "Wrote 6 bytes to new/deep.py."
-    assert said(env, "patch", path="new/deep.py", old="1", new="2") == "Changed new/deep.py: it has 1 lines now."
+    assert said(env, "patch", path="new/deep.py", old="1", new="2") == "Changed new/deep.py. Lines: 1."
     assert said(env, "run", command="cat new/deep.py") == "x = 2\nExit code 0."
 
 
@@ -49,7 +49,7 @@ def test_a_search_looks_at_so_much_and_says_so(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(workbench, "SEARCHED", 30)
     assert said(env, "search", text="keep").splitlines() == [
         "notes/a b.txt:1: keep",
-        "[2 files were not searched: more than 30 bytes in all]",
+        "[2 files were not searched: a search covers at most 30 bytes]",
     ]
 
 
@@ -59,8 +59,8 @@ def test_a_search_looks_at_so_much_and_says_so(monkeypatch: pytest.MonkeyPatch) 
         (("read", {"path": "nowhere"}), "nowhere"),
         (("read", {"path": "notes"}), "notes"),
         (("write", {"path": "../out", "content": ""}), "out"),
-        (("search", {"text": ""}), "a piece of one line"),
-        (("patch", {"path": "solution.py", "old": "", "new": ""}), "give a diff"),
+        (("search", {"text": ""}), "within a single line"),
+        (("patch", {"path": "solution.py", "old": "", "new": ""}), "give either diff"),
         (("run", {"command": "a\0b"}), "NUL"),
         (("python", {"code": "1"}), "there is no tool 'python'"),
     ],
@@ -75,7 +75,7 @@ def test_output_is_clipped_in_the_middle_and_hides_addresses() -> None:
     env = begun()
     answer = said(env, "run", command="yes | head -c 50000; echo end")
     assert len(answer) < 5000
-    assert "characters left out" in answer
+    assert "characters omitted" in answer
     assert "end\nExit code 0." in answer
     assert said(env, "run", command="python3 -c 'print(object())'").startswith("<object object at 0x…>")
 
@@ -91,15 +91,15 @@ def test_what_went_wrong_is_told_in_info(command: str, trouble: str) -> None:
 
 def test_a_command_that_hangs_is_stopped() -> None:
     env = begun(seconds=0.5)
-    assert said(env, "run", command="sleep 60") == "Stopped: it did not end within 0.5 seconds."
+    assert said(env, "run", command="sleep 60") == "Stopped: it did not finish within 0.5 seconds."
     assert said(env, "run", command="echo on").startswith("on")
 
 
 def test_visible_tests_tell_what_was_expected() -> None:
     env = begun()
-    assert said(env, "test") == "0 of 1 tests pass.\nexample fails (wrong value). double(1): expected 2, got None"
+    assert said(env, "test") == "0 of 1 tests passed.\nexample failed (wrong value). double(1): expected 2, got None"
     said(env, "write", path="solution.py", content=RIGHT)
-    assert said(env, "test") == "1 of 1 tests pass."
+    assert said(env, "test") == "1 of 1 tests passed."
 
 
 def test_success_is_paid_and_collateral_spoils_it() -> None:

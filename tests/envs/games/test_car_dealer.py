@@ -99,7 +99,7 @@ def test_a_car_has_to_be_named() -> None:
     env = CarDealerEnv()
     for level in env.tasks().levels:
         env.reset(seed=0, options={"level": level})
-        assert "For which car?" in env.step("I offer it for $30,000.")[0].text
+        assert "Which car is that for?" in env.step("I offer it for $30,000.")[0].text
 
 
 def test_patience_runs_out() -> None:
@@ -116,7 +116,7 @@ def test_repeated_questions_annoy() -> None:
     question = next(iter(QUESTIONS.values()))
     env.step(question)
     before = env.patience
-    assert "I have told you" in env.step(question)[0].text
+    assert "I already told you" in env.step(question)[0].text
     assert env.patience == before - 1
 
 

@@ -103,5 +103,5 @@ def test_near_misses_do_not_win() -> None:
 
 
 def test_the_extra_is_named_and_the_core_does_not_import_it() -> None:
-    entry = next(entry for entry in tw.entries() if entry.id == "turnwise/ChessEndgames-v0")
+    entry = next(entry for entry in tw.entries() if entry.id == "turnwise/ChessEndgames-v1")
     assert entry.extra == "chess"

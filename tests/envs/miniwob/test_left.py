@@ -102,7 +102,7 @@ def test_pages_that_wait_keep_no_retired_browser_where_only_others_follow(monkey
         until(lambda: env.browser.window.path in loaded().waiting, "no page was made ready")
         (old,) = pool().browsers
     monkeypatch.setattr(pool(), "settings", replace(pool().settings, contexts=old.made))
-    web = tw.make("turnwise/Web-v0")
+    web = tw.make("turnwise/Web-v1")
     try:
         for seed in range(pool().settings.ready + 1):  # windows that were ready already are taken first
             web.reset(seed=seed)

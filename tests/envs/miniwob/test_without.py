@@ -15,7 +15,7 @@ from turnwise.errors import UsageError
 from turnwise.tasks.miniwob import suite
 from turnwise.tasks.spec import Split
 
-ID = "turnwise/MiniWoB-ClickTest2-v0"
+ID = "turnwise/MiniWoB-ClickTest2-v1"
 
 
 def test_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

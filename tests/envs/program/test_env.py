@@ -163,7 +163,7 @@ def test_a_program_that_does_not_end_is_stopped() -> None:
     env = begun(seconds=0.5)
     observation, *_ = env.step("while True: apis.note('a')")
     assert "Error: no more requests" in observation.text or "Stopped" in observation.text
-    assert "Stopped: it did not end within 0.5 seconds." in env.step("while True: pass")[0].text
+    assert "Stopped: it did not finish within 0.5 seconds." in env.step("while True: pass")[0].text
 
 
 def test_other_ways_to_act_are_refused() -> None:

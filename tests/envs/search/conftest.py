@@ -63,7 +63,7 @@ def opened(files: dict[str, str]) -> Opens:
     """An environment over the ten pages, with a started episode."""
 
     def open_(split: str = "train", level: int = 1, **kwargs: Any) -> SearchEnv:
-        id = "turnwise/SearchTags-v0" if kwargs.pop("tags", False) else "turnwise/Search-v0"
+        id = "turnwise/SearchTags-v1" if kwargs.pop("tags", False) else "turnwise/Search-v1"
         arguments: dict[str, Any] = {**files, **kwargs}
         env = tw.make(id, **arguments).unwrapped
         assert isinstance(env, SearchEnv)

@@ -15,7 +15,7 @@ from turnwise.errors import UsageError
 from turnwise.tasks.search.given import GivenQuestions
 from turnwise.tasks.search.matching import contained
 
-PROPOSE, DOCUMENTS = "turnwise/SearchPropose-v0", "turnwise/SearchDocuments-v0"
+PROPOSE, DOCUMENTS = "turnwise/SearchPropose-v1", "turnwise/SearchDocuments-v1"
 
 
 def begun(id: str, seed: int = 3, level: int = 1, **kwargs: Any) -> tuple[Any, str]:
@@ -150,4 +150,4 @@ ODD: list[dict[str, Any]] = [
 @pytest.mark.parametrize("kwargs", ODD)
 def test_settings_that_cannot_be_are_refused(kwargs: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
-        tw.make("turnwise/Search-v0", **kwargs)
+        tw.make("turnwise/Search-v1", **kwargs)

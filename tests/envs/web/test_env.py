@@ -16,7 +16,7 @@ from turnwise.errors import UsageError
 from turnwise.tasks.web.catalogue import BASE
 from turnwise.tasks.web.family import TEMPLATES
 
-ID = "turnwise/WebHTML-v0"
+ID = "turnwise/WebHTML-v1"
 
 
 def begun(level: int = 1, seed: int = 3, template: str = "shop_order", id: str = ID, **kwargs: Any) -> WebEnv:
@@ -64,22 +64,22 @@ def test_the_first_observation_says_who_where_and_what() -> None:
         (ToolCall("click", {}), "id"),
         (ToolCall("click", {"id": {"a": 1}}), "id"),
         (ToolCall("fly", {}), "there is no tool 'fly'"),
-        (ToolCall("fill", {"id": "1", "value": "x"}), "nothing can be written"),
+        (ToolCall("fill", {"id": "1", "value": "x"}), "does not accept text"),
         (ToolCall("fill", {"id": "1", "value": "x" * 30_000}), "value"),
-        (ToolCall("select_option", {"id": "1", "options": "x"}), "no list"),
-        (ToolCall("check", {"id": "1"}), "no box"),
+        (ToolCall("select_option", {"id": "1", "options": "x"}), "not a list"),
+        (ToolCall("check", {"id": "1"}), "not a checkbox"),
         (ToolCall("tab_focus", {"index": 7}), "no tab 7"),
         (ToolCall("tab_close"), "the last tab"),
         (ToolCall("go_forward"), "no page to go forward"),
-        (ToolCall("mouse_click", {"x": 1, "y": 1}), "draws nothing"),
-        (ToolCall("goto", {"url": "javascript:alert(1)"}), "addresses begin with http"),
-        (ToolCall("goto", {"url": "file:///etc/passwd"}), "addresses begin with http"),
-        (ToolCall("goto", {"url": "data:text/html,x"}), "addresses begin with http"),
-        (ToolCall("goto", {"url": "http://elsewhere.test/"}), "not among the sites"),
-        (ToolCall("goto", {"url": "http://shop.test@elsewhere.test/"}), "not among the sites"),
-        (ToolCall("goto", {"url": "http://shop.test:8080/"}), "not among the sites"),
-        (ToolCall("goto", {"url": "http://127.0.0.1/"}), "not among the sites"),
-        (ToolCall("goto", {"url": "shop"}), "addresses begin with http"),
+        (ToolCall("mouse_click", {"x": 1, "y": 1}), "does not render pages"),
+        (ToolCall("goto", {"url": "javascript:alert(1)"}), "URLs must begin with http"),
+        (ToolCall("goto", {"url": "file:///etc/passwd"}), "URLs must begin with http"),
+        (ToolCall("goto", {"url": "data:text/html,x"}), "URLs must begin with http"),
+        (ToolCall("goto", {"url": "http://elsewhere.test/"}), "not one of the sites"),
+        (ToolCall("goto", {"url": "http://shop.test@elsewhere.test/"}), "not one of the sites"),
+        (ToolCall("goto", {"url": "http://shop.test:8080/"}), "not one of the sites"),
+        (ToolCall("goto", {"url": "http://127.0.0.1/"}), "not one of the sites"),
+        (ToolCall("goto", {"url": "shop"}), "URLs must begin with http"),
         ("I think the cart is next.", "cannot be read as actions"),
         ("", "Call a tool"),
     ],
@@ -107,7 +107,7 @@ def test_calls_that_are_not_run_are_not_remembered() -> None:
 
 
 @pytest.mark.parametrize("text", ["\ufffe", "\uffff\x85", "x" * 20_000])
-@pytest.mark.parametrize("id", [ID, pytest.param("turnwise/Web-v0", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("id", [ID, pytest.param("turnwise/Web-v1", marks=pytest.mark.slow)])
 def test_nothing_that_is_typed_ends_an_episode(id: str, text: str) -> None:
     env = begun(id=id)
     env.step(ToolCall("click", {"id": env.page.find("searchbox")[0].id}))
@@ -116,7 +116,7 @@ def test_nothing_that_is_typed_ends_an_episode(id: str, text: str) -> None:
         assert not terminated
 
 
-@pytest.mark.parametrize("id", [ID, pytest.param("turnwise/Web-v0", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("id", [ID, pytest.param("turnwise/Web-v1", marks=pytest.mark.slow)])
 def test_a_login_may_lead_to_a_page_of_any_name(id: str) -> None:
     env = begun(3, 11, id=id)
     env.step(ToolCall("goto", {"url": "http://shop.test/login?back=/\u65e5\u672c"}))
@@ -125,7 +125,7 @@ def test_a_login_may_lead_to_a_page_of_any_name(id: str) -> None:
     env.step(ToolCall("fill", {"id": env.page.find("textbox")[1].id, "value": password}))
     button = [one for one in env.page.find("button") if one.name != "Search"][-1]
     observation, *_ = env.step(ToolCall("click", {"id": button.id}))
-    assert "There is no page" in observation.text
+    assert "does not exist" in observation.text
 
 
 @pytest.mark.parametrize("template", ["shop_cancel_sent", "tracker_closed_milestone", "cms_publish", "wiki_protected"])
@@ -142,7 +142,7 @@ def test_a_refusal_that_lists_what_the_fact_might_be_is_none(template: str) -> N
 
 
 @pytest.mark.parametrize("way", WAYS_OUT)
-@pytest.mark.parametrize("id", [ID, pytest.param("turnwise/Web-v0", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("id", [ID, pytest.param("turnwise/Web-v1", marks=pytest.mark.slow)])
 def test_whoever_tries_to_leave_does_not_succeed_and_it_is_reported(id: str, way: str) -> None:
     env = begun(id=id)
     cheat: Any = env.near_misses()[f"a way out to {way}"]
@@ -157,7 +157,7 @@ def test_whoever_tries_to_leave_does_not_succeed_and_it_is_reported(id: str, way
 
 def test_a_page_that_does_not_exist_is_a_page() -> None:
     observation, *_ = begun().step("goto('http://shop.test/judge')")
-    assert "There is no page" in observation.text
+    assert "does not exist" in observation.text
 
 
 def test_text_and_calls_do_the_same() -> None:
@@ -248,6 +248,6 @@ def test_tabs_and_addresses_have_a_bound() -> None:
     env = begun()
     for _ in range(25):
         observation, *_ = env.step(ToolCall("new_tab", {}))
-    assert "there are 20 tabs already" in observation.text
+    assert "there are already 20 tabs" in observation.text
     observation, *_ = env.step(ToolCall("goto", {"url": "http://shop.test/search?q=" + "x" * 20_000}))
     assert len(observation.text) < 10_000

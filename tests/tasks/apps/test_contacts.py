@@ -36,13 +36,13 @@ def test_somebody_is_added_found_changed_and_deleted(world: World) -> None:
     id = world.call("contacts_add", ADA)["contact_id"]
     assert [one["contact_id"] for one in world.call("contacts_search", {"name": "a o'b"})["items"]] == [id]
     assert [one["contact_id"] for one in world.call("contacts_search", {"email": "ADA@POST"})["items"]] == [id]
-    world.call("contacts_update", {"contact_id": id, "last_name": "Baker", "birthday": "1990-02-28", "favourite": True})
+    world.call("contacts_update", {"contact_id": id, "last_name": "Baker", "birthday": "1990-02-28", "favorite": True})
     world.call("contacts_add_to_group", {"contact_id": id, "group": "chess"})
     shown = world.call("contacts_get", {"contact_id": id})
     assert shown["name"] == "Ada Baker"
-    assert (shown["favourite"], shown["groups"], shown["email"]) == (True, ["chess"], "ada@post.test")
+    assert (shown["favorite"], shown["groups"], shown["email"]) == (True, ["chess"], "ada@post.test")
     assert world.call("contacts_list_groups", {})["chess"] == 1
-    assert id in [one["contact_id"] for one in world.call("contacts_search", {"favourite": True})["items"]]
+    assert id in [one["contact_id"] for one in world.call("contacts_search", {"favorite": True})["items"]]
     assert id in [one["contact_id"] for one in world.call("contacts_birthdays", {"month": 2})["items"]]
     world.call("contacts_delete", {"contact_id": id})
     assert world.changes() == (), "who is deleted is in no group any more"

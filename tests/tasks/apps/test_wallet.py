@@ -89,7 +89,7 @@ def test_a_request_is_paid_once(world: World) -> None:
     shown = world.call("wallet_get_transaction", {"transaction_id": made["transaction_id"]})
     assert shown["reference"] == f"request {row['id']}"
     assert made["balance"] == (10**6 - row["amount"]) / 100
-    with pytest.raises(ToolError, match="paid already"):
+    with pytest.raises(ToolError, match="already been paid"):
         world.call("wallet_pay_request", {"request_id": row["id"]})
 
 
@@ -104,10 +104,10 @@ def test_refused_calls_change_nothing(world: World) -> None:
     refused(world, "wallet_pay_request", "404", request_id=999)
     refused(world, "wallet_pay_request", "own", request_id=request(world, "sent")["id"])
     refused(world, "wallet_decline_request", "own", request_id=request(world, "sent")["id"])
-    refused(world, "wallet_withdraw_request", "somebody else", request_id=request(world, "received")["id"])
+    refused(world, "wallet_withdraw_request", "someone else", request_id=request(world, "received")["id"])
     refused(world, "wallet_set_limit", "already", amount=ledger.limit(world.db) / 100)
-    refused(world, "wallet_list_transactions", "no page 2", page=2, words="there is no such note")
-    refused(world, "wallet_list_transactions", "not a day", since="May")
+    refused(world, "wallet_list_transactions", "page 2 does not exist", page=2, words="there is no such note")
+    refused(world, "wallet_list_transactions", "not a date", since="May")
 
 
 def test_the_limit_counts_what_goes_out_in_a_month(world: World) -> None:

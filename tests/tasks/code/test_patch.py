@@ -30,11 +30,11 @@ def test_line_numbers_may_be_off_where_the_lines_stand_once() -> None:
 @pytest.mark.parametrize(
     ("diff", "said"),
     [
-        ("- y\n+ z", "no passage"),
+        ("- y\n+ z", "no hunk"),
         ("@@ nonsense @@\n-a", "must look like"),
         ("@@ -2,1 +2,1 @@\n-    y = z\n+    y = 1\n", "line 2 should be '    y = z', but the file has '    y = x'"),
         ("@@ -9,1 +9,1 @@\n-nowhere\n+x\n", "the file ends before it"),
-        ("@@ -1,1 +1,1 @@\n*def\n", "begins with none of"),
+        ("@@ -1,1 +1,1 @@\n*def\n", "must begin with ' ', '-' or '+'"),
     ],
 )
 def test_a_diff_that_does_not_fit_says_where(diff: str, said: str) -> None:
@@ -46,7 +46,7 @@ def test_a_diff_that_does_not_fit_says_where(diff: str, said: str) -> None:
 def test_a_passage_that_fits_twice_must_say_where() -> None:
     twice = "a\nb\na\nb\n"
     assert patched(twice, "@@ -3,1 +3,1 @@\n-a\n+c\n") == "a\nb\nc\nb\n"
-    with pytest.raises(ToolError, match="fits in 2 places"):
+    with pytest.raises(ToolError, match="matches in 2 places"):
         patched(twice, "@@ -9,1 +9,1 @@\n-a\n+c\n")
 
 
@@ -54,12 +54,12 @@ def test_a_passage_that_fits_twice_must_say_where() -> None:
     ("text", "diff", "said"),
     [
         (TEXT, f"@@ -{'9' * 5000} +1 @@\n-a\n", "must look like"),
-        (TEXT, "@@ -1 +1 @@\n-def f(x):\n" + f"@@ -1,{'9' * 5000} +1 @@\n-a\n", "begins with none of"),
+        (TEXT, "@@ -1 +1 @@\n-def f(x):\n" + f"@@ -1,{'9' * 5000} +1 @@\n-a\n", "must begin with ' ', '-' or '+'"),
         (TEXT, "@@ -1,1 +1,1 @@\n-a\n+b\n" * 20_000, "characters"),
-        (TEXT, "@@ -0,0 +1 @@\n+b\n" * 101, "more than 100 passages"),
+        (TEXT, "@@ -0,0 +1 @@\n+b\n" * 101, "more than 100 hunks"),
         ("x\n" * 50_001, "@@ -1 +1 @@\n-x\n", "too large"),
         ("x" * 1024 * 1025, "@@ -1 +1 @@\n-x\n", "too large"),
-        ("a\nb\n" * 9, "@@ -99 +99 @@\n-a\n", "fits in more than 5 places (lines 1, 3, 5, 7, 9)"),
+        ("a\nb\n" * 9, "@@ -99 +99 @@\n-a\n", "matches in more than 5 places (lines 1, 3, 5, 7, 9)"),
     ],
 )
 def test_what_would_take_long_is_refused(text: str, diff: str, said: str) -> None:
@@ -75,15 +75,15 @@ def test_passages_that_overlap_themselves_are_found_by_whole_lines(guess: int) -
     if guess in (2, 3):
         assert patched(text, diff).splitlines().index("c") == guess - 1
     else:
-        with pytest.raises(ToolError, match=r"fits in 2 places \(lines 2, 3\)"):
+        with pytest.raises(ToolError, match=r"matches in 2 places \(lines 2, 3\)"):
             patched(text, diff)
 
 
 def test_one_place_is_replaced() -> None:
     assert replaced(TEXT, "    y = x\n", "") == TEXT.replace("    y = x\n", "")
-    with pytest.raises(ToolError, match=r"stands in 2 places \(lines 1, 5\)"):
+    with pytest.raises(ToolError, match=r"appears 2 times \(lines 1, 5\)"):
         replaced(TEXT, "def ", "class ")
-    with pytest.raises(ToolError, match="line 2 begins like it, with other spaces"):
+    with pytest.raises(ToolError, match="line 2 is similar"):
         replaced(TEXT, "y = x\nreturn y", "")
     with pytest.raises(ToolError, match="empty"):
         replaced(TEXT, "", "x")

@@ -47,7 +47,7 @@ def test_levels_are_as_they_are_described(spec: tw.TaskSpec) -> None:
         assert len(broken) == min(level.faults, len(module.files))
     assert len(task.visible) >= 3
     assert ("All tests in" in task.prompt) == (level.shown == 0)
-    assert ("no longer holds" in task.prompt) == (level.reports > 0)
+    assert ("no longer work" in task.prompt) == (level.reports > 0)
     for path in task.files:
         ast.parse(task.files[path])
 

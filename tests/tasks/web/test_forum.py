@@ -90,10 +90,10 @@ def test_what_is_wrong_is_told_and_what_was_written_is_kept(forum: Visitor) -> N
     row = _thread(forum, own=False)
     answer = forum.post(f"/threads/{row['id']}/reply", text="y" * 2001)
     assert answer.status == 400
-    assert "at most 2000" in answer.body
+    assert "the limit is 2000" in answer.body
     assert "y" * 2001 in answer.body
     again = forum.post("/boards/1/new", title=row["title"].upper(), text="The same once more.")
-    assert "There is a thread with this title already." in again.body
+    assert "A thread with this title already exists." in again.body
     assert "The same once more." in again.body
 
 

@@ -62,7 +62,7 @@ def task(name: str, level: int) -> TaskSpec:
 
 @pytest.fixture(scope="module")
 def made() -> Any:
-    env = tw.make("turnwise/WebHTML-v0")
+    env = tw.make("turnwise/WebHTML-v1")
     yield env
     env.close()
 

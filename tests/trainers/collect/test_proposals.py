@@ -16,8 +16,8 @@ from turnwise.errors import InfrastructureError, PromptTooLongError, UsageError
 from turnwise.rollouts.options import RunOptions
 from turnwise.trainers.collect.proposals import Round, SelfPlay
 
-TOOLS, TAGS = "turnwise/Search-v0", "turnwise/SearchTags-v0"
-PROPOSES, READS, SOLVES = "Write a question", "from the pages below", "search finds pages"
+TOOLS, TAGS = "turnwise/Search-v1", "turnwise/SearchTags-v1"
+PROPOSES, READS, SOLVES = "Write a question", "from the pages below", "Use search to find pages"
 """The rules of each seat."""
 
 
@@ -193,7 +193,7 @@ async def test_what_the_machinery_lost_is_nobodys_fault(lost: str) -> None:
     assert all(len(group.members) + group.excluded == 2 for group in groups)
 
 
-@pytest.mark.parametrize("env", ["turnwise/Maze-v0", "turnwise/SearchPropose-v0"])
+@pytest.mark.parametrize("env", ["turnwise/Maze-v0", "turnwise/SearchPropose-v1"])
 def test_a_solver_that_is_asked_no_questions_is_refused_at_once(env: str) -> None:
-    with pytest.raises(UsageError, match=rf"turnwise/SearchTags-v0; {env} is none"):
+    with pytest.raises(UsageError, match=rf"turnwise/SearchTags-v1; {env} is none"):
         SelfPlay(env, {}, attempts=2, tries=2)

@@ -198,7 +198,7 @@ async def test_cancelled_while_it_leaves_it_leaves(pools: Callable[..., Pool]) -
 
 
 async def test_an_environment_that_is_closed_closes_its_window() -> None:
-    env = tw.make("turnwise/Web-v0")
+    env = tw.make("turnwise/Web-v1")
     env.reset(seed=1)
     browser: Any = cast(WebEnv, env.unwrapped).browser
     key = browser.seat.key

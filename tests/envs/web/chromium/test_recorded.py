@@ -28,7 +28,7 @@ from turnwise.rollouts.replay import replay
 from turnwise.tasks.web.family import WEB_FAMILY
 
 pytestmark = pytest.mark.slow
-WEB = "turnwise/Web-v0"
+WEB = "turnwise/Web-v1"
 WRONG: tuple[ActionLike, ...] = (
     "click('999')",
     "fly",
@@ -40,7 +40,7 @@ WRONG: tuple[ActionLike, ...] = (
 UNCLOSED = """
 import sys
 import turnwise as tw
-env = tw.make("turnwise/Web-v0", record=sys.argv[1], trace=True)
+env = tw.make("turnwise/Web-v1", record=sys.argv[1], trace=True)
 env.reset(seed=3)
 env.step(env.unwrapped.oracle())
 """
@@ -225,7 +225,7 @@ def test_a_trace_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 async def test_what_was_played_without_a_browser_can_be_looked_at_in_one(tmp_path: Path) -> None:
     tasks = [WEB_FAMILY.spec(11, level=2)]
-    (episode,) = [one async for one in tw.run_episodes("turnwise/WebHTML-v0", OracleAgent(), tasks)]
+    (episode,) = [one async for one in tw.run_episodes("turnwise/WebHTML-v1", OracleAgent(), tasks)]
     seen = await asyncio.to_thread(replay, episode, partial(tw.make, WEB, record=tmp_path))
     assert seen.ok, str(seen.difference)
     assert len(turns(one_in(tmp_path))) == len(episode.turns) + 2

@@ -143,6 +143,6 @@ def test_a_folder_that_was_taken_away_is_said(tmp_path: Path) -> None:
 
 def test_pages_that_are_not_drawn_are_not_recorded(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"browser='html' draws nothing: record with browser='chromium'"):
-        tw.make("turnwise/WebHTML-v0", record=str(tmp_path))
+        tw.make("turnwise/WebHTML-v1", record=str(tmp_path))
     with pytest.raises(UsageError, match="a trace is a part of a recording: name a folder"):
-        tw.make("turnwise/Web-v0", trace=True)
+        tw.make("turnwise/Web-v1", trace=True)

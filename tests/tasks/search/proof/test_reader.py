@@ -163,11 +163,12 @@ def test_a_sentence_that_can_be_read_in_two_ways_is_a_fault(monkeypatch: pytest.
 
 def test_a_poor_source_is_not_believed_and_an_earlier_revision_only_for_its_time() -> None:
     quoted = (
-        "This page repeats what the Kor Almanac says of Belmar. Belmar is a port town. Belmar was founded by Jonas Kel."
+        "This page repeats what the Kor Almanac says about Belmar. Belmar is a port town. "
+        "Belmar was founded by Jonas Kel."
     )
     quote = Document("1", "Belmar in the Kor Almanac", quoted)
     dated = (
-        "This is the revision of the year 1900 of the page Belmar; it was not kept up after that year. "
+        "This is the 1900 revision of the page Belmar; it was not updated after that year. "
         "Belmar is a port town. Since 1890 Anton Bel has been mayor of Belmar. Before 1890 Belmar had no mayor. "
         "Belmar has 900 inhabitants."
     )
@@ -184,7 +185,7 @@ def test_a_poor_source_is_not_believed_and_an_earlier_revision_only_for_its_time
 
 def test_pages_that_contradict_each_other_answer_nothing() -> None:
     one = Document("1", "Belmar", "Belmar is a port town. Belmar was founded by Jonas Kel.")
-    copied = "This is a copy of the page Belmar, taken over word for word or nearly so. Belmar is a port town."
+    copied = "This is a copy of the page Belmar, word for word or nearly so. Belmar is a port town."
     other = Document("2", "Belmar (copy)", f"{copied} Belmar was founded by Anton Bel.")
     assert Library([one]).answers("Who founded Belmar?") == {"Jonas Kel"}
     assert Library([one, other]).answers("Who founded Belmar?") == set()

@@ -34,7 +34,7 @@ def numbers_may_begin_or_end_with_a_point() -> object:
     return tokens(".5 5."), values(".5 + 5.")
 
 
-def two_points_are_no_number() -> object:
+def a_number_has_at_most_one_point() -> object:
     return values("1.2.3", ".", "4 + 1..")
 
 
@@ -70,7 +70,7 @@ def the_last_value() -> object:
     return values("last", "3 * 4", "last + 1", "z = last", "last - z")
 
 
-def what_has_no_value_is_refused() -> object:
+def undefined_names_are_refused() -> object:
     return values("unknown + 1", "3 +", "", "* 2", "x =")
 
 
@@ -102,5 +102,5 @@ def unknown_functions_are_refused() -> object:
     return values("sqrt(4)", "x(1)")
 
 
-def an_error_changes_no_variable() -> object:
+def errors_leave_variables_unchanged() -> object:
     return values("x = 3", "x = 1 / 0", "x", "last")

@@ -117,7 +117,7 @@ def written_dates() -> object:
     return parse("2024-02-29"), parse(" 0987-6-5 "), refusal(parse, "2023-02-29")
 
 
-def what_is_no_written_date() -> object:
+def text_that_is_not_a_date() -> object:
     return [refusal(parse, text) for text in ("2024-02", "2024-02-xx", "2024/02/29", "", "1-2-3-4")]
 
 

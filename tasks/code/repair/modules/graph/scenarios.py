@@ -19,7 +19,7 @@ def nodes_by_name() -> object:
     return Graph(ROADS).nodes(), Graph().nodes()
 
 
-def neighbours_by_name() -> object:
+def neighbors_by_name() -> object:
     return Graph(ROADS).neighbours("a"), Graph(ROADS).neighbours("e"), Graph(ROADS).neighbours("nowhere")
 
 

@@ -77,7 +77,7 @@ def there_is_no_gap_in_nothing() -> object:
     return gaps([], 5, 5), gaps([], 6, 5), gaps([], 5, 6)
 
 
-def sizes_count_no_number_twice() -> object:
+def sizes_count_each_number_once() -> object:
     return size([(0, 5), (3, 8), (20, 21)]), size([]), size([(2, 2)])
 
 

@@ -45,7 +45,7 @@ def what_has_expired_is_not_for_sale() -> object:
     return [shelf().count("apple", day) for day in (0, 1, 3, 4, 6, 7)], shelf().count("nail", 1000)
 
 
-def what_everything_has_cost() -> object:
+def total_cost() -> object:
     return shelf().value(), Stock().value()
 
 

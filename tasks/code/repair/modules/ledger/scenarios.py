@@ -35,7 +35,7 @@ def amounts_are_read() -> object:
     return [Money.parse(text).cents for text in ("12", "12.5", "-3.07", "0.99", "-0.5")]
 
 
-def what_is_no_amount() -> object:
+def text_that_is_not_an_amount() -> object:
     return [attempt(Money.parse, text) for text in ("", "1.234", "x", "1,5", "1.-2", ".5")]
 
 
@@ -62,7 +62,7 @@ def balances_add_up() -> object:
     return str(account.balance), [str(account.balance_on(day)) for day in range(4)]
 
 
-def nobody_spends_what_is_not_there() -> object:
+def overdrafts_are_refused() -> object:
     account = Account("ann", Money(100))
     account.book(1, Money(50), "in")
     refused = attempt(account.book, 1, Money(-151), "out")
@@ -70,7 +70,7 @@ def nobody_spends_what_is_not_there() -> object:
     return refused, str(account.balance), str(account.available())
 
 
-def bookings_that_are_none() -> object:
+def invalid_bookings() -> object:
     account = Account("ann")
     account.book(5, Money(1), "in")
     return attempt(account.book, 5, Money(0), "?"), attempt(account.book, 4, Money(1), "late"), len(account.entries)
@@ -115,7 +115,7 @@ def everything_can_be_spent() -> object:
     return balances(bank), attempt(bank.pay, "bob", "cid", "0.01")
 
 
-def payments_that_are_none() -> object:
+def invalid_payments() -> object:
     bank = town()
     return [
         attempt(bank.pay, sender, receiver, amount)

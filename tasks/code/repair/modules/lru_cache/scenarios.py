@@ -46,13 +46,13 @@ def replacing_a_value_forgets_nothing() -> object:
     return forgotten, cache.get("a"), list(cache)
 
 
-def asking_whether_it_is_there_is_no_use() -> object:
+def membership_tests_do_not_count_as_use() -> object:
     cache = filled()
     there = "a" in cache, "x" in cache
     return there, list(cache), cache.hits, cache.misses
 
 
-def no_cache_is_empty_for_ever() -> object:
+def a_capacity_of_zero_is_refused() -> object:
     try:
         return len(LRUCache(0))
     except ValueError as error:
@@ -71,7 +71,7 @@ def hits_are_counted() -> object:
     return cache.hits, cache.misses, cache.hit_rate()
 
 
-def nothing_asked_nothing_hit() -> object:
+def no_lookups_no_hits() -> object:
     return LRUCache(4).hit_rate()
 
 

@@ -13,7 +13,7 @@ def lowest_terms() -> object:
     return [repr(Ratio(6, 8)), repr(Ratio(-6, 8)), repr(Ratio(6, -8)), repr(Ratio(-6, -8)), repr(Ratio(0, 5))]
 
 
-def whole_numbers_have_no_bottom() -> object:
+def whole_numbers_have_no_denominator() -> object:
     return repr(Ratio(8, 4)), repr(Ratio(-3)), Ratio(8, 4).bottom
 
 

@@ -57,7 +57,7 @@ def runs_that_are_cut_off() -> object:
     return refused("ab\\5"), refused("\\5;"), refused("\\")
 
 
-def counts_that_are_none() -> object:
+def invalid_counts() -> object:
     return refused("\\x;a"), refused("\\0;a"), refused("\\;a"), refused("\\-1;a"), refused("\\1;a")
 
 
