@@ -10,7 +10,10 @@ REASONS = (
     (r"element is not visible|element is hidden", "this element is not visible"),
     (r"element is not editable", "this field cannot be changed"),
     (r"outside of the viewport", "this element is outside the window and cannot be scrolled into view"),
-    (r"not attached to the DOM|No element|Element is not attached", "the page has changed and no longer has this element"),
+    (
+        r"not attached to the DOM|No element|Element is not attached",
+        "the page has changed and no longer has this element",
+    ),
     (r"Cannot type text into input\[type=number\]", "this field takes a number"),
     (r"Malformed value", "this field takes a value in another format, such as 2024-03-09 for a date"),
     (r"Element is not an <input>|cannot be filled", "this element does not accept text"),

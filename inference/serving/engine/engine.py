@@ -155,7 +155,7 @@ class EngineServer:
             InfrastructureError: the engine does not clear its cache.
         """
         thread = self._thread
-        if not await thread.do(lambda: thread.engine.reset_prefix_cache()):
+        if not await thread.call(lambda: thread.engine.reset_prefix_cache()):
             raise InfrastructureError("the engine in this process did not clear its prefix cache")
 
     # -- adapters ---------------------------------------------------------------------------------------------------

@@ -77,9 +77,9 @@ class Engine(TransformersPolicy):
         self.going = asyncio.Event()
         self.going.set()
 
-    async def _gather(self) -> bool:
+    async def _wait_for_requests(self) -> bool:
         await self.going.wait()
-        return await super()._gather()
+        return await super()._wait_for_requests()
 
 
 class FakeServer:
