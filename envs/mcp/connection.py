@@ -35,7 +35,7 @@ class ServerLostError(EnvironmentDiedError):
     """A server died, or answers nothing any more, upon a call. Its caller finds out whether the call is the cause.
 
     Args:
-        message: what happened.
+        message: the error in words.
         late: the call took longer than it may, and the server did not answer a probe after it.
     """
 
@@ -58,7 +58,7 @@ class Connection:
     def __init__(self, spec: ServerSpec, folder: Path) -> None:
         self.spec, self._folder = spec, folder
         self.seconds = 0.0
-        """What starting it took."""
+        """Seconds that its start took."""
         self._client: asyncio.Future[mcp.Client] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
         self._waiting: set[asyncio.Future[ToolError]] = set()
@@ -94,7 +94,7 @@ class Connection:
         return self._failed is None and not self._task.done() and not self._closing.is_set()
 
     async def tools(self) -> list[mcp.Tool]:
-        """What the server offers, all pages of it.
+        """Return the tools that the server offers, from all pages of its list.
 
         Raises:
             InfrastructureError: it did not say, or without end.
@@ -213,7 +213,7 @@ class Connection:
         return text.replace(FOLDER, str(self._folder))
 
     async def _heard(self, message: object) -> None:
-        """A line that cannot be read: where it was meant as an answer, nobody should wait for that any more."""
+        """Handle a line that cannot be read: if it was meant as an answer, stop waiting for that answer."""
         if isinstance(message, LimitError):
             self._give_up(message)
         elif isinstance(message, pydantic.ValidationError):
@@ -240,7 +240,7 @@ class Connection:
         return LimitError(f"{tool}: {late}; the call was cancelled")
 
     def _told(self, tool: str, error: Exception) -> Exception:
-        """What becomes of an error of the SDK: an observation where the server lives on."""
+        """Convert an error of the SDK; if the server still runs, the result is an observation."""
         from mcp import MCPError
         from mcp.types import CONNECTION_CLOSED
 
@@ -260,7 +260,7 @@ class Connection:
         return EnvironmentDiedError(f"MCP server {self.spec.name!r} did not start: {why}{self._last_words()}")
 
     def _last_words(self) -> str:
-        """What it wrote to standard error in the end; read without moving the place where the server writes."""
+        """Return the end of its standard error, read without moving the position at which the server writes."""
         if self._complaints is None or self._complaints.closed:
             return ""
         size = os.fstat(self._complaints.fileno()).st_size

@@ -1,4 +1,4 @@
-"""What an MCP server answers, as parts of a message, and the episode's folder under a name that is always the same."""
+"""Answers of an MCP server as parts of a message, and the episode's folder under a name that is always the same."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     import mcp
 
 SHOWN_FOLDER = "/episode"
-"""What agents see in place of the episode's folder, whose real name is different each time."""
+"""The name that agents see for the episode's folder, whose real name is different each time."""
 
 
 def parts_of(result: mcp.types.CallToolResult, limit: int, folder: Path) -> tuple[Part, ...]:
-    """The parts of an answer: texts and pictures as they are, everything else by name.
+    """Return the parts of an answer: texts and images as they are, everything else by name.
 
     Args:
-        result: what the server answered.
-        limit: characters of text that are shown.
+        result: the answer of the server.
+        limit: the largest number of characters to show.
         folder: the episode's, which is shown as ``/episode``.
     """
     blocks = [_block(block) for block in result.content]

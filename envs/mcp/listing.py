@@ -31,7 +31,7 @@ _asking = threading.Lock()
 
 
 class _Anything(pydantic.BaseModel):
-    """Stands where a tool of ours has the model of its arguments; a server's are checked by their JSON Schema."""
+    """A stand-in for the model of a tool's arguments, since JSON Schema checks those of a server's tool."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class McpTool(Tool):
     """A tool of a server.
 
     Args:
-        spec: whose.
-        origin: what the server calls it.
-        problems: says what is wrong with arguments.
+        spec: the server.
+        origin: the name of the tool on the server.
+        problems: a function that describes the faults of arguments.
     """
 
     spec: ServerSpec = field(default_factory=lambda: ServerSpec("none", ("none",)))
@@ -76,8 +76,8 @@ def tools_of_servers(specs: Sequence[ServerSpec], call: Callable[..., Any]) -> t
     """The tools that several servers offer, unbound.
 
     Args:
-        specs: which servers.
-        call: makes what a tool runs, from the server's spec and the server's name for the tool.
+        specs: the servers.
+        call: a function that makes the function of a tool, from the server's spec and the server's name for the tool.
 
     Raises:
         UsageError: the SDK is missing, or a program.
@@ -109,7 +109,7 @@ def tools_of_servers(specs: Sequence[ServerSpec], call: Callable[..., Any]) -> t
 
 
 def listing(spec: ServerSpec) -> tuple[mcp.Tool, ...]:
-    """What a server says its tools are. It is started for this once, and what it said is kept, in this process."""
+    """Return the tools that a server lists. Turnwise starts it once for this and caches the answer in this process."""
     with _asking:  # or as many as are made at once would start one each
         return _listing(spec)
 

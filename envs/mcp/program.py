@@ -22,7 +22,7 @@ from ...errors import ToolError
 MOST_BYTES = 16 * 1024 * 1024
 """Bytes of one line that a server writes; what is longer is passed over."""
 GRACE = 2.0
-"""Seconds for a server to end after its input has ended, and again after it was asked to end."""
+"""Seconds for a server to exit after its input has ended, and again after a signal to exit."""
 
 
 class LimitError(ToolError):
@@ -38,7 +38,7 @@ async def program(
     Args:
         command: its words.
         env: all of its environment variables.
-        cwd: where it runs.
+        cwd: the working directory.
         stderr: a file for its standard error.
     """
     process = await asyncio.create_subprocess_exec(
@@ -61,7 +61,7 @@ async def program(
 
 
 async def _read(process: Process, heard: Any) -> None:
-    """Send each message of the program on. When the session is over, read the rest: a full pipe would hold it up."""
+    """Send each message of the program on. Read the rest after the session: a full pipe would block the program."""
     assert process.stdout is not None
     async with heard:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -105,7 +105,7 @@ async def _write(process: Process, to_say: Any, heard: Any) -> None:
                 process.stdin.write(text.encode() + b"\n")
                 await process.stdin.drain()
     except OSError:
-        await heard.aclose()  # it may still run, but nothing can be asked of it: the session is over
+        await heard.aclose()  # it may still run, but the session has ended, and with it all requests
 
 
 async def _ended(process: Process) -> None:

@@ -44,7 +44,7 @@ class Servers:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """What starting each server took, by its name; those that were not needed are left out."""
+        """Seconds that the start of each server took, by its name; servers without a call are left out."""
         return dict(self._held.seconds)
 
     async def call(self, spec: ServerSpec, tool: str, arguments: Mapping[str, Any]) -> mcp.types.CallToolResult:
@@ -57,7 +57,7 @@ class Servers:
         return await LOOP.run(self._held.call(spec, tool, arguments))
 
     async def tools(self, spec: ServerSpec) -> list[mcp.Tool]:
-        """What a server offers; see ``call``."""
+        """Return the tools that a server offers; see ``call``."""
         return await LOOP.run(self._held.tools(spec))
 
     async def close(self) -> None:
@@ -76,12 +76,12 @@ class Servers:
 
 @lru_cache(maxsize=64)
 def shared(spec: ServerSpec) -> Servers:
-    """What holds the one server of a spec that keeps no state, for every episode of this process."""
+    """Return the servers without state, one per spec, that all episodes of this process share."""
     return Servers()
 
 
 class _Held:
-    """What has to be let go of. Its coroutines run on the sandboxes' loop, one at a time between their awaits."""
+    """The servers to close. Its coroutines run on the sandboxes' loop, one at a time between their awaits."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -150,13 +150,13 @@ def _abandoned(held: _Held) -> None:
 
 @lru_cache(maxsize=1)
 def _living() -> set[_Held]:
-    """What has not been closed, for the end of the process."""
+    """Return the set of servers that are not closed yet, for the end of the process."""
     atexit.register(_close_all)
     return set()
 
 
 def _close_all() -> None:
-    """Leave no server behind; what hangs sees its input end with this process, and has been told to go."""
+    """Stop all servers; one that hangs has received a signal, and sees its input end with this process."""
 
     async def closed() -> None:
         await asyncio.gather(*(held.close() for held in tuple(_living())), return_exceptions=True)

@@ -31,13 +31,13 @@ class ServerSpec:
         prefix: put in front of its tools' names, so that two servers may have tools of the same name.
         allow: only these tools are offered, by the names that the server gives them; all if omitted.
         deny: these are not.
-        timeout: seconds for one call. One that takes longer is cancelled and refused; the agent is told so.
-        start_timeout: seconds until it has started and said what it can do.
+        timeout: seconds for one call. A call that takes longer is cancelled and refused with an observation.
+        start_timeout: seconds until it has started and listed its tools.
         stateless: one server serves all episodes of this process: right where no call changes anything.
         max_chars: characters of one answer that are shown; what is left out is counted.
 
     Raises:
-        UsageError: it is not said what to start, or a number is impossible.
+        UsageError: neither a command nor a URL is given, or a number is impossible.
     """
 
     name: str

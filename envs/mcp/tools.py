@@ -35,25 +35,25 @@ _repeating: ContextVar[bool] = ContextVar("repeating", default=False)
 
 
 class McpTools(ToolEnv):
-    """A tool environment whose agent may also call the tools of MCP servers, whoever wrote them.
+    """A tool environment whose agent may also call the tools of any MCP servers.
 
-    Name the servers in ``servers``; their tools stand beside your own. What they are is asked once per process, when
-    the first environment is made. In an episode a server is started by the first call, for this episode alone, and
-    ended with it, unless its spec says ``stateless``.
+    Name the servers in ``servers``; their tools stand beside your own. Turnwise asks each server for its tools once
+    per process, when it creates the first environment. In an episode, the first call starts a server for this episode
+    alone. The server ends with the episode, unless its spec says ``stateless``.
 
     A fork starts servers of its own and repeats the calls: it is as faithful as they are deterministic.
 
-    A call that exceeds the limit of its server is refused. If a call loses a server that remembers something, the
-    episode ends as the agent's failure where the call took too long and another server of the spec starts, and where
-    the server died and dies again when the actions of the episode are repeated. Otherwise the infrastructure failed.
+    A call that exceeds the limit of its server is refused. A call may also lose a server that has state, which ends
+    the episode. This is the agent's failure in two cases: the call took too long and another server of the spec starts,
+    or the server died and dies again when the actions of the episode are repeated. Otherwise the infrastructure failed.
 
     Args:
-        servers: instead of those of the class.
-        kwargs: of the environment.
+        servers: the servers to use instead of those of the class.
+        kwargs: arguments of the environment.
     """
 
     servers: ClassVar[Sequence[ServerSpec]] = ()
-    """Whose tools the agent gets."""
+    """The servers whose tools the agent gets."""
     forks = Forks.REPLAY
     message_seconds = (
         30.0  # so that a step with a last call that hangs, and its examination, ends before a run gives up
@@ -75,15 +75,15 @@ class McpTools(ToolEnv):
 
     @property
     def start_seconds(self) -> dict[str, float]:
-        """What starting each server of this episode took, by its name; those that were not called are left out."""
+        """Seconds that the start of each server of this episode took, by name; servers without a call are left out."""
         return self._running.seconds
 
     async def use(self, tool: str, arguments: Mapping[str, Any] | None = None) -> str:
         """Call a server's tool yourself, e.g. to set the world up or to judge it.
 
         Args:
-            tool: as agents call it.
-            arguments: for it.
+            tool: the name by which agents call it.
+            arguments: the arguments of the call.
 
         Returns:
             The text of its answer.
@@ -258,7 +258,7 @@ def _beside(cls: Hashable, specs: tuple[ServerSpec, ...]) -> tuple[Tool, ...]:
 
 
 def _calling(spec: ServerSpec, tool: str) -> Callable[..., Any]:
-    """What an unbound tool of a server runs: its first argument is the environment."""
+    """Return the function of an unbound tool of a server; its first argument is the environment."""
 
     async def call(env: McpTools, arguments: dict[str, Any]) -> tuple[Part, ...]:
         return await env._called(spec, tool, arguments)

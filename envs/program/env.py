@@ -28,7 +28,7 @@ How = Literal["tools", "python"]
 FENCE = re.compile(r"^[ \t]*(```+|~~~+)[ \t]*([^\n`]*)\n(.*?)(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
 """A block as people and models write it, and what it says it is; one that was cut off ends with the text."""
 PYTHONS = {"", "python", "python3", "py"}
-"""What blocks of Python say that they are."""
+"""Labels of code blocks that contain Python."""
 RULES = """\
 You act by programs in Python, which run in a session that keeps its variables. A program calls these functions; \
 help(NAME) tells more of one. What you print, you see. A call that is refused raises ApiError, whose text says why.
@@ -50,8 +50,8 @@ class ProgramEnv(ToolEnv[TaskT]):
         actions: ``"tools"`` or ``"python"``.
         sandbox: the backend; omitted, the first that works here and confines.
         relaxed: limits that may go unenforced where the backend cannot hold them here.
-        seconds: that a program has, with its calls.
-        kwargs: of the environment.
+        seconds: the time limit of a program with its calls.
+        kwargs: arguments of the environment.
     """
 
     groups: ClassVar[Sequence[str]] = ()
@@ -85,14 +85,14 @@ class ProgramEnv(ToolEnv[TaskT]):
     # -- programs -----------------------------------------------------------------------------------------------
 
     def perform(self, tool: Tool, call: ToolCall) -> Any:
-        """Make a call of a program; what it raises is told to the program. For whoever watches or disturbs calls."""
+        """Make a call of a program, which receives its errors. Override this to observe or disturb calls."""
         return tool.function(**tool.validate(call.arguments))
 
     def manual(self, module: Module) -> str:
-        """What the agent is told of programs before the first observation.
+        """Return the description of programs that comes before the first observation.
 
         Args:
-            module: has the functions that it may call.
+            module: the module with the functions that programs may call.
         """
         return RULES.format(manual=module.manual())
 
@@ -183,7 +183,7 @@ class ProgramEnv(ToolEnv[TaskT]):
         return Step(Observation.of(text), self._paid(score), terminated=True, score=score)
 
     def ends_with(self, tool: Tool) -> bool:
-        """Whether the episode is over: in a program any call may have ended it."""
+        """Whether the episode has ended: in a program, any call may have ended it."""
         return super().ends_with(tool) if self.how == "tools" else self._has_ended
 
     def _judged(self, step: Step, score: Score) -> Step:
@@ -201,7 +201,7 @@ class ProgramEnv(ToolEnv[TaskT]):
 
     @contextmanager
     def _as_tools(self) -> Iterator[None]:
-        """What is done here, the environment does as if it had its own tools."""
+        """Let the environment act inside this block as if it offered its own tools."""
         how, self.how = self.how, "tools"
         try:
             yield
@@ -217,19 +217,19 @@ class ProgramEnv(ToolEnv[TaskT]):
         return Action(tool_calls=(ToolCall("python", {"code": code}),))
 
     def oracle(self) -> Any:
-        """The environment's own, as a program where programs are asked for."""
+        """Return the environment's own action, as a program if the agent acts by programs."""
         with self._as_tools():
             action = super().oracle()
         return action if self.how == "tools" else self.as_program(action)
 
     def random_action(self, rng: Rng) -> Any:
-        """A random call of the environment's tools, as a program where programs are asked for."""
+        """Return a random call of the environment's tools, as a program if the agent acts by programs."""
         with self._as_tools():
             action = super().random_action(rng)
         return action if self.how == "tools" else self.as_program(action)
 
     def near_misses(self) -> Any:
-        """The environment's own, as programs where programs are asked for."""
+        """Return the environment's own near misses, as programs if the agent acts by programs."""
         plays = super().near_misses()
         return plays if self.how == "tools" else {name: self._missed(play) for name, play in plays.items()}
 

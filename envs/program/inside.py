@@ -19,7 +19,7 @@ def call(tool, given, left_out):  # type: ignore[no-untyped-def]
     Args:
         tool: its name.
         given: arguments by name.
-        left_out: what stands for an argument that is not given, by name.
+        left_out: the value that stands for an omitted argument, by name.
     """
     import turnwise_host  # type: ignore[import-not-found]  # it is there where this is run
 
@@ -45,8 +45,8 @@ def publish(name, about, functions):  # type: ignore[no-untyped-def]
     """Make the module that programs see.
 
     Args:
-        name: of the module.
-        about: what ``help`` says of it.
+        name: the name of the module.
+        about: the text that ``help`` shows.
         functions: each with the names by which it is found, such as ``("mail", "search")``, and after all of them also
             by one name, such as ``mail_search``.
     """

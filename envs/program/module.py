@@ -15,7 +15,7 @@ from ..messages import ToolCall
 from ..tools import Tool
 
 INSIDE = Path(__file__).with_name("inside.py")
-"""What is in every such module."""
+"""Names that every such module has."""
 TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "array": "list", "object": "dict"}
 SHOWN = 12
 """Values of an enumeration that a description names."""
@@ -26,8 +26,8 @@ class Parameter:
     """A parameter of a tool, as Python has it.
 
     Args:
-        name: what the tool calls it.
-        python: the same, or what is nearest to it among Python's names.
+        name: its name in the tool.
+        python: the same name, or the nearest valid name in Python.
         schema: its JSON Schema.
         required: whether it must be given.
     """
@@ -39,7 +39,7 @@ class Parameter:
 
     @property
     def default(self) -> str:
-        """What stands in the signature for an argument that is not given."""
+        """The default in the signature, for an omitted argument."""
         default = self.schema.get("default", ...)
         return repr(default) if _is_literal(default) else "..."
 
@@ -50,7 +50,7 @@ class Parameter:
 
     @property
     def about(self) -> str:
-        """What there is to know of it, in a line."""
+        """A description of it in one line."""
         values = self.schema.get("enum") or ()
         named = f"one of {', '.join(map(repr, values[:SHOWN]))}{', …' if len(values) > SHOWN else ''}"
         text = " ".join(str(self.schema.get("description") or "").split())
@@ -62,8 +62,8 @@ class Function:
     """A tool as a function.
 
     Args:
-        tool: what is called.
-        path: how a program finds it in the module, such as ``("mail", "search")``.
+        tool: the tool that it calls.
+        path: its path in the module, such as ``("mail", "search")``.
         parameters: those without a default first.
     """
 
@@ -78,7 +78,7 @@ class Function:
 
     @property
     def documentation(self) -> str:
-        """What ``help`` says of it."""
+        """The text that ``help`` shows."""
         lines = [f"    {one.python}: {one.about}" for one in self.parameters if one.about]
         return "\n".join([self.tool.description, *(["", "Args:", *lines] if lines else [])])
 
@@ -94,7 +94,7 @@ def function_of(tool: Tool, groups: Iterable[str] = ()) -> Function:
     """A tool as a function.
 
     Args:
-        tool: what is called.
+        tool: the tool that it calls.
         groups: words that a tool's name may begin with, with ``_`` behind them: each is a namespace of its tools, which
             are also found by their whole names. Of several words that fit the longest is taken.
     """
@@ -116,9 +116,9 @@ class Module:
     """The module by which a program calls tools.
 
     Args:
-        tools: what it has.
+        tools: its tools.
         groups: see ``function_of``.
-        name: what a program calls it.
+        name: its name in programs.
 
     Raises:
         ContractError: two tools, or a tool and a group, would have one name in Python.
@@ -182,7 +182,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def _name(text: str) -> str:
-    """What is nearest to a text among Python's names."""
+    """Return the valid name in Python that is nearest to a text."""
     word = re.sub(r"\W", "_", text, flags=re.ASCII) or "_"
     word = f"_{word}" if word[0].isdigit() else word
     return f"{word}_" if keyword.iskeyword(word) or word in ("__debug__", "None") else word

@@ -19,17 +19,17 @@ from .module import Module
 
 OVER = "the episode has ended; nothing more can be called"
 Perform = Callable[[Tool, ToolCall], Any]
-"""Makes a call of a tool; the value, or an awaitable of it. What it raises is told to the program, as of any tool."""
+"""A function that calls a tool and returns the value or an awaitable of it. The program receives its errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What came of a program.
+    """The result of a program.
 
     Args:
-        text: what it printed, and how it ended, as an agent is told.
-        result: the same as the sandbox says it.
-        calls: what it called, in order, as far as it had the form of a call; also what was refused.
+        text: the output and the ending of the program, as an agent reads them.
+        result: the result from the sandbox.
+        calls: its well-formed calls in order, including refused ones.
         failed: names of the tools that refused a call.
         ended: whether one of them ended the episode.
     """
@@ -52,9 +52,9 @@ class PythonTools:
         tools: what can be called, bound.
         room: whose session runs the programs; it is opened with the first.
         groups: namespaces, see ``function_of``.
-        name: of the module.
-        calls: that one program may make.
-        perform: makes a call; by default the tool's function is called.
+        name: the name of the module.
+        calls: the largest number of calls of one program.
+        perform: a function that makes a call; by default the tool's function is called.
 
     Raises:
         ContractError: two tools would have one name in Python.
@@ -80,7 +80,7 @@ class PythonTools:
 
         Args:
             code: Python statements; the value of a last expression is shown.
-            seconds: that it has, with all its calls.
+            seconds: its time limit, with all its calls.
 
         Raises:
             ToolError: no program can be run now, by the doing of an earlier one; the next may find a new session.
@@ -117,10 +117,10 @@ class _Run:
     ended: bool = False
 
     async def answer(self, request: bytes) -> bytes:
-        """Make a call, whatever was asked.
+        """Make a call of any form.
 
         Raises:
-            InfrastructureError: the machinery failed, and not the call.
+            InfrastructureError: the infrastructure failed, and not the call.
         """
         name = "call"
         try:
