@@ -6,6 +6,7 @@ With Turnwise you register an environment, train an agent, and run evaluations. 
 imports neither torch nor transformers.
 """
 
+import logging
 from typing import TYPE_CHECKING
 
 from .envs.builtin import register_builtin as _register_builtin
@@ -92,6 +93,7 @@ __all__ = [
     "truncation",
 ]
 
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # the program decides where the log goes
 _register_builtin()
 _load_plugins()  # names only, so that gymnasium.make knows them too; nothing of theirs is imported
 

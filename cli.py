@@ -6,12 +6,11 @@ import ast
 import importlib
 import importlib.metadata
 import io
-import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,7 @@ import typer
 
 from .commands.terminal import INTERRUPTED, complain
 from .errors import TurnwiseError, UsageError
+from .logs import FORMATS, LEVELS, log_to_stderr
 
 COMMANDS: dict[str, str] = {
     "envs": "envs",
@@ -93,6 +93,16 @@ def _print_version(wanted: bool) -> None:
 
 def _options(
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; accepted anywhere on the line.")] = False,
+    log_format: Annotated[
+        str, typer.Option(help=f"Log on standard error: {' or '.join(FORMATS)}; accepted anywhere on the line.")
+    ] = "text",
+    log_level: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Lowest level of the log: {', '.join(LEVELS)} (default: warning, and info for json).",
+            show_default=False,
+        ),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
@@ -114,11 +124,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _outlets()
     words = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in words
+    log = ExitStack()  # what ends the command is logged, too
     try:
         words = [word for word in words if word != "--debug"]
-        with _tracebacks(debug):
-            named = (word for word in _completed() or words if not word.startswith("-"))
-            build_app(next(named, ""))(words, prog_name="turnwise")
+        form, level = _taken(words, "--log-format"), _taken(words, "--log-level")
+        log.enter_context(log_to_stderr(form or "text", level or ("debug" if debug else None)))
+        named = (word for word in _completed() or words if not word.startswith("-"))
+        build_app(next(named, ""))(words, prog_name="turnwise")
     except TurnwiseError as error:
         if debug:
             raise
@@ -136,6 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if end.code == INTERRUPTED:  # the message is out; a further Ctrl-C would add a traceback
             signal.signal(signal.SIGINT, signal.SIG_IGN)
         raise
+    finally:
+        log.close()
 
 
 def _completed() -> list[str]:
@@ -145,19 +159,21 @@ def _completed() -> list[str]:
     return (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or "").split()[1:]
 
 
-@contextmanager
-def _tracebacks(shown: bool) -> Iterator[None]:
-    """Show tracebacks of environment failures on standard error; these are counted, not raised."""
-    logger, handler = logging.getLogger(__name__.partition(".")[0]), logging.StreamHandler()
-    before = logger.level
-    if shown:
-        logger.addHandler(handler)
-        logger.setLevel(logging.DEBUG)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)
+def _taken(words: list[str], option: str) -> str | None:
+    """Remove an option and its value from the words of a command line, and return the value.
+
+    Raises:
+        UsageError: The value is missing.
+    """
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name == option:
+            if not equals and at + 1 == len(words):
+                raise UsageError(f"{option} needs a value")
+            value = value if equals else words[at + 1]
+            del words[at : at + (1 if equals else 2)]
+            return value
+    return None
 
 
 def _outlets() -> None:

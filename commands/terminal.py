@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from types import FrameType
-from typing import TextIO
+from typing import TextIO, cast
 
 import typer
 from rich.console import Console
+
+from ..logs import as_json, event
+
+LOG = logging.getLogger(__name__)
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C stopped, as in shells."""
@@ -30,7 +36,19 @@ def screen() -> Console:
 
 def remark() -> Console:
     """Return the console for progress and remarks: standard error, so that results can be piped."""
+    if as_json():
+        return Console(file=cast(TextIO, _Events()), soft_wrap=True, highlight=False)
     return Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+class _Events(io.TextIOBase):
+    """Logs each line that is written to it, since standard error is for JSON lines alone."""
+
+    def write(self, text: str) -> int:
+        """Log the lines of a text that are not blank."""
+        for line in filter(str.strip, text.splitlines()):
+            event(LOG, "remark", line)
+        return len(text)
 
 
 @contextmanager
@@ -55,7 +73,11 @@ def stdout_for_protocol() -> Iterator[TextIO]:
 
 def complain(text: str) -> None:
     """Print one line on standard error."""
-    print(f"turnwise: {' '.join(text.split())}", file=sys.stderr)
+    line = " ".join(text.split())
+    if as_json():
+        event(LOG, "error", line, level=logging.ERROR)
+    else:
+        print(f"turnwise: {line}", file=sys.stderr)
 
 
 @contextmanager

@@ -14,18 +14,23 @@ if TYPE_CHECKING:
     from .policy_checks import PolicyContract
     from .serving.http.client import ServerClient
     from .serving.remote_policy import RemotePolicy
+    from .serving.server import AdapterHost, Pausable, Sampler, WeightReceiver
     from .transformers_policy import TransformersPolicy
 
 __all__ = [
+    "AdapterHost",
     "Completion",
     "Finish",
     "NanoConfig",
+    "Pausable",
     "Policy",
     "PolicyContract",
     "RemotePolicy",
+    "Sampler",
     "Sampling",
     "ServerClient",
     "TransformersPolicy",
+    "WeightReceiver",
     "build_model",
     "build_tokenizer",
     "load_model",

@@ -20,6 +20,7 @@ from ..errors import (
     PolicyTimeoutError,
     UsageError,
 )
+from ..logs import event
 from ..tasks.rng import Rng
 from ..tasks.score import Score
 from .episode import UNANSWERED, UNSENT, Episode, Outcome, Turn
@@ -324,7 +325,7 @@ class Attempt:
             async with asyncio.timeout(limit) as deadline:
                 return await call
         except EnvironmentFailedError as error:
-            LOG.debug("%s", error.traceback or error)
+            event(LOG, "environment failed", error.traceback or str(error), level=logging.DEBUG)
             raise
         except TimeoutError:
             if not deadline.expired():

@@ -23,7 +23,7 @@ from .attempt import Attempt
 from .episode import Episode, Fork, Outcome
 from .episode_state import EpisodeState, HostProvider, RolloutObserver
 from .hosts import Host
-from .jobs import Job
+from .jobs import Job, log_retry
 from .options import RunOptions
 from .pool import EnvPool
 from .runner import LONGEST_BACKOFF, Placed, fingerprints, group_id
@@ -182,13 +182,16 @@ class Paths:
                 self.stats.failures[type(error).__name__] += 1
                 if number > self.options.retries:
                     return attempt.sealed(Outcome.INFRA_FAILED, error=one_line(error)), None
+                reason = one_line(error)
             except BaseException:
                 await _voided(observer)
                 raise
             finally:
                 await attempt.release()
             self.stats.retries += 1
-            await asyncio.sleep(min(self.options.backoff * 2 ** (number - 1), LONGEST_BACKOFF))
+            wait = min(self.options.backoff * 2 ** (number - 1), LONGEST_BACKOFF)
+            log_retry(job, number, reason, wait)
+            await asyncio.sleep(wait)
             number, failed = number + 1, attempt
 
 

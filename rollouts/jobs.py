@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..logs import event
 from ..tasks.spec import TaskSpec
 from .episode import Fork
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +35,17 @@ class Job:
     env_id: str
     fingerprints: Mapping[str, str]
     fork: Fork | None = None
+
+
+def log_retry(job: Job, attempt: int, reason: str, wait: float) -> None:
+    """Log that an infrastructure failure ended an attempt at a job, and that another follows.
+
+    Args:
+        job: The job.
+        attempt: Number of the attempt that failed, from 1.
+        reason: The failure, on one line.
+        wait: Seconds until the next attempt.
+    """
+    text = f"episode {job.episode_id} of {job.env_id}: attempt {attempt} failed ({reason}); the next in {wait:g} s"
+    place = {"episode": job.episode_id, "env": job.env_id}
+    event(LOG, "retry", text, {**place, "attempt": attempt, "reason": reason, "pause_seconds": wait})

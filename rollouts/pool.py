@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,10 +17,12 @@ from ..envs.registry import find, make
 from ..envs.toolenv import ToolEnv
 from ..envs.tools import tools_of
 from ..errors import UsageError
+from ..logs import event
 from .host_process import ProcessHost, portable
 from .hosts import Build, Host, InlineHost, ThreadHost
 from .options import Isolation
 
+LOG = logging.getLogger(__name__)
 EnvSource = str | type[TurnEnv] | Callable[..., TurnEnv]
 """A registered id, a class, or a callable that creates an environment."""
 
@@ -48,6 +51,7 @@ class EnvPool:
     """Number of environments created so far."""
     _free: list[Host] = field(default_factory=list)
     _lent: set[Host] = field(default_factory=set)
+    _abandoned: int = 0
     _deciding: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
@@ -88,6 +92,7 @@ class EnvPool:
         if reusable and not host.busy:
             self._free.append(host)
         else:
+            self._abandoned += 1
             host.abandon()
 
     async def close(self) -> None:
@@ -109,6 +114,9 @@ class EnvPool:
             async with self._deciding:
                 await self._decide()
         self.made += 1
+        if self._abandoned:
+            self._abandoned -= 1
+            event(LOG, "restart", f"starting another {self.env_id} in place of one that failed", {"env": self.env_id})
         if self.isolation == "inline":
             return await InlineHost.open(self.build)
         if self.isolation == "thread":

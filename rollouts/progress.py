@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from time import perf_counter
 from typing import Self
@@ -9,9 +10,11 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from ..logs import tell
 from .episode import Outcome
 from .stats import RunStats
 
+LOG = logging.getLogger(__name__)
 LINE_SECONDS = 30.0
 """Minimum seconds between two lines if the output is not a terminal."""
 
@@ -70,7 +73,11 @@ class RunProgress:
             self._said = now
             whole = "" if self._total is None else f"/{self._total}"
             line = " · ".join(filter(None, (f"{done}{whole} episodes", told)))
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+            known = {"episodes": done, "total": self._total}
+            tell(LOG, "progress", line, known, level=logging.INFO, otherwise=self._print)
+
+    def _print(self, line: str) -> None:
+        self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def __enter__(self) -> Self:
         self._bar.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 import shlex
 import subprocess
 import sys
@@ -13,10 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-SECRET = re.compile(r"(^|[._-])(key|api_?key|token|secret|password|authorization)$", re.IGNORECASE)
-"""Names of settings whose values are not recorded, because reports are shared."""
-USER = re.compile(r"(?<=://)[^/@\s]+@")
-MASK = "***"
+from ..logs import MASK, SECRET, USER
+
 PACKAGES = ("turnwise", "gymnasium", "torch", "transformers", "vllm")
 """Packages whose versions are recorded if this process has imported them. A distribution may have another name."""
 

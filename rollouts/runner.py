@@ -39,7 +39,7 @@ from ..tasks.rng import stable_hash
 from ..tasks.spec import TaskSpec
 from .attempt import Attempt
 from .episode import Episode, Outcome
-from .jobs import Job
+from .jobs import Job, log_retry
 from .options import RunOptions, run_options
 from .pool import EnvPool, EnvSource
 from .stats import RunStats
@@ -265,7 +265,10 @@ class _Run:
                     self._stats.failures[type(error).__name__] += 1
                     if number > self._options.retries:
                         return attempt.sealed(Outcome.INFRA_FAILED, error=one_line(error))
-                await asyncio.sleep(min(self._options.backoff * 2 ** (number - 1), LONGEST_BACKOFF))
+                    reason = one_line(error)
+                wait = min(self._options.backoff * 2 ** (number - 1), LONGEST_BACKOFF)
+                log_retry(job, number, reason, wait)
+                await asyncio.sleep(wait)
                 self._stats.retries += 1
                 attempt = attempt.retry()
         except asyncio.CancelledError:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from ..config import describe, load_config
 from ..envs.named import environment
 from ..errors import TurnwiseError
+from ..logs import FORMATS, LEVELS, as_json, event, log_to_stderr
 from .options import arguments, overridden, refuse_other_run, settled
-from .registry import ALGORITHMS
+from .registry import ALGORITHMS, Entry
 from .run.conclusion import RunResult
 from .run.interrupts import INTERRUPTED, at_once
 from .run.settings import TrainConfig
 
+LOG = logging.getLogger(__name__)
 C = TypeVar("C", bound=TrainConfig)
 
 
@@ -37,6 +40,8 @@ def script(config_type: type[C], train: Callable[[C], RunResult], argv: Sequence
     parser.add_argument("--out", metavar="FOLDER", help="the run's folder")
     parser.add_argument("--resume", action="store_true", help="continue the run in out from its newest checkpoint")
     parser.add_argument("--settings", action="store_true", help="list every setting, and train nothing")
+    parser.add_argument("--log-format", choices=FORMATS, default="text", help="log on standard error: text or json")
+    parser.add_argument("--log-level", choices=LEVELS, help="lowest level (default: warning, and info for json)")
     parser.add_argument("words", nargs="*", metavar="WORD", help="an environment; settings, e.g. optimizer.lr=1e-4")
     given = parser.parse_intermixed_args(argv)
     entries = {word: entry for word, entry in ALGORITHMS.items() if entry.config == config_type.__name__}
@@ -45,6 +50,14 @@ def script(config_type: type[C], train: Callable[[C], RunResult], argv: Sequence
         presets = next((entry.presets for entry in entries.values() if rule and entry.algorithm == rule), {})
         print(*describe(config_type, config_type.filled(presets)), sep="\n")
         return 0
+    with log_to_stderr(given.log_format, given.log_level):
+        return _trained(config_type, train, given, entries)
+
+
+def _trained(
+    config_type: type[C], train: Callable[[C], RunResult], given: argparse.Namespace, entries: Mapping[str, Entry]
+) -> int:
+    """Train, say how it went, and return the process's exit code."""
     config: C | None = None
     leads = os.environ.get("RANK", "0") == "0"  # of the processes that torchrun started, one says how it went
     try:
@@ -57,14 +70,21 @@ def script(config_type: type[C], train: Callable[[C], RunResult], argv: Sequence
         with at_once(f"stopped at once; the run in {config.out} continues from its newest checkpoint with --resume"):
             result = train(config)
     except TurnwiseError as error:
-        print(f"error: {error}", file=sys.stderr)
+        _complain("error", f"error: {error}")
         return 2
     except KeyboardInterrupt:
         where = f" in {config.out}" if config else ""
         if leads:
-            print(f"stopped; the run{where} continues with --resume", file=sys.stderr)
+            _complain("interrupted", f"stopped; the run{where} continues with --resume")
         return INTERRUPTED
     if leads:
         lines = [result.note, result.success, f"{result.steps} steps; model: {result.model}"]
         print(*filter(None, lines), sep="\n")
     return 0
+
+
+def _complain(kind: str, text: str) -> None:
+    if as_json():
+        event(LOG, kind, text, level=logging.ERROR)
+    else:
+        print(text, file=sys.stderr)

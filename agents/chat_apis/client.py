@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import logging
 import random
 import time
 from collections import Counter
@@ -16,6 +17,7 @@ from typing import Any
 import httpx
 
 from ...errors import InfrastructureError, SpendingCapError, TurnwiseError, UsageError
+from ...logs import event
 from .cache import AnswerCache
 from .conversation import Reply
 from .costs import IMAGE_TOKENS, Price, Spending
@@ -24,6 +26,8 @@ from .faults import FaultError, RequestRefusedError, Server, content, refused
 from .limits import Pace
 from .settings import ApiSettings
 from .transport import UnreachableError, http_client, post
+
+LOG = logging.getLogger(__name__)
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0
 """Seconds before a retry: doubled with each try, and drawn at random from the upper half."""
@@ -158,6 +162,9 @@ class ApiClient:
                 if max(tried, loop.time() + wait - self._failing_since) > self.settings.patience:
                     asks = f"; it asks to wait {fault.after:,.0f} s" if fault.after else ""
                     raise InfrastructureError(f"{self.server.address} {fault} (try {attempt}){asks}") from None
+                text = f"{self.server.address} {fault}; asking again in {wait:.1f} s"
+                known = {"server": self.server.address, "fault": fault.kind, "attempt": attempt, "pause_seconds": wait}
+                event(LOG, "retry", text, known)
                 await asyncio.sleep(wait)
         raise AssertionError("unreachable")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from ...errors import ContractError, ToolError, TurnwiseError
+from ...logs import event
 from ...tasks.rng import Rng, stable_hash
 from ...tasks.score import Score
 from ..background import resolve
@@ -147,7 +148,7 @@ class McpTools(ToolEnv):
             if _repeating.get() or not (error.late or await self._lost_again()):
                 raise error
             how = "does not answer any more" if error.late else "has died"
-        LOG.warning("%s; it is the agent's failure", error)
+        event(LOG, "server lost", f"{error}; it is the agent's failure", level=logging.WARNING)
         score = Score(success=False)
         text = f"Error: a server of your tools {how}. The episode is over."
         return Step(Observation.of(text), self._paid(score), terminated=True, score=score)
@@ -165,7 +166,8 @@ class McpTools(ToolEnv):
             deaths.append(None)
             return len(deaths) > 1
         except TurnwiseError as error:
-            LOG.warning("the actions before a server died could not be repeated: %s", error)
+            text = f"the actions before a server died could not be repeated: {error}"
+            event(LOG, "server lost", text, level=logging.WARNING)
             return False
         finally:
             _repeating.reset(token)

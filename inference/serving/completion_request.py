@@ -8,7 +8,7 @@ from ...errors import InfrastructureError, PolicyServerError, PolicyTimeoutError
 from ..policy import Finish, Sampling
 from .replica import Replica, WeightTag
 from .replica_set import GLANCE, ReplicaSet
-from .retrying import TRIES, pause_after
+from .retrying import TRIES, log_retry, pause_after
 from .server import ServerResponse
 
 IN_A_ROW = 3
@@ -182,6 +182,7 @@ class CompletionRequest:
             raise type(error)(f"{error} (sent {TRIES} times)")
         if self._failed_seconds + self._search_seconds >= self._replicas.limits.silence:
             raise self._replicas.unavailable_error()
+        log_retry(error, len(self._faults), replica.address)
 
     def _check(self, replica: Replica, served: ServerResponse, tag: WeightTag) -> None:
         """Check an answer against the state of the replica.

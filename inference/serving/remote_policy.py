@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ...errors import ContractError, PolicyServerError, TurnwiseError, UsageError
+from ...logs import event
 from ...tasks.rng import stable_hash
 from ..policy import Completion, Finish, Sampling
 from .answers import too_long
@@ -19,6 +21,7 @@ from .replica import WeightTag
 from .replica_set import ReplicaSet
 from .server import Capabilities, Pause, Sampler, ServerResponse, pausable
 
+LOG = logging.getLogger(__name__)
 MOST_PARTS = 64
 """Maximum number of parts of a completion; weights do not change more often within one."""
 GRACE = 2.0
@@ -198,6 +201,8 @@ class RemotePolicy:
             raise
         if mode is Pause.ABORT:
             await replicas.requeue_in_flight(GRACE)
+        servers = [server.address for server in self.live]
+        event(LOG, "pause", f"paused sampling ({mode})", {"mode": str(mode), "servers": servers})
 
     async def refresh_health(self) -> tuple[Sampler, ...]:
         """Probe the replicas that were down, and return the servers that can receive weights.
@@ -241,6 +246,7 @@ class RemotePolicy:
         self._replicas.enter_loop()
         await self._replicas.call_all(lambda server: pausable(server).resume())
         self._replicas.release()
+        event(LOG, "resume", "sampling continues", {"version": self._replicas.now.version})
 
     async def drain(self) -> None:
         """Wait until no request of an earlier version or adapter is in flight."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...errors import InfrastructureError, TurnwiseError
+from ...logs import event
 from ...tasks.rng import stable_hash
 from .server import Capabilities, Sampler, ServerResponse
+
+LOG = logging.getLogger(__name__)
 
 
 class WeightTag(NamedTuple):
@@ -68,6 +72,8 @@ class Replica:
         self.cause = str(error)
         if not self.down or now >= self.due or looked:
             self.due = now + min(self.backoff * 2 ** min(self.failures, 30), self.longest)
+            if not self.down:
+                event(LOG, "server down", f"server {self.address} is left alone for now: {error}", {"server": self.address})
             self.down, self.failures = True, self.failures + 1
 
     def record_success(self, now: float) -> None:
@@ -115,6 +121,9 @@ class Replica:
             raise
         same = before is not None and before.started is not None and before.started == after.started
         self.capabilities, self.down = after, False
+        kind = "server back" if same else "restart"
+        text = f"server {self.address} answers again{'' if same else '; it was restarted, or may have been'}"
+        event(LOG, kind, text, {"server": self.address})
         self.named = self.named and same  # the same process keeps its name, unless another trainer changed it
         if weights_changed and not same:
             self.stale = True

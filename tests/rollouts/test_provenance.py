@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from turnwise.rollouts.provenance import MASK, masked, provenance
+from turnwise.logs import MASK
+from turnwise.rollouts.provenance import masked, provenance
 
 
 @pytest.mark.parametrize("name", ["key", "api_key", "env_kwargs.token", "password", "client-secret", "Authorization"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from turnwise.trainers.run.conclusion import RunResult
 from turnwise.trainers.run.metrics import read_metrics
 
 from ..inference.serving.fake_server import FakeServer
+from ..logged import events
 from . import small, test_archer
 
 
@@ -44,7 +46,10 @@ def lines(result: RunResult) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_loop_trains_on_what_servers_sampled(tmp_path: Path, cloned: Path, server: FakeServer) -> None:
+def test_loop_trains_on_what_servers_sampled(
+    tmp_path: Path, cloned: Path, server: FakeServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="turnwise")
     model, tokenizer = load_model(cloned / "model")
     with FakeServer(model, tokenizer) as other:
         result = small.run(small.looping(tmp_path / "run", cloned / "model", steps=2, server=served(server, other)))
@@ -57,6 +62,10 @@ def test_loop_trains_on_what_servers_sampled(tmp_path: Path, cloned: Path, serve
     assert lines(result)[-1]["mismatch_ess"] > 0.99
     assert server.calls("/inference/v1/generate")
     assert not list(tmp_path.rglob("exchange/*/*")), "nothing is left in the exchange folder"
+    found = events(caplog.records)
+    syncs = [fields["version"] for kind, fields in found if kind == "sync"]
+    assert syncs == [0, 0, 1, 2], "once before each evaluation and each step"
+    assert sum(kind == "pause" for kind, _ in found) == sum(kind == "resume" for kind, _ in found) == len(syncs)
 
 
 @pytest.mark.parametrize("pause", ["keep", "abort"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column
 
 from ...errors import UsageError
+from ...logs import shown, tell
+
+LOG = logging.getLogger(__name__)
 
 METRICS = "metrics.jsonl"
 """Name of the log in a run's folder."""
@@ -161,7 +165,8 @@ class StepProgress:
         self, title: str, total: int, *, done: int = 0, enabled: bool = True, console: Console | None = None
     ) -> None:
         self._console = console or Console(stderr=True, soft_wrap=True, highlight=False)
-        self._title, self._total, self._done, self._enabled = title, total, done, enabled
+        self.total = total
+        self._title, self._done, self._enabled = title, done, enabled
         self._warned, self._seen = False, dict[str, float]()
         self._every = -(-total // LINES)
         whole = Column(no_wrap=True)  # on a narrow screen, the numbers go to a second line
@@ -190,12 +195,12 @@ class StepProgress:
         """Show the most important of these numbers, and advance by one step on request."""
         self._seen.update(numbers)
         there = self._seen if self.live else numbers
-        shown = "  ".join(f"{name} {there[name]:.3g}" for name in SHOWN if name in there)
+        said = in_words(there)
         self._done += int(advance)
-        self._bar.update(self._task, advance=int(advance), numbers=shown)
-        due = not advance or self._done in (1, self._total) or self._done % self._every == 0
-        if due and not self.live:
-            self.say(f"{self._title} {self._done}/{self._total}  {shown}")
+        self._bar.update(self._task, advance=int(advance), numbers=said)
+        due = not advance or self._done in (1, self.total) or self._done % self._every == 0
+        if due and not self.live and not shown(LOG, logging.INFO):
+            self.say(f"{self._title} {self._done}/{self.total}  {said}")
 
     @property
     def live(self) -> bool:
@@ -203,12 +208,17 @@ class StepProgress:
         return self._console.is_terminal
 
     def warn(self, text: str) -> None:
-        """Print the first of several warnings that is not empty."""
+        """Log the first of several warnings that is not empty, or print it if no handler shows it."""
         if text and not self._warned:
             self._warned = True
-            self.say(text)
+            tell(LOG, "nothing learned", text, otherwise=self.say)
 
     def say(self, text: str) -> None:
         """Print one line, above the bar if there is one."""
         if self._enabled:
             self._console.print(text, markup=False)
+
+
+def in_words(metrics: Mapping[str, float]) -> str:
+    """Return the most telling numbers: ``"loss 0.13  return 0.8  success 0.75"``."""
+    return "  ".join(f"{name} {metrics[name]:.3g}" for name in SHOWN if name in metrics)

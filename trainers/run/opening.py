@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -12,6 +12,7 @@ import torch
 
 from ...envs.registry import find
 from ...errors import UsageError
+from ...logs import tell
 from ...rollouts.episode import Episode
 from ...rollouts.pool import EnvPool
 from ...rollouts.store import load_episodes
@@ -35,6 +36,8 @@ from .run_folder import RunFolder
 from .settings import Plan, TrainConfig
 from .state import RunState
 from .uninterrupted import TornError
+
+LOG = logging.getLogger(__name__)
 
 
 @asynccontextmanager
@@ -109,7 +112,7 @@ async def _opened(
     actor = Actor.of(config, model, start.tokenizer, own=own, version=step, files=files)
     if world.is_main:
         for line in openings(config, model, actor.agent, tools):
-            print(f"turnwise: {line}", file=sys.stderr)
+            tell(LOG, "remark", line)
     options = config.episodes.options(seed=round_seed("train", config.seed))
     source = Source(pool, actor.agent, sampler, options, config.steps, config.seed)
     collector = _collector(plan.overlap, source, world, pending, resumed)

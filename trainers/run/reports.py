@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Self
 
+from ...logs import event
 from ..learning.groups import Group
 from ..learning.parallel import ProcessGroup
 from .conclusion import nothing_learned
 from .kept_episodes import KeptEpisodes
-from .metrics import MetricsLog, StepProgress
+from .metrics import SHOWN, MetricsLog, StepProgress, in_words
 from .run_folder import RunFolder
 from .settings import TrainConfig
+
+LOG = logging.getLogger(__name__)
+LOGGED = ("episodes", "retries", "unscored", "seconds/step", "tokens_per_second")
+"""Numbers of an event besides the most telling ones; ``metrics.jsonl`` has all."""
 
 
 class Reports:
@@ -57,9 +63,13 @@ class Reports:
         """
         if self._log is not None:
             self._log.write(step, metrics)
+            kind = "step" if advance else "evaluation"
+            numbers = {name: metrics[name] for name in (*SHOWN, *LOGGED) if name in metrics}
+            event(LOG, kind, f"{kind} {step}/{self._bar.total}: {in_words(metrics)}", {"step": step, **numbers})
         self.latest.update(metrics)
         self._bar.show(metrics, advance=advance)
-        self._bar.warn(nothing_learned([{"step": step, **metrics}]))
+        if self._log is not None:
+            self._bar.warn(nothing_learned([{"step": step, **metrics}]))
 
     def has(self, step: int, name: str) -> bool:
         """Return whether this process logged a number at a step."""

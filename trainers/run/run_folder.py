@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -33,10 +33,13 @@ import pydantic
 from ...config import Config
 from ...envs.named import place_of
 from ...errors import CheckpointError, UsageError
+from ...logs import tell
 from ...rollouts.provenance import provenance
 from .checkpoint import Checkpoint, Checkpoints
 from .metrics import METRICS, read_metrics
 from .settings import TrainConfig
+
+LOG = logging.getLogger(__name__)
 
 CONFIG, CHECKPOINTS, MODEL, BEST, DEMONSTRATIONS = "config.json", "checkpoints", "model", "best", "demonstrations"
 
@@ -198,9 +201,9 @@ class RunFolder:
             return None
         checkpoint = self.resume(config, may_change=may_change)
         for problem in checkpoint.passed_over if checkpoint else ():
-            print(f"passed over a newer checkpoint: {problem}", file=sys.stderr)
+            tell(LOG, "checkpoint passed over", f"passed over a newer checkpoint: {problem}")
         if checkpoint is None:
-            print(f"{self.path} has no checkpoint yet: the run begins anew", file=sys.stderr)
+            tell(LOG, "no checkpoint", f"{self.path} has no checkpoint yet: the run starts again")
         return checkpoint
 
     def _refuse_bereft(self, every: int) -> None:

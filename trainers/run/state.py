@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from ...errors import CheckpointError
+from ...logs import event
 from ..collect.collector import Collector
 from ..collect.sampler import TaskSampler
 from ..learning.learner import Learner
@@ -16,6 +18,8 @@ from .checkpoint import Checkpoint, Checkpoints, Stateful
 from .generators import capture_generators, restore_generators
 from .kept_episodes import write_episodes
 from .model_files import ModelFiles, Start
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -108,6 +112,7 @@ class RunState:
                 tensors=tensors,
                 write_pending=partial(write_episodes, pending) if pending else None,
             )
+            event(LOG, "checkpoint", f"wrote the checkpoint of step {self.step}", {"step": self.step})
         self._saved = mark
 
     def _mark(self) -> tuple[int, int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from ...errors import ContractError, TurnwiseError
 from ...inference.serving.server import ServerResponse
+from ...logs import event
 from ..learning.lora import adapted, merged
 from ..learning.main_process import run_on_main
 from ..learning.parallel import ALONE, ProcessGroup, unsharded
@@ -18,6 +20,7 @@ from .canary_prompts import Kind, Question, Questions, answered
 from .diagnosis import Answers, diagnose, moved
 from .transfer import Changeable, Transport
 
+LOG = logging.getLogger(__name__)
 GO_ON = "Servers that are there go on with what they had"
 STAY = (
     "Servers that are there stay paused, since nobody knows which weights they have, until a run sends them whole ones"
@@ -115,6 +118,9 @@ class WeightSync:
             "sync/canary_seconds": time.perf_counter() - going,
             "sync/replicas": float(len(transport.ready)),
         }
+        known: dict[str, Any] = {"version": version, "servers": [server.address for server in transport.ready]}
+        known |= {name.removeprefix("sync/"): value for name, value in self.metrics.items()}
+        event(LOG, "sync", f"sent weights of version {version} in {going - began:.2f} s", known)
         return before, after
 
     async def _replace(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import logging
 import os
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -12,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ....errors import EnvironmentDiedError
+from ....logs import event
 from .launch import Chromium, launch
 from .loop import LOOP
 from .processes import memory
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from .trace import Trace
 
+LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 EACH_CORE = 2
@@ -237,6 +240,8 @@ class Pool:
                 self._chromium = await launch(self.server.port)
                 self._all.append(self._chromium)
                 self.launched += 1
+                if self.launched > 1:
+                    event(LOG, "restart", "started another Chromium in place of one that died, grew or aged")
         finally:
             self._launching = None
 

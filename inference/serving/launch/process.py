@@ -6,6 +6,7 @@ import contextlib
 import errno
 import http.client
 import json
+import logging
 import os
 import re
 import socket
@@ -22,7 +23,9 @@ import pydantic
 
 from ....config import Config
 from ....errors import InfrastructureError, UsageError
+from ....logs import event
 
+LOG = logging.getLogger(__name__)
 HOST = "127.0.0.1"
 FILES = "turnwise_files"
 """Weight-transfer backend of ``worker/turnwise_vllm_worker.py``: safetensors in a folder that both sides see."""
@@ -177,6 +180,7 @@ class VllmProcess:
         self.log = None if log is None else Path(log)
         self._owns_log = log is None
         self._watchdog: subprocess.Popen[bytes] | None = None
+        self._started = False
 
     @property
     def url(self) -> str:
@@ -210,6 +214,9 @@ class VllmProcess:
                 self.kill()
                 raise
             if trouble is None:
+                kind = "restart" if self._started else "start"
+                event(LOG, kind, f"the vLLM server for {self.model} answers at {self.url}", {"server": self.url})
+                self._started = True
                 return self
             self.kill()
             log = self._read_log()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
@@ -121,7 +122,8 @@ def test_stop_is_safe_to_call_at_any_time(bench: Bench) -> None:
     assert eventually(bench.all_gone)
 
 
-def test_kill_is_a_crash_and_it_can_be_started_again(bench: Bench) -> None:
+def test_kill_is_a_crash_and_it_can_be_started_again(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="turnwise")
     with bench.process("stubborn") as server:
         server.kill()
         assert not healthy(server.port)
@@ -130,6 +132,7 @@ def test_kill_is_a_crash_and_it_can_be_started_again(bench: Bench) -> None:
         assert healthy(server.port)
         assert len(bench.started()) == 2
         assert len({port for _, _, port in bench.started()}) == 1, "its clients know its address"
+    assert [getattr(record, "event", "") for record in caplog.records] == ["start", "restart"]
     assert eventually(bench.all_gone)
 
 
