@@ -73,7 +73,12 @@ class Replica:
         if not self.down or now >= self.due or looked:
             self.due = now + min(self.backoff * 2 ** min(self.failures, 30), self.longest)
             if not self.down:
-                event(LOG, "server down", f"server {self.address} is left alone for now: {error}", {"server": self.address})
+                event(
+                    LOG,
+                    "server down",
+                    f"server {self.address} is left alone: {error}",
+                    {"server": self.address},
+                )
             self.down, self.failures = True, self.failures + 1
 
     def record_success(self, now: float) -> None:

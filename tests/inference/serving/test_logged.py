@@ -62,7 +62,7 @@ def test_failures_together_are_one_event_and_a_new_process_is_a_restart(
     server = ServerClient("http://somebody:password@localhost:1")
     replica = Replica(server, 4, backoff=1.0, longest=5.0)
     for _ in range(3):
-        replica.failed(InfrastructureError("401 for key-of-the-server"), 10.0)
+        replica.record_failure(InfrastructureError("401 for key-of-the-server"), 10.0)
     ((kind, fields),) = events()
     assert kind == "server down"
     assert "key-of-the-server" not in caplog.text
