@@ -55,7 +55,12 @@ def options(command: str) -> set[str]:
     """The options that a command takes."""
     group = typer.main.get_command(build_app())
     params = group.commands[command].params  # type: ignore[attr-defined]
-    return {text for param in params for text in (*param.opts, *param.secondary_opts)} | {"--help", "--debug"}
+    return {text for param in params for text in (*param.opts, *param.secondary_opts)} | {
+        "--help",
+        "--debug",
+        "--log-format",
+        "--log-level",
+    }
 
 
 def test_there_are_pages() -> None:
