@@ -19,12 +19,12 @@ Key = tuple[str, int]
 
 @dataclass
 class Counts:
-    """What has been asked, for reports.
+    """Counts of queries, for reports.
 
     Args:
         asked: queries.
-        remembered: of these, how many were answered from memory.
-        joined: of these, how many waited for another's search for the same.
+        remembered: the number of these that memory answered.
+        joined: the number of these that waited for an equal search.
         searches: calls of the engine.
     """
 
@@ -35,15 +35,15 @@ class Counts:
 
 
 class Batched:
-    """Gathers the queries that are asked at the same moment into one ``search``, and remembers what was found.
+    """Combine concurrent queries into one ``search``, and cache the results.
 
-    Searches run in threads, so many at a time; what is asked while all are busy goes together into the next ones. What
-    the engine raises is raised by all queries of its batch, and not remembered. Use it in one event loop.
+    Searches run in a limited number of threads. Queries that arrive while all are busy go together into the next
+    searches. If the engine raises, all queries of its batch raise, and nothing is cached. Use it in one event loop.
 
     Args:
-        engine: what searches.
+        engine: the engine that searches.
         remembered: answers that are kept; the least recently used go first.
-        characters: of the queries and pages in all answers that are kept; one that has more alone is not kept.
+        characters: the limit on the characters of all cached queries and pages; a longer answer is not cached.
         batch: queries in one search, at most.
         concurrent: searches at a time.
     """
@@ -76,8 +76,8 @@ class Batched:
         """The best ``k`` pages for each query, as the engine finds them.
 
         Raises:
-            InfrastructureError: the engine is gone or does not answer.
-            UsageError: this was closed.
+            InfrastructureError: the engine has ended or does not answer.
+            UsageError: this object is closed.
         """
         if self._closed:
             raise UsageError("this retriever was closed; create another one to search")
@@ -119,7 +119,7 @@ class Batched:
         self._waiting.append(key)
         if not self._due:
             self._due = True
-            loop.call_soon(self._send)  # after everybody who is ready now has asked
+            loop.call_soon(self._send)  # after all tasks that are ready now have asked
         return self._asked[key]
 
     def _send(self) -> None:

@@ -53,7 +53,7 @@ class Deadline(httpx.BaseTransport):
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """What this thread sends and reads meanwhile takes so many seconds at most, or raises a timeout of httpx's."""
+        """Limit the seconds of what this thread sends and reads in the block; then httpx's timeout is raised."""
         self._clock.until = time.monotonic() + seconds
         try:
             yield
@@ -71,7 +71,7 @@ def _as_httpx() -> Iterator[None]:
 
 
 class _Body(httpx.SyncByteStream):
-    """What comes after the head."""
+    """The body of the response."""
 
     def __init__(self, answer: httpcore.Response) -> None:
         self._answer = answer
@@ -85,7 +85,7 @@ class _Body(httpx.SyncByteStream):
 
 
 class _Clock(local):
-    """When this thread's request must be over."""
+    """The time at which this thread's request must end."""
 
     until = math.inf
 

@@ -40,8 +40,8 @@ class Dense:
     Args:
         corpus: the pages.
         encode: texts to vectors; called with some hundred pages at a time, and by one thread at a time.
-        query: what a model wants before a query.
-        page: what it wants before a page.
+        query: the text that the model expects before a query.
+        page: the text that it expects before a page.
 
     Raises:
         ContractError: ``encode`` does not give a finite vector for each text.

@@ -18,7 +18,7 @@ REMEMBERED = 128
 
 
 def retriever_for(corpus: Corpus, engine: str = "fts5") -> Retriever:
-    """The engine over a corpus; whoever asks for the same gets the same, which is never closed.
+    """Return the engine over a corpus; equal arguments share one engine, which is never closed.
 
     Args:
         corpus: the pages; an index is remembered under its name.

@@ -83,7 +83,7 @@ class Fts5:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """One that this thread may use: its own where there is a file, and in memory the only one, for itself."""
+        """Lend a connection to this thread: its own to a file, or the only one in memory, exclusively."""
         if self._closed:
             raise InfrastructureError(f"the index of {self._corpus.name!r} was closed; create another one to search")
         try:
@@ -125,7 +125,7 @@ class Fts5:
         return rare, common
 
     def _worth(self, pages: int) -> float:
-        """What a word adds to the score of a page: SQLite's inverse document frequency."""
+        """Return the weight of a word in the score of a page: SQLite's inverse document frequency."""
         return max(1e-6, math.log((len(self._corpus) - pages + 0.5) / (pages + 0.5)))
 
     def _count(self, connection: sqlite3.Connection, word: str) -> int:

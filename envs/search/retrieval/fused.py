@@ -21,7 +21,7 @@ class Fused:
 
     Args:
         engines: over one corpus, such as ``Fts5`` and ``Dense``; they are ours to close.
-        depth: pages that are asked of each for every one that is wanted; more lets a page win that both have low.
+        depth: the number of pages to request from each engine per page wanted; more lets a page win that both rank low.
         smoothed: the constant; larger ones make the first places count less.
     """
 

@@ -24,17 +24,17 @@ from .words import LONGEST
 BATCH = 64
 """Queries in one request."""
 MOST = 100
-"""Pages that are asked for at most; more is refused by some servers."""
+"""The largest number of pages to request; some servers refuse more."""
 REMEMBERED = 32_000_000
 """Characters of pages that are remembered, so that they can be opened where the server only searches."""
 ANSWER = 64 * 1024 * 1024
 """Bytes that an answer may have."""
 AGAIN = frozenset({429, 500, 502, 503, 504})
-"""Answers after which asking again may help; a search changes nothing, so that it may be asked for twice."""
+"""Status codes after which a retry may help; a search changes nothing, so it can be repeated."""
 SEARCHES_ONLY = frozenset({404, 405})
 """Answers of a server that does not know what it is to open a page."""
 WAIT = 0.1
-"""Seconds before the first time that it is asked again, doubled each time."""
+"""Seconds before the first retry, doubled each time."""
 
 
 class Remote:
@@ -60,7 +60,7 @@ class Remote:
         self._client = httpx.Client(timeout=timeout, transport=self._deadline, trust_env=False)
         self._seen, self._held = OrderedDict[str, Document](), 0
         self._lock = Lock()
-        self._opens: bool | None = None  # not known before it was asked for one
+        self._opens: bool | None = None  # not known before the first request for a page
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """The best ``k`` pages for each query, in the server's order; see ``Retriever.search``."""
@@ -77,8 +77,8 @@ class Remote:
         """The page with an id, if there is one.
 
         Raises:
-            InfrastructureError: the server does not answer, or answers with what is no page.
-            UsageError: it only searches, and did not find this page before.
+            InfrastructureError: the server does not answer, or its answer is not a page.
+            UsageError: the server only searches, and no search has found this page.
         """
         with self._lock:
             if id in self._seen:
@@ -184,7 +184,7 @@ FIELDS = ("id", "title", "text")
 
 
 def _score(said: Any, place: int) -> float:
-    """A score as it was told; the place where it is none, or beyond all numbers."""
+    """Return a score as the server gave it, or its negative rank if it is not a finite number."""
     try:
         known = isinstance(said, int | float) and not isinstance(said, bool) and math.isfinite(said)
     except OverflowError:

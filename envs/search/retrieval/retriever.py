@@ -33,7 +33,7 @@ class Retriever(Protocol):
         """The best ``k`` pages for each query, best first; fewer, or none, where fewer match.
 
         Raises:
-            InfrastructureError: the engine is gone or does not answer.
+            InfrastructureError: the engine has ended or does not answer.
         """
 
     def get(self, id: str) -> Document | None:

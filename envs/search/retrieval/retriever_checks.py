@@ -1,4 +1,4 @@
-"""What every ``Retriever`` must do, as checks that its author runs: once by hand, or as a pytest class.
+"""The contract of every ``Retriever``, as checks that its author runs: once by hand, or as a pytest class.
 
 ::
 
@@ -34,7 +34,7 @@ ODD = (
     "'; DROP TABLE found; --", "a" * 100_000, "tower " * 20_000, " ".join(f"w{n}" for n in range(20_000)), "🗼", "塔",
     "the of and", "[1 TO 5]", "tower~2", "tower^9", "\\", "/tower/", "\u202etower", "e\u0301" * 50, "_", "%", "NULL",
 )  # fmt: skip
-"""What an agent may write where a query belongs; none of it is a language, and none of it may raise."""
+"""Texts that an agent may write as a query; none has a special meaning, and none may raise."""
 
 
 class RetrieverContract:
@@ -92,7 +92,7 @@ class RetrieverContract:
             assert _ids(backwards, "twin quartz", k) == wanted[::-1][:k], "ties are not in the order of the corpus"
 
     def test_the_same_query_has_the_same_hits(self) -> None:
-        """Again, in a batch, among others, and in an engine made anew."""
+        """The same query gives the same hits again, in a batch, among others, and in a new engine."""
         queries = ["tower", "Oda Brandt bridges", "quartz", "nothing of the kind", "tower"]
         found, again = self._over(), self._over()
         alone = [found.search([query], 5)[0] for query in queries]
@@ -103,7 +103,7 @@ class RetrieverContract:
         assert found.search([], 5) == [], "no queries have no answers"
 
     def test_no_query_raises(self) -> None:
-        """Operators, nothing, NUL, half surrogates and a hundred thousand letters are words or nothing."""
+        """Operators, empty texts, NUL, half surrogates and a hundred thousand characters are words or nothing."""
         found = self._over()
         for query in ODD:
             try:
@@ -129,7 +129,7 @@ class RetrieverContract:
             assert _ids(found, "cafe", 1) == _ids(found, "CAFÉ", 1), "capitals or accents matter"
 
     def test_pages_are_opened(self) -> None:
-        """By their ids, whole; what is no id opens nothing."""
+        """Pages open whole by their ids; another text opens nothing."""
         found = self._over()
         if self.opens:
             assert [found.get(page.id) for page in PAGES] == list(PAGES), "a page that was opened is not the corpus'"

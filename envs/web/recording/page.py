@@ -1,4 +1,4 @@
-"""The page on which a person reads a recording: HTML that is only ever added to, so that it is whole at any moment."""
+"""The page on which a user reads a recording: HTML that only grows, so that it is complete at any moment."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ img { max-width: 100%; border: 1px solid var(--line); }
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One turn as it is recorded; number 0 is the beginning, where nobody has said anything.
+    """One turn as it is recorded; number 0 is the beginning, before the agent has acted.
 
     Args:
-        number: of the turn.
-        said: by the agent: its text, and its calls as one reads them.
+        number: the number of the turn.
+        said: the text of the agent, and its calls in human-readable form.
         told: the text of the observation that answered.
-        reward: of the turn.
-        picture: the name of the file with what the window then showed; empty if there is none.
-        lacks: why there is none.
-        given: the names of the files with pictures that the agent was given.
+        reward: the reward of the turn.
+        picture: the name of the file with a screenshot of the window; empty if there is none.
+        lacks: the reason why there is none.
+        given: the names of the files with images that the agent received.
     """
 
     number: int
@@ -58,7 +58,7 @@ def head(title: str) -> str:
     """The beginning of a page.
 
     Args:
-        title: of it.
+        title: the title of the page.
     """
     return Markup(
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{0}</title>\n'
@@ -68,7 +68,7 @@ def head(title: str) -> str:
 
 
 def section(shot: Shot) -> str:
-    """A turn, for a person: what was said and told on one side, what was seen on the other.
+    """Return a turn as HTML: action and observation on one side, the screenshot on the other.
 
     Args:
         shot: the turn.
@@ -90,7 +90,7 @@ def remark(text: str) -> str:
     """A line of its own.
 
     Args:
-        text: of it.
+        text: the text of the note.
     """
     return f"<section><h2>{escape(text)}</h2></section>\n"
 
@@ -99,9 +99,9 @@ def entry(folder: str, title: str, verdict: str) -> str:
     """A line in the list of recordings.
 
     Args:
-        folder: of the recording, beside the list.
-        title: of the recording.
-        verdict: how it ended.
+        folder: the folder of the recording, beside the list.
+        title: the title of the recording.
+        verdict: the ending of the episode.
     """
     return Markup('<li><a href="{}/index.html">{}</a> · {}</li>\n').format(folder, title, verdict)
 

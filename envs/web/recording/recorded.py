@@ -1,6 +1,6 @@
 """``RecordedTools``: acting through a browser that draws, with recordings of the episodes on request.
 
-Nothing of it reaches the agent, and nothing is looked at before the agent's own look is over.
+Nothing of it reaches the agent, and no screenshot is taken before the agent's own observation is complete.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RecordedTools(WebTools[TaskT]):
             trace: Playwright's own, too.
 
         Raises:
-            UsageError: nothing can be written there, or a trace has no place.
+            UsageError: the folder cannot be written to, or a trace is requested without a folder.
         """
         if trace and folder is None:
             raise UsageError("a trace is a part of a recording: name a folder for it, such as record='recordings'")
@@ -45,7 +45,7 @@ class RecordedTools(WebTools[TaskT]):
         self._traced = trace
 
     def begin_recording(self) -> Path | None:
-        """Where the trace of the episode that is about to begin shall be; ``None`` if none is wanted."""
+        """Return the path of the trace for the episode that starts now; ``None`` without a trace."""
         if self._recordings is None:
             return None
         self.recording = Recording(self._recordings, self.task)
@@ -116,7 +116,7 @@ class RecordedTools(WebTools[TaskT]):
         return film
 
     async def _picture(self) -> bytes | str:
-        """What the window shows; or why that cannot be told, which is no reason to end an episode."""
+        """Return a screenshot of the window, or the reason why there is none, which does not end the episode."""
         try:
             return await self._film.picture()
         except TurnwiseError as error:

@@ -1,4 +1,4 @@
-"""``Recording``: a folder in which a person sees what an agent did in one episode.
+"""``Recording``: a folder that shows users what an agent did in one episode.
 
 ::
 
@@ -33,10 +33,10 @@ def recordings_in(folder: Path | str) -> Path:
     """A folder for recordings, made if it is not there.
 
     Args:
-        folder: which.
+        folder: the path of the folder.
 
     Raises:
-        UsageError: nothing can be written there.
+        UsageError: the folder cannot be written to.
     """
     if not isinstance(folder, (str, Path)) or not str(folder):
         raise UsageError(f"record names a folder, such as record='recordings'; got {folder!r}")
@@ -55,14 +55,14 @@ class Recording:
     """One episode, written down as it goes.
 
     Args:
-        into: where recordings are.
-        task: of the episode.
+        into: the folder of all recordings.
+        task: the task of the episode.
 
     Attributes:
-        folder: of this one.
+        folder: the folder of this recording.
 
     Raises:
-        UsageError: nothing can be written there.
+        UsageError: the folder cannot be written to.
     """
 
     def __init__(self, into: Path, task: TaskSpec) -> None:
@@ -76,10 +76,10 @@ class Recording:
         """Write down a turn.
 
         Args:
-            action: what the agent said; ``None`` at the beginning.
-            observation: what it was told.
-            reward: of the turn.
-            picture: of the window, PNG; or why there is none.
+            action: the action of the agent; ``None`` at the beginning.
+            observation: the observation that answered it.
+            reward: the reward of the turn.
+            picture: a screenshot of the window as PNG, or the reason why there is none.
 
         Raises:
             UsageError: it cannot be written.
@@ -110,7 +110,7 @@ class Recording:
         self._write(PAGE, remark(text))
 
     def end(self, verdict: str = "") -> None:
-        """The episode is over; what is said of that later is not heard.
+        """End the recording with the episode; later calls have no effect.
 
         Args:
             verdict: how it ended; omitted, that it was broken off.
@@ -126,7 +126,7 @@ class Recording:
         self._write(f"../{PAGE}", entry(self.folder.name, self._title, verdict))
 
     def _given(self, name: str, observation: Observation) -> tuple[str, ...]:
-        """Files with the pictures of an observation."""
+        """Write the images of an observation to files and return their names."""
         files: list[str] = []
         for message in observation.messages:
             for part in message.parts:
@@ -148,7 +148,7 @@ class Recording:
 
 
 def said(action: Action | None) -> str:
-    """What an agent said: its text, and its calls as one reads them."""
+    """Return the text of an action, and its calls in human-readable form."""
     if action is None:
         return ""
     lines = [action.text, *map(call_text, action.tool_calls), f"[{action.problem}]" if action.problem else ""]
@@ -156,7 +156,7 @@ def said(action: Action | None) -> str:
 
 
 def _own(into: Path, digest: str) -> Path:
-    """A folder that nobody else has: whoever makes it has it."""
+    """Create and return a folder that no other process has."""
     number = 1
     while True:
         try:
