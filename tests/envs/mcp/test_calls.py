@@ -56,9 +56,9 @@ def test_arguments_that_do_not_fit_are_refused_before_they_are_sent(odd: Around)
     ("arguments", "words"),
     [
         ({"text": "\ud83d"}, "half a surrogate pair"),
-        ({"text": float("nan")}, "no JSON"),
-        ({"text": b"bytes"}, "no JSON"),
-        ({"text": object}, "no JSON"),
+        ({"text": float("nan")}, "not valid JSON"),
+        ({"text": b"bytes"}, "not valid JSON"),
+        ({"text": object}, "not valid JSON"),
         ({"text": "x" * 2_000_000}, "at most 1000000"),
         ("text", "must be an object"),
         (None, "must be an object"),
