@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..lazy import attach
 
 if TYPE_CHECKING:
-    from .accounts import Account
+    from .costs import RolloutCost
     from .episode import Episode, Fork, Outcome, Turn, scored
     from .options import RunOptions
     from .recording import record_episodes
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from .store import EpisodeStore, load_episodes, read_episodes
 
 __all__ = [
-    "Account",
     "Episode",
     "EpisodeStore",
     "Fork",
     "Outcome",
+    "RolloutCost",
     "RunOptions",
     "Turn",
     "load_episodes",

@@ -20,8 +20,8 @@ import pydantic
 
 from ..agents.agent import Decision
 from ..config import Config
-from .accounts import lookahead
 from .branching import Forks, Paths, Slot, together
+from .costs import lookahead
 from .episode import Episode, Fork, Lookahead
 from .episode_state import EpisodeState
 from .jobs import Job

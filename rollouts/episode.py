@@ -132,7 +132,7 @@ class Lookahead:
         outcome: outcome of the rollout.
         sampled: number of tokens sampled for it.
         prompted: number of tokens in its prompts.
-        reused: prompt tokens that had been read before on its path; see ``Account``.
+        reused: prompt tokens that had been read before on its path; see ``RolloutCost``.
         tool_calls: number of tools it called.
     """
 

@@ -17,10 +17,10 @@ from turnwise.agents.agent import Decision, EpisodeContext
 from turnwise.agents.chat import ChatAgent
 from turnwise.errors import ContractError, InfrastructureError, UsageError
 from turnwise.inference.policy import Completion, Finish, Sampling
-from turnwise.rollouts.accounts import Account
 from turnwise.rollouts.branching import Paths, Strategy, branch_episodes
 from turnwise.rollouts.branching_entropy import EntropyBranching, dealt
 from turnwise.rollouts.branching_vine import StateValues
+from turnwise.rollouts.costs import RolloutCost
 from turnwise.rollouts.episode import Episode, Outcome
 from turnwise.rollouts.episode_state import EpisodeState
 from turnwise.rollouts.options import RunOptions
@@ -178,7 +178,7 @@ async def test_a_place_where_the_policy_hesitates_is_left_more_often() -> None:
 async def test_the_account_is_what_was_really_done(strategy: Strategy) -> None:
     env, agent = road(), Walker(evenly)
     episodes = await played(env, agent, strategy, size=6)
-    account = Account.of(episodes)
+    account = RolloutCost.of(episodes)
     assert account.steps == len(env.steps)
     assert account.sampled == sum(len(action) for _, _, action in agent.requests)
     assert account.prompted == sum(len(prompt) for _, prompt, _ in agent.requests)
@@ -192,7 +192,7 @@ async def test_looking_ahead_costs_what_it_costs_and_a_branch_less_than_a_whole_
     env = road()
     episodes = await played(env, Walker(evenly), VINE, count=1, size=2)
     assert all(len(e.lookaheads) == 3 * 4 for e in episodes)
-    assert Account.of(episodes).lookaheads == 24
+    assert RolloutCost.of(episodes).lookaheads == 24
     assert len(env.steps) == 2 * (4 + 3 * (4 + 3 + 2 + 1))
     branched, plain = road(), road()
     await played(branched, Walker(evenly), ALWAYS)
@@ -394,7 +394,7 @@ async def test_a_lookahead_that_is_lost_has_no_return() -> None:
     every = [ahead for episode in episodes for ahead in episode.lookaheads]
     lost = [ahead for ahead in every if ahead.outcome is Outcome.INFRA_FAILED]
     assert 0 < len(lost) < len(every)
-    assert Account.of(episodes).lookaheads_lost == len(lost)
+    assert RolloutCost.of(episodes).lookaheads_lost == len(lost)
 
 
 async def test_a_lookahead_is_played_again_from_the_very_same_state() -> None:

@@ -14,8 +14,8 @@ from ...agents.agent import Agent
 from ...config import Config
 from ...errors import ContractError, UsageError
 from ...inference.pausable_clock import PausableClock
-from ...rollouts.accounts import Account
 from ...rollouts.branching import Strategy
+from ...rollouts.costs import RolloutCost
 from ...rollouts.episode import Episode
 from ...rollouts.options import RunOptions
 from ...rollouts.pool import EnvPool
@@ -135,8 +135,8 @@ class AsyncRollouts:
             stats.add(episode)
             stats.retries += episode.attempts - 1
         extra = {"overlap/running": float(scheduler.running), "overlap/ready": float(scheduler.over)}
-        account = Account.of(episodes)
-        return Collected(tuple(grouped(episodes)), stats, extra | staleness(episodes, step), account, tasks)
+        cost = RolloutCost.of(episodes)
+        return Collected(tuple(grouped(episodes)), stats, extra | staleness(episodes, step), cost, tasks)
 
     def trained(self, tasks: int = 0) -> None:
         """Note that the step has been learned. The cursor is behind the drawn tasks already, whatever ``tasks`` is."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ...agents.agent import Agent
-from ...rollouts.accounts import Account
 from ...rollouts.branching import Strategy, branch_episodes
+from ...rollouts.costs import RolloutCost
 from ...rollouts.episode import Episode
 from ...rollouts.options import RunOptions
 from ...rollouts.pool import EnvPool
@@ -57,7 +57,7 @@ class Collected:
     Args:
         groups: one per task, in the order of the tasks; members in the order of their requests.
         stats: counts, failures and the time split.
-        account: cost of all episodes, including unscored ones.
+        cost: cost of all episodes, including unscored ones.
         extra: further numbers to log.
         tasks: number of drawn tasks.
     """
@@ -65,7 +65,7 @@ class Collected:
     groups: tuple[Group, ...]
     stats: RunStats
     extra: Mapping[str, float] = field(default_factory=dict)
-    account: Account = field(default_factory=Account)
+    cost: RolloutCost = field(default_factory=RolloutCost)
     tasks: int = 0
 
     @classmethod
@@ -74,9 +74,9 @@ class Collected:
         stats = RunStats()
         for part in parts:
             stats.merge(part.stats)
-        account = sum((part.account for part in parts), Account())
+        cost = sum((part.cost for part in parts), RolloutCost())
         groups = tuple(group for part in parts for group in part.groups)
-        return cls(groups, stats, parts[-1].extra, account, sum(part.tasks for part in parts))
+        return cls(groups, stats, parts[-1].extra, cost, sum(part.tasks for part in parts))
 
     @property
     def episodes(self) -> tuple[Episode, ...]:
@@ -119,7 +119,7 @@ class Collected:
         correlation = self.stats.kept.correlation
         if correlation is not None:  # trap 25: the first to finish are a biased sample where this is far from 0
             numbers["seconds_return_correlation"] = correlation
-        return numbers | self.account.metrics() | dict(self.extra)
+        return numbers | self.cost.metrics() | dict(self.extra)
 
 
 async def collect(
@@ -175,4 +175,4 @@ async def collect(
                 on_episode(episode)
     refuse_hopeless(finished, agent)
     finished.sort(key=lambda e: (order[e.group_id], int(e.episode_id.rpartition("-")[2])))
-    return Collected(tuple(grouped(finished)), stats, account=Account.of(finished), tasks=len(placed))
+    return Collected(tuple(grouped(finished)), stats, cost=RolloutCost.of(finished), tasks=len(placed))

@@ -155,7 +155,7 @@ class Round:
         lost = sum(group.excluded for group in self.reading.groups)
         failed = sum(group.policy_failed for group in self.reading.groups)
         read = {"reading/unscored": float(lost), "reading/policy_failed": float(failed)}
-        return replace(joined, account=joined.account + self.reading.account).metrics() | read | dict(self.extra)
+        return replace(joined, cost=joined.cost + self.reading.cost).metrics() | read | dict(self.extra)
 
 
 @dataclass(slots=True)

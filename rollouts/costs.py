@@ -10,11 +10,11 @@ from .episode import Episode, Lookahead, Turn
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class RolloutCost:
     """Cost of episodes and of their lookaheads.
 
     A branch repeats the turns of its parent: these are *shared*, and count for the parent. Turns of an attempt that an
-    infrastructure failure ended are in no record, and so in no account.
+    infrastructure failure ended are in no record, and so not in this cost.
 
     Args:
         steps: number of actions that environments received.
