@@ -30,7 +30,7 @@ def turnwise_step(folder: Path, settings: dict[str, Any]) -> Step:
     from turnwise import Action, Episode, Outcome, Score, TaskSpec, Turn
     from turnwise.envs.messages import Observation
     from turnwise.trainers.learning.learner import Learner, OptimizerConfig
-    from turnwise.trainers.learning.normalisers import normaliser
+    from turnwise.trainers.learning.normalizers import normalizer
     from turnwise.trainers.learning.objective import Objective
     from turnwise.trainers.learning.rows import pack
 
@@ -64,7 +64,7 @@ def turnwise_step(folder: Path, settings: dict[str, Any]) -> Step:
             )
         )
     rows = pack(episodes).with_advantage(torch.tensor(data["advantages"]))
-    rows = rows.with_weight(normaliser(rows, "token_mean"))
+    rows = rows.with_weight(normalizer(rows, "token_mean"))
     options: dict[str, Any] = {"lr": LEARNING_RATE, "betas": (0.9, 0.999), "max_grad_norm": MAX_NORM}
     options |= {"microbatch_tokens": settings["microbatch_tokens"], **settings["options"]}
     learner = Learner(_model(folder, settings), OptimizerConfig(**options))

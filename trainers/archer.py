@@ -31,7 +31,7 @@ from .critics.utterance import CriticConfig, UtteranceCritic
 from .critics.values import Values
 from .learning.groups import Group
 from .learning.learner import Update
-from .learning.normalisers import normaliser
+from .learning.normalizers import normalizer
 from .learning.objective import LossConfig
 from .learning.reference import Reference
 from .learning.updates import summary
@@ -217,7 +217,7 @@ def reinforce(config: ArcherConfig, run: Run, parts: Hierarchy, utterances: Sequ
     if parts.reference is not None:
         rows = parts.reference.scored(rows)
     # A mean over utterances of sums over tokens, as in the paper.
-    rows = rows.with_weight(normaliser(rows, "const", denominator=len(utterances)))
+    rows = rows.with_weight(normalizer(rows, "const", denominator=len(utterances)))
     compared_B = centred(advantage_B, [said.prompt_ids for said in utterances], config.centred)
     paid = token_credit(rows, compared_B, parts.baseline)
     objective = replace(config.loss.objective(), kind="ppo" if config.actor == "ppo" else "reinforce")

@@ -23,7 +23,7 @@ from .learning.batch import Batch
 from .learning.groups import Group
 from .learning.learner import Learner, Update
 from .learning.loss import Correction, Level, loop_bounds
-from .learning.normalisers import normaliser
+from .learning.normalizers import normalizer
 from .learning.objective import Objective
 from .learning.updates import minibatches, parts_of, summary
 from .run.conclusion import RunResult
@@ -104,7 +104,7 @@ def iterate(config: LoopConfig, learner: Learner, groups: Sequence[Group], *, ve
     advantage_E = leave_one_out(batch.return_E, batch.group_E)
     rows = learner.recompute_old(batch.rows.with_advantage(advantage_E))
     # A constant denominator: neither a filtered episode nor a lost one changes the weight of the others.
-    rows = rows.with_weight(normaliser(rows, "traj_mean", denominator=config.minibatch))
+    rows = rows.with_weight(normalizer(rows, "traj_mean", denominator=config.minibatch))
     objective = Objective(
         config.level, loop_bounds(config.epsilon), is_mode=config.is_mode, is_cap=config.is_cap, max_kl=config.max_kl
     )

@@ -32,7 +32,7 @@ from .learning.groups import Group
 from .learning.kl import kl_in_reward, reference_metrics
 from .learning.learner import Learner, Update
 from .learning.main_process import run_on_main
-from .learning.normalisers import Normaliser, normaliser
+from .learning.normalizers import Normalizer, normalizer
 from .learning.objective import LossConfig, Objective
 from .learning.reference import Reference
 from .learning.rows import Rows
@@ -69,8 +69,8 @@ class OnPolicyConfig(PolicyConfig):
     """Passes over each step's episodes."""
     minibatch: int | None = pydantic.Field(default=None, ge=1)
     """Episodes per optimizer step (default: all in one)."""
-    normaliser: Normaliser = "traj_mean"
-    """Mean of the loss, which weights each token: see ``trainers/learning/normalisers.py``."""
+    normaliser: Normalizer = "traj_mean"
+    """Mean of the loss, which weights each token: see ``trainers/learning/normalizers.py``."""
     denominator: float | None = pydantic.Field(default=None, gt=0)
     """Constant that divides the loss of every update, instead of the average number of trajectories, tokens or
     groups."""
@@ -221,9 +221,9 @@ def objective_at(step: int, config: OnPolicyConfig, parts: Parts, rows: Rows) ->
 def weighted(config: OnPolicyConfig, rows: Rows, episodes: int) -> Rows:
     """Return the rows with the weight of each token in an update: the mean ``normaliser`` of a minibatch."""
     if config.denominator is not None:
-        weight_T = normaliser(rows, config.normaliser, denominator=config.denominator)
+        weight_T = normalizer(rows, config.normaliser, denominator=config.denominator)
     else:
-        weight_T = normaliser(rows, config.normaliser) * parts_of(episodes, config.minibatch)
+        weight_T = normalizer(rows, config.normaliser) * parts_of(episodes, config.minibatch)
     return rows.with_weight(weight_T)
 
 

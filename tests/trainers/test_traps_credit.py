@@ -13,7 +13,7 @@ from turnwise.trainers.collect.staleness import StalenessGate
 from turnwise.trainers.learning.advantages import bootstraps, centred, leave_one_out, turn_gae, turn_rewards
 from turnwise.trainers.learning.groups import grouped, members
 from turnwise.trainers.learning.loss import policy_loss
-from turnwise.trainers.learning.normalisers import normaliser
+from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.rows import Rows, pack
 
 from .fakes import Said, comparing, conversation, episode, returning, turn
@@ -33,7 +33,7 @@ def test_trap_03_a_forked_episode_counts_once_in_the_baseline(returns: list[floa
     advantage = leave_one_out(*comparing(grouped(plain)))
     assert torch.equal(leave_one_out(*comparing(grouped(forked))), advantage)
     rows = pack(forked).with_advantage(advantage)
-    rows = rows.with_weight(normaliser(rows, "traj_mean"))
+    rows = rows.with_weight(normalizer(rows, "traj_mean"))
     assert int(rows.row.max()) + 1 == len(returns) + sum(forks), "forks did make more rows"
     totals = torch.zeros(len(returns)).index_add_(0, rows.episode, rows.weight * rows.advantage)
     assert torch.allclose(totals, advantage / len(returns), atol=1e-6), "each episode pulls with its advantage, once"
@@ -48,9 +48,9 @@ def test_trap_09_length_bias_has_its_closed_form_in_every_mode() -> None:
     rows = pack([conversation([Said((1,), (2,))]), conversation([Said((1,), (2,) * 4)])]).with_advantage(torch.ones(2))
     wanted = {"traj_mean": (1 / 2, 1 / 2), "token_mean": (1 / 5, 4 / 5), "group_mean": (1 / 5, 4 / 5)}
     for mode, mass in wanted.items():
-        weighted = rows.with_weight(normaliser(rows, mode))  # type: ignore[arg-type]
+        weighted = rows.with_weight(normalizer(rows, mode))  # type: ignore[arg-type]
         assert _mass(weighted) == pytest.approx(mass), mode
-    assert _mass(rows.with_weight(normaliser(rows, "const", denominator=10))) == pytest.approx((1 / 10, 4 / 10))
+    assert _mass(rows.with_weight(normalizer(rows, "const", denominator=10))) == pytest.approx((1 / 10, 4 / 10))
 
 
 def test_trap_09_a_standard_deviation_inflates_easy_and_hard_tasks_and_is_off_by_default() -> None:

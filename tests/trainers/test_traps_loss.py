@@ -18,7 +18,7 @@ from turnwise.trainers.learning.groups import grouped, members
 from turnwise.trainers.learning.kl import Estimator, kl_estimate
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.loss import Level, policy_loss
-from turnwise.trainers.learning.normalisers import Normaliser, normaliser
+from turnwise.trainers.learning.normalizers import Normalizer, normalizer
 from turnwise.trainers.learning.objective import Objective
 from turnwise.trainers.learning.rows import Rows, merge, pack
 from turnwise.trainers.learning.scoring import score
@@ -70,9 +70,9 @@ def loss_and_gradient(
     return total, gradient(model)
 
 
-def credited(episodes: list[Episode], mode: Normaliser = "traj_mean") -> Rows:
+def credited(episodes: list[Episode], mode: Normalizer = "traj_mean") -> Rows:
     rows = pack(episodes).with_advantage(leave_one_out(*comparing(grouped(episodes))))
-    return rows.with_weight(normaliser(rows, mode, denominator=4.0))
+    return rows.with_weight(normalizer(rows, mode, denominator=4.0))
 
 
 def test_trap_02_a_template_that_rewrites_history_forks_the_row() -> None:
@@ -137,7 +137,7 @@ def test_trap_05_tokens_of_the_environment_get_exactly_no_gradient() -> None:
 @settings(max_examples=15, deadline=None)
 @given(episodes=groups_of_two, budget=st.integers(1, 60), mode=st.sampled_from(["traj_mean", "token_mean", "const"]))
 def test_trap_08_loss_and_gradient_do_not_depend_on_the_microbatches(
-    level: Level, episodes: list[Episode], budget: int, mode: Normaliser
+    level: Level, episodes: list[Episode], budget: int, mode: Normalizer
 ) -> None:
     """Trap 8: a mean per micro-batch would weigh tokens by their company. Any split, packing or padding is equal."""
     model, rows = Bigram(VOCABULARY), credited(episodes, mode)
@@ -235,14 +235,14 @@ def test_trap_21_dropping_episodes_does_not_rescale_the_others() -> None:
 
 
 @pytest.mark.parametrize("mode", ["traj_mean", "traj_sum", "turn_mean", "token_mean", "group_mean"])
-def test_trap_21_what_teaches_nothing_is_in_the_denominator(mode: Normaliser) -> None:
+def test_trap_21_what_teaches_nothing_is_in_the_denominator(mode: Normalizer) -> None:
     """Trap 21: how many advantages are 0, and would be filtered out, does not change what the others weigh."""
     talks = [conversation([Said((1,), (2,) * n, float(n % 2))], group=f"g{n // 2}", name=str(n)) for n in range(1, 7)]
     rows = pack(talks)
-    wanted = normaliser(rows, mode)
+    wanted = normalizer(rows, mode)
     for silent in ([], [0, 3], list(range(6))):
         advantage = torch.where(torch.isin(torch.arange(6), torch.tensor(silent)), 0.0, 1.0)
-        assert torch.equal(normaliser(rows.with_advantage(advantage), mode), wanted)
+        assert torch.equal(normalizer(rows.with_advantage(advantage), mode), wanted)
 
 
 def test_trap_22_a_batch_without_signal_moves_nothing_and_is_counted() -> None:

@@ -24,7 +24,7 @@ from turnwise.trainers.critics.polyak import follow
 from turnwise.trainers.critics.token_learning import TokenLearner
 from turnwise.trainers.critics.token_steps import TokenSteps
 from turnwise.trainers.learning.learner import OptimizerConfig
-from turnwise.trainers.learning.normalisers import normaliser
+from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.rows import Rows, pack
 from turnwise.trainers.learning.scoring import score
 from turnwise.trainers.run.metrics import read_metrics
@@ -61,7 +61,7 @@ class Bench:
         agent = AgentConfig(context=context, show_tools=False).agent(model, tokenizer)
         self.episodes = encoded(load_episodes(cloned / "demonstrations")[:5], agent, ())
         rows = pack(self.episodes)
-        self.rows = rows.with_weight(normaliser(rows, "token_mean"))
+        self.rows = rows.with_weight(normalizer(rows, "token_mean"))
         algorithm = self.config.algorithm
         self.steps = TokenSteps.of(self.episodes, rows, gamma=algorithm.gamma, per=algorithm.discount_per)
         self.online, self.model = guide(self.config, model)

@@ -133,7 +133,7 @@ def policy_loss(
         logp_old: log-probability under the policy before the update, ``[T]``.
         logp_behave: log-probability under the policy that sampled, ``[T]``.
         advantage: credit of each token, ``[T]``.
-        weight: weight of each token from ``normaliser``; there is no other normalization.
+        weight: weight of each token from ``normalizer``; there is no other normalization.
         mask: true on sampled tokens.
         index: index of the turn or trajectory of each token; a segment must be complete.
         level: unit of a ratio.

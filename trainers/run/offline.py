@@ -20,7 +20,7 @@ from ..collect.demonstrations import DemonstrationConfig, encoded, filtered, pla
 from ..collect.sampler import TaskSampler, family_and_tools, held_out, round_seed
 from ..learning.groups import Group
 from ..learning.learner import Update
-from ..learning.normalisers import normaliser
+from ..learning.normalizers import normalizer
 from ..learning.rows import Rows, pack
 from .kept_episodes import refuse_keeping
 from .metrics import Stopwatch
@@ -151,4 +151,4 @@ class OfflineTrainer(Trainer[S]):
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> Mapping[str, float]:
         batch = minibatch(self.rows, self.config.batch, step=self.run.step, seed=self.config.seed)
-        return self.update(batch.with_weight(normaliser(batch, "token_mean"))).metrics
+        return self.update(batch.with_weight(normalizer(batch, "token_mean"))).metrics

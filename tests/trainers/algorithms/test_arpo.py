@@ -17,7 +17,7 @@ from turnwise.trainers.algorithms.trees import action_U, copies_U, counted_once
 from turnwise.trainers.learning.batch import Batch
 from turnwise.trainers.learning.groups import grouped
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
-from turnwise.trainers.learning.normalisers import Normaliser, normaliser
+from turnwise.trainers.learning.normalizers import Normalizer, normalizer
 from turnwise.trainers.learning.rows import Rows
 from turnwise.trainers.on_policy import Parts, iterate
 
@@ -32,10 +32,10 @@ LEAVES = [Leaf(None, 0, (0.0, 1.0, 1.0)), Leaf(0, 1, (0.0, 0.0)), Leaf(1, 2, (3.
 VOCABULARY = 620
 
 
-def weighing(batch_: Batch, kind: str, mode: Normaliser = "const") -> Rows:
+def weighing(batch_: Batch, kind: str, mode: Normalizer = "const") -> Rows:
     """Rows with credit and what every token counts for, as the script makes them."""
     rows = ARPO(advantage=kind).credit(batch_, None).rows  # type: ignore[arg-type]
-    return counted_once(batch_, rows.with_weight(normaliser(rows, mode, denominator=1.0 if mode == "const" else None)))
+    return counted_once(batch_, rows.with_weight(normalizer(rows, mode, denominator=1.0 if mode == "const" else None)))
 
 
 def per_action(rows: Rows) -> dict[int, float]:
@@ -86,7 +86,7 @@ def test_without_branches_it_is_grpo(rewards: Rewards) -> None:
     given_ = batch(rewards)
     for kind in ("soft", "hard"):
         assert per_turn(ARPO(advantage=kind), given_) == pytest.approx(per_turn(GRPO(), given_), abs=1e-6)
-    rows = given_.rows.with_weight(normaliser(given_.rows, "traj_mean"))
+    rows = given_.rows.with_weight(normalizer(given_.rows, "traj_mean"))
     assert counted_once(given_, rows) is rows
 
 
@@ -115,7 +115,7 @@ def test_an_example_by_hand() -> None:
     assert per_turn(ARPO(advantage="hard"), given_) == pytest.approx(wanted, abs=1e-6)
     rows = weighing(given_, "soft", "traj_mean")
     shared = rows.weight[rows.turn == 0], rows.weight[rows.turn == 3]
-    unshared = normaliser(rows, "traj_mean")
+    unshared = normalizer(rows, "traj_mean")
     assert torch.allclose(shared[0], unshared[rows.turn == 0] / 3)
     assert torch.allclose(shared[1], unshared[rows.turn == 3] / 3)
     assert torch.equal(rows.weight[rows.turn == 1], unshared[rows.turn == 1])

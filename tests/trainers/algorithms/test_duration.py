@@ -17,7 +17,7 @@ from turnwise.trainers.algorithms.modulator import Modulator
 from turnwise.trainers.algorithms.reinforce import Reinforce
 from turnwise.trainers.learning.batch import Batch
 from turnwise.trainers.learning.groups import grouped
-from turnwise.trainers.learning.normalisers import normaliser
+from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.objective import Objective, objective_loss
 from turnwise.trainers.learning.rows import Rows
 from turnwise.trainers.learning.scoring import score
@@ -54,7 +54,7 @@ def preference(episodes: list[Episode], modulator: Modulator | None, credit: Alg
     rows: Rows = credit.credit(batch, None).rows
     if modulator is not None:
         rows = modulator.modulate(batch, rows)
-    rows = rows.with_weight(normaliser(rows, "token_mean"))
+    rows = rows.with_weight(normalizer(rows, "token_mean"))
     model = Bigram()
     with torch.no_grad():
         model.table.fill_(-50.0)

@@ -21,7 +21,7 @@ from turnwise.trainers.critics.shared_backbone import SharedEncoder
 from turnwise.trainers.critics.utterance import CriticConfig, UtteranceCritic
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.lora import LoraConfig, attach, load_adapter, merged, save_adapter
-from turnwise.trainers.learning.normalisers import normaliser
+from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.rows import Rows, pack
 
 from ..fakes import Said, conversation
@@ -59,7 +59,7 @@ def learn(made: UtteranceCritic, times: int = 1) -> None:
 
 def rows() -> Rows:
     made = pack([conversation([Said((1, 2), (3, 4)), Said((5,), (6,))])])
-    return made.with_weight(normaliser(made, "token_mean"))
+    return made.with_weight(normalizer(made, "token_mean"))
 
 
 def kept(model: Any) -> dict[str, Tensor]:

@@ -15,7 +15,7 @@ from turnwise.errors import DivergedError, UsageError
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.trainers.critics.token_values import TokenValues, ValuesConfig, backbone_copy, token_values
 from turnwise.trainers.learning.lora import LoraConfig, attach
-from turnwise.trainers.learning.normalisers import normaliser
+from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.rows import Rows, pack
 
 from ..fakes import Said, conversation
@@ -35,7 +35,7 @@ def policy(tokenizer: Any) -> Any:
 
 def rows_of(*talks: list[Said]) -> Rows:
     rows = pack([conversation(said, name=f"e{index}") for index, said in enumerate(talks)])
-    return rows.with_weight(normaliser(rows, "token_mean"))
+    return rows.with_weight(normalizer(rows, "token_mean"))
 
 
 TALKS = (

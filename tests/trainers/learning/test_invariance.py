@@ -21,7 +21,7 @@ from turnwise.errors import DivergedError, UsageError
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.lora import LoraConfig, attach
-from turnwise.trainers.learning.normalisers import normaliser
+from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.objective import Objective
 from turnwise.trainers.learning.parallel import ProcessGroup, process_group, shard, unsharded
 from turnwise.trainers.learning.rows import Rows, pack
@@ -66,7 +66,7 @@ def batch(seed: int = 0, episodes: int = 6) -> Rows:
     rows = pack(played)
     turns = int(rows.turn.max()) + 1
     rows = rows.with_turn_advantage(torch.randn(turns, generator=rng))
-    return rows.with_weight(normaliser(rows, "traj_mean"))
+    return rows.with_weight(normalizer(rows, "traj_mean"))
 
 
 def outcome(model: Any, rows: Rows, objective: Objective | None = None, **options: Any) -> tuple[float, list[Tensor]]:

@@ -7,7 +7,7 @@ import torch
 
 from turnwise.errors import DivergedError
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
-from turnwise.trainers.learning.normalisers import normaliser
+from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.objective import Objective
 from turnwise.trainers.learning.rows import Rows, pack
 
@@ -18,7 +18,7 @@ def rows_of(pairs: list[tuple[int, float]]) -> Rows:
     """Episodes of one action token each, from state 1, with these advantages."""
     rows = pack([conversation([Said((0, 1), (action,))], name=str(i)) for i, (action, _) in enumerate(pairs)])
     rows = rows.with_advantage(torch.tensor([advantage for _, advantage in pairs]))
-    return rows.with_weight(normaliser(rows, "traj_mean"))
+    return rows.with_weight(normalizer(rows, "traj_mean"))
 
 
 def probability(model: Bigram, action: int) -> float:

@@ -13,7 +13,7 @@ from turnwise.inference.models import load_model, save_model
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.lora import LoraConfig, adapted, attach
-from turnwise.trainers.learning.normalisers import normaliser
+from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.rows import Rows, pack
 from turnwise.trainers.learning.scoring import score
 from turnwise.trainers.run.model_files import ModelFiles
@@ -28,7 +28,7 @@ RANK_4 = LoraConfig(rank=4, alpha=8)
 def rows() -> Rows:
     said = [conversation([Said((1, 2), (3, 4)), Said((5,), (6 + i,))], name=str(i)) for i in range(4)]
     packed = pack(said).with_advantage(torch.tensor([1.0, -1.0, 0.5, -0.5]))
-    return packed.with_weight(normaliser(packed, "traj_mean"))
+    return packed.with_weight(normalizer(packed, "traj_mean"))
 
 
 def logp(model: Any) -> Tensor:

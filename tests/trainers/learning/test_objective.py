@@ -15,7 +15,7 @@ from turnwise.errors import ConfigError
 from turnwise.trainers.learning.entropy import EntropyBand
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
 from turnwise.trainers.learning.loss import Diagnostics, loop_bounds
-from turnwise.trainers.learning.normalisers import normaliser
+from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.objective import LossConfig, Objective, objective_loss
 from turnwise.trainers.learning.reference import Reference
 from turnwise.trainers.learning.rows import Rows, pack
@@ -41,7 +41,7 @@ def rows_of(seed: int = 0, *, advantage: float = 1.0) -> Rows:
     rows = Reference.copy_of(Bigram(seed=seed + 2)).scored(rows)
     g = torch.Generator().manual_seed(seed)
     rows = rows.with_token_advantage(advantage * torch.randn(len(rows), generator=g))
-    return rows.with_weight(normaliser(rows, "traj_mean"))
+    return rows.with_weight(normalizer(rows, "traj_mean"))
 
 
 def loss_of(model: Bigram, rows: Rows, objective: Objective) -> tuple[Tensor, Diagnostics]:

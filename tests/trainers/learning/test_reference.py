@@ -9,7 +9,7 @@ import torch
 from turnwise.errors import CheckpointError, ModelError
 from turnwise.inference.models import load_model
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
-from turnwise.trainers.learning.normalisers import normaliser
+from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.reference import Reference
 from turnwise.trainers.learning.rows import Rows, pack
 
@@ -19,7 +19,7 @@ from ..fakes import Bigram, Said, conversation
 def some_rows() -> Rows:
     said = [[Said((0, 1), (2, 3)), Said((4,), (5,))], [Said((1,), (6,))], [Said((0, 0, 0), (1, 2, 3, 4))]]
     rows = pack([conversation(each, name=str(i)) for i, each in enumerate(said)])
-    return rows.with_weight(normaliser(rows, "token_mean"))
+    return rows.with_weight(normalizer(rows, "token_mean"))
 
 
 def test_it_scores_as_the_policy_did_before_it_learnt() -> None:

@@ -10,10 +10,10 @@ from torch import Tensor
 from ...errors import UsageError
 from .rows import Rows
 
-Normaliser = Literal["traj_mean", "traj_sum", "turn_mean", "token_mean", "group_mean", "const"]
+Normalizer = Literal["traj_mean", "traj_sum", "turn_mean", "token_mean", "group_mean", "const"]
 
 
-def normaliser(rows: Rows, mode: Normaliser, *, denominator: float | None = None) -> Tensor:
+def normalizer(rows: Rows, mode: Normalizer, *, denominator: float | None = None) -> Tensor:
     """Return the weight of every token, ``[T]``; 0 outside actions.
 
     The weights do not depend on how a batch is later divided into micro-batches, rows, padding or processes, and
@@ -32,8 +32,8 @@ def normaliser(rows: Rows, mode: Normaliser, *, denominator: float | None = None
     Raises:
         UsageError: the mode is unknown, or the denominator is missing or not positive.
     """
-    if mode not in get_args(Normaliser):
-        raise UsageError(f"normaliser={mode!r} is unknown; choose one of {', '.join(get_args(Normaliser))}")
+    if mode not in get_args(Normalizer):
+        raise UsageError(f"normaliser={mode!r} is unknown; choose one of {', '.join(get_args(Normalizer))}")
     if denominator is not None and not denominator > 0:
         raise UsageError(f"the denominator {denominator} of the loss is not positive")
     if mode == "const":
