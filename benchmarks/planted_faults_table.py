@@ -54,7 +54,7 @@ FAULTS = (
     Fault(
         "mask shift",
         "packed-logits-late",
-        "trainers/learning/scoring.py",
+        "trainers/learning/logprobs.py",
         "place_N = rows.mask.nonzero()[:, 0] - 1",
         "place_N = rows.mask.nonzero()[:, 0]",
         ("tests/trainers/learning/test_invariance.py",),

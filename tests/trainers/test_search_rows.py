@@ -21,9 +21,9 @@ from turnwise.inference.transformers_policy import TransformersPolicy
 from turnwise.rollouts.episode import Episode
 from turnwise.rollouts.options import RunOptions
 from turnwise.rollouts.runner import run_episodes
+from turnwise.trainers.learning.logprobs import score
 from turnwise.trainers.learning.loss import policy_loss
 from turnwise.trainers.learning.rows import merge, pack
-from turnwise.trainers.learning.scoring import score
 
 PAGES = [
     {

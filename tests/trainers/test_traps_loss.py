@@ -17,11 +17,11 @@ from turnwise.trainers.learning.advantages import leave_one_out
 from turnwise.trainers.learning.groups import grouped, members
 from turnwise.trainers.learning.kl import Estimator, kl_estimate
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
+from turnwise.trainers.learning.logprobs import score
 from turnwise.trainers.learning.loss import Level, policy_loss
 from turnwise.trainers.learning.normalizers import Normalizer, normalizer
 from turnwise.trainers.learning.objective import Objective
 from turnwise.trainers.learning.rows import Rows, merge, pack
-from turnwise.trainers.learning.scoring import score
 from turnwise.trainers.loop import LoopConfig, iterate
 
 from .fakes import Bigram, Said, comparing, conversation, episode, turn

@@ -24,9 +24,9 @@ from turnwise.trainers.critics.polyak import follow
 from turnwise.trainers.critics.token_learning import TokenLearner
 from turnwise.trainers.critics.token_steps import TokenSteps
 from turnwise.trainers.learning.learner import OptimizerConfig
+from turnwise.trainers.learning.logprobs import score
 from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.rows import Rows, pack
-from turnwise.trainers.learning.scoring import score
 from turnwise.trainers.run.metrics import read_metrics
 from turnwise.trainers.run.settings import AgentConfig
 from turnwise.trainers.value_based import ValueBasedConfig, guide

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from ...inference.value_guided import ActionValues
 from ..learning.diverged import diverged
 from ..learning.learner import OptimizerConfig, Update
+from ..learning.logprobs import score
 from ..learning.rows import Rows
-from ..learning.scoring import score
 from .polyak import follow
 from .sequences import batches, last_places, right_padded
 from .token_steps import Tokens, TokenSteps

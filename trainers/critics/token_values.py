@@ -69,7 +69,7 @@ class ValuesConfig(Config):
 class TokenValues:
     """V of the state before every sampled token: the first implementation of ``Values``.
 
-    The position that predicts a token values the state in which it was sampled, as in ``scoring.score``. One causal
+    The position that predicts a token values the state in which it was sampled, as in ``logprobs.score``. One causal
     pass over a row serves all of its turns; padding is on the right, where it has no influence (traps.md, trap
     26). No weight is shared with the policy, so no gradient of a value reaches it (LOOP, arXiv 2502.01600, appendix).
 

@@ -17,11 +17,11 @@ from ...config import Config
 from .activations import recomputed
 from .diverged import diverged
 from .kl import kl_estimate
+from .logprobs import Scores, refuse_unless_packable, score
 from .loss import Diagnostics
 from .objective import Objective, objective_loss
 from .parallel import ALONE, Part, ProcessGroup, sharded_like, unsharded
 from .rows import Layout, Rows, Unit
-from .scoring import Scores, refuse_unless_packable, score
 
 Beta = Annotated[float, pydantic.Field(ge=0, lt=1)]
 """Decay rate of a moment of Adam; the closer to 1, the slower it forgets."""

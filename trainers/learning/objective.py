@@ -11,9 +11,9 @@ from torch import Tensor
 from ...config import Config
 from .entropy import EntropyBand, SmoothingConfig, outside
 from .kl import Estimator, KLConfig, kl_estimate
+from .logprobs import Scores
 from .loss import Correction, Diagnostics, Kind, Level, loop_bounds, policy_loss, ppo_bounds
 from .rows import Rows, Unit
-from .scoring import Scores
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import torch
 
 from ...errors import CheckpointError, ModelError
 from ...inference.models import load_model
+from .logprobs import score
 from .rows import Rows
-from .scoring import score
 
 
 class Reference:

@@ -12,9 +12,9 @@ from torch import Tensor
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.trainers.algorithms.archer import token_credit
 from turnwise.trainers.critics.token_values import TokenValues, ValuesConfig
+from turnwise.trainers.learning.logprobs import score
 from turnwise.trainers.learning.objective import Objective, objective_loss
 from turnwise.trainers.learning.rows import Rows
-from turnwise.trainers.learning.scoring import score
 from turnwise.trainers.learning.utterances import Utterance, pack_utterances
 
 from ..fakes import Bigram

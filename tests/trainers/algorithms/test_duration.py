@@ -17,10 +17,10 @@ from turnwise.trainers.algorithms.modulator import Modulator
 from turnwise.trainers.algorithms.reinforce import Reinforce
 from turnwise.trainers.learning.batch import Batch
 from turnwise.trainers.learning.groups import grouped
+from turnwise.trainers.learning.logprobs import score
 from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.objective import Objective, objective_loss
 from turnwise.trainers.learning.rows import Rows
-from turnwise.trainers.learning.scoring import score
 
 from ..fakes import Bigram, episode, turn
 

@@ -6,8 +6,8 @@ from hypothesis import given
 
 from turnwise.trainers.algorithms.rloo import RLOO
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
+from turnwise.trainers.learning.logprobs import score
 from turnwise.trainers.learning.objective import objective_loss
-from turnwise.trainers.learning.scoring import score
 from turnwise.trainers.on_policy import OnPolicyConfig, weighted
 
 from ..fakes import Bigram

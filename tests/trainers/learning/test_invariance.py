@@ -20,12 +20,12 @@ from transformers import OPTConfig, OPTForCausalLM
 from turnwise.errors import DivergedError, UsageError
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
+from turnwise.trainers.learning.logprobs import score
 from turnwise.trainers.learning.lora import LoraConfig, attach
 from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.objective import Objective
 from turnwise.trainers.learning.parallel import ProcessGroup, process_group, shard, unsharded
 from turnwise.trainers.learning.rows import Rows, pack
-from turnwise.trainers.learning.scoring import score
 
 from ..fakes import Bigram, Said, conversation
 from ..small import FORKS

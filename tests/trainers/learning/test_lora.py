@@ -12,10 +12,10 @@ from turnwise.errors import CheckpointError, UsageError
 from turnwise.inference.models import load_model, save_model
 from turnwise.inference.nano import NanoConfig, build_model, build_tokenizer
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
+from turnwise.trainers.learning.logprobs import score
 from turnwise.trainers.learning.lora import LoraConfig, adapted, attach
 from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.rows import Rows, pack
-from turnwise.trainers.learning.scoring import score
 from turnwise.trainers.run.model_files import ModelFiles
 
 from ..fakes import Said, conversation

@@ -14,12 +14,12 @@ from turnwise.config import load_config
 from turnwise.errors import ConfigError
 from turnwise.trainers.learning.entropy import EntropyBand
 from turnwise.trainers.learning.learner import Learner, OptimizerConfig
+from turnwise.trainers.learning.logprobs import score
 from turnwise.trainers.learning.loss import Diagnostics, loop_bounds
 from turnwise.trainers.learning.normalizers import normalizer
 from turnwise.trainers.learning.objective import LossConfig, Objective, objective_loss
 from turnwise.trainers.learning.reference import Reference
 from turnwise.trainers.learning.rows import Rows, pack
-from turnwise.trainers.learning.scoring import score
 
 from ..fakes import Bigram, Said, conversation
 

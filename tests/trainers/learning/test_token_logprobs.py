@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from turnwise.trainers.learning import chosen
-from turnwise.trainers.learning.chosen import chosen_logp
+from turnwise.trainers.learning import token_logprobs
+from turnwise.trainers.learning.token_logprobs import chosen_logp
 
 
 def plainly(logits: Tensor, place: Tensor, ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
@@ -34,7 +34,7 @@ def test_values_and_gradients_are_those_of_plain_differentiation(
     by_logp, by_entropy = torch.randn(2, place.numel(), generator=rng)
     found, wanted = logits.clone().requires_grad_(), logits.clone().requires_grad_()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chosen, "CHUNK", chunk)
+        patch.setattr(token_logprobs, "CHUNK", chunk)
         logp, spread = chosen_logp(found, place, ids, temperature, entropy_gradient=entropy)
         ((by_logp * logp).sum() + (by_entropy * spread).sum()).backward()
     plain_logp, plain_spread = plainly(wanted, place, ids, temperature)

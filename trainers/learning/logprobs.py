@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ...errors import UsageError
-from .chosen import chosen_logp
 from .rows import Layout, Rows
+from .token_logprobs import chosen_logp
 from .utterances import Utterance, pack_utterances
 
 
