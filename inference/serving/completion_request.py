@@ -69,6 +69,7 @@ class CompletionRequest:
         replicas = self._replicas
         while True:
             await replicas.gate.wait()
+            # Time spent probing a failed replica counts against patience only while no other one is up.
             before, alone = replicas.open_clock.seconds, replicas.find_up(self._session, self._avoided) is None
             try:
                 async with asyncio.timeout(replicas.limits.patience - self._search_seconds):
@@ -88,6 +89,7 @@ class CompletionRequest:
     ) -> ServerResponse | None:
         """Send the request and return the answer; ``None`` if a pause withdrew it."""
         limits, clock = self._replicas.limits, self._replicas.unfrozen_clock
+        # Without earlier faults ``own`` is the smaller one. Otherwise a timeout may be the fault of the servers.
         own = limits.request - self._in_flight_seconds
         left = limits.silence - self._failed_seconds - self._search_seconds - self._in_flight_seconds
         generation = replica.server.generate(prompt, sampling, session=self._session, adapter=tag.adapter)
@@ -174,6 +176,7 @@ class CompletionRequest:
         if cut and any(isinstance(earlier, ServerSettingsError) for _, earlier in self._faults):
             raise UsageError(f"{error} (sent twice with one seed)")
         self._faults.append((replica, error))
+        # One faulty answer may be chance, so only several in a row make a working replica unavailable.
         last = [each for each, _ in self._faults[-IN_A_ROW:]]
         if not isinstance(error, PolicyServerError) or last == [replica] * IN_A_ROW:
             self._avoided.add(replica)

@@ -155,7 +155,7 @@ class RemotePolicy:
         versions: tuple[int, ...] = ()
         finish = Finish.ABORT
         parts, request = 0, CompletionRequest(self._replicas, session)
-        while finish is Finish.ABORT and len(ids) < limit:
+        while finish is Finish.ABORT and len(ids) < limit:  # aborted, e.g. by a pause: continue
             if (parts := parts + 1) > MOST_PARTS:
                 raise PolicyServerError(f"a server of the policy aborted one completion {MOST_PARTS} times")
             part = replace(sampling, max_tokens=limit - len(ids), seed=_continuation_seed(seed, ids))

@@ -91,7 +91,7 @@ class Replica:
         Requests that were sent together are late together, so they share one probe.
         """
         async with self._checking:
-            if self.answered > since or not self.up:
+            if self.answered > since or not self.up:  # another request may have probed meanwhile
                 return self.answered > since
             try:
                 after = await self.server.probe()
