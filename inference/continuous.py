@@ -84,7 +84,7 @@ class RunningBatch:
     def step(self, arrivals: Sequence[Row], version: int) -> None:
         """Sample one token for every row, arrivals included, and remove the rows that it finishes."""
         with torch.no_grad(), eval_mode(self.model):
-            parts: list[Part] = [self._decode()] if any(not row.finish for row in self._rows) else []
+            parts: list[PassOutput] = [self._decode()] if any(not row.finish for row in self._rows) else []
             parts += [self._prefill(bucket) for bucket in buckets(arrivals)]
             if parts:
                 rows = [row for part in parts for row in part.rows]
@@ -98,11 +98,11 @@ class RunningBatch:
         for row in unwanted:
             row.finish = Finish.ABORT
 
-    def _decode(self) -> Part:
+    def _decode(self) -> PassOutput:
         last = [[row.tokens[-1]] for row in self._rows]
         return self._forward(self._rows, last, [row.cached + 1 for row in self._rows], self._cache)
 
-    def _prefill(self, rows: list[Row]) -> Part:
+    def _prefill(self, rows: list[Row]) -> PassOutput:
         # Read a prompt that several rows share (a group's first turn, utterances in one state) only once.
         readers = list({row.prompt: row for row in rows}.values())
         longest = max(len(row.prompt) for row in readers)
@@ -112,9 +112,9 @@ class RunningBatch:
             return read
         number = {row.prompt: index for index, row in enumerate(readers)}
         place = [number[row.prompt] for row in rows]
-        return Part(rows, read.logits[place], joined([(read.cache, place)], longest))
+        return PassOutput(rows, read.logits[place], joined([(read.cache, place)], longest))
 
-    def _forward(self, rows: list[Row], tokens: list[list[int]], lengths: list[int], cache: Cache) -> Part:
+    def _forward(self, rows: list[Row], tokens: list[list[int]], lengths: list[int], cache: Cache) -> PassOutput:
         """Read ``tokens`` [rows, new]; the last ``lengths`` positions of a row are its tokens, the rest is padding."""
         device, new = self.model.device, len(tokens[0])
         width = cache.get_seq_length() + new
@@ -127,9 +127,9 @@ class RunningBatch:
             use_cache=True,
             logits_to_keep=1,
         )
-        return Part(rows, output.logits[:, -1], cache)
+        return PassOutput(rows, output.logits[:, -1], cache)
 
-    def _join(self, parts: Sequence[Part]) -> None:
+    def _join(self, parts: Sequence[PassOutput]) -> None:
         """Make one batch of the unfinished rows. Copying costs too, so a few finished rows may stay, unread."""
         chosen = [[i for i, row in enumerate(part.rows) if not row.finish] for part in parts]
         kept = [(part, rows) for part, rows in zip(parts, chosen, strict=True) if rows]
@@ -146,7 +146,7 @@ class RunningBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PassOutput:
     """Rows of one forward pass, with their logits [rows, vocabulary] and their cache after it."""
 
     rows: list[Row]

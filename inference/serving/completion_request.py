@@ -158,7 +158,7 @@ class CompletionRequest:
                 async with asyncio.timeout(replicas.limits.patience - self._search_seconds):
                     works = await replica.responds_since(since)
             except TimeoutError:
-                works = replica.answered > since
+                works = replica.last_answer > since
             finally:
                 self._search_seconds += replicas.open_clock.seconds - before
             if works or pauses == replicas.pauses:

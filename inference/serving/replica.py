@@ -43,7 +43,7 @@ class Replica:
         self.capabilities: Capabilities | None = None
         self.down = False
         self.failures = 0  # since its last good answer
-        self.answered = float("-inf")  # time of its last answer to anything
+        self.last_answer = float("-inf")  # time of its last answer to anything
         self.due = 0.0
         self.cause = ""
         self.stale = False  # it came back with other weights than the policy has
@@ -83,7 +83,7 @@ class Replica:
 
     def record_success(self, now: float) -> None:
         """Record a good answer, the only thing that resets the count of failures."""
-        self.failures, self.answered = 0, now
+        self.failures, self.last_answer = 0, now
 
     async def responds_since(self, since: float) -> bool:
         """Return whether it has answered anything since then, or reports now that it is still the same process.
@@ -91,15 +91,15 @@ class Replica:
         Requests that were sent together are late together, so they share one probe.
         """
         async with self._checking:
-            if self.answered > since or not self.up:  # another request may have probed meanwhile
-                return self.answered > since
+            if self.last_answer > since or not self.up:  # another request may have probed meanwhile
+                return self.last_answer > since
             try:
                 after = await self.server.probe()
             except TurnwiseError:
-                return self.answered > since
+                return self.last_answer > since
             same = self.capabilities is None or self.capabilities.started == after.started
             if same:
-                self.answered = asyncio.get_running_loop().time()
+                self.last_answer = asyncio.get_running_loop().time()
             return same
 
     async def recheck(self, now: float, *, weights_changed: bool) -> bool:

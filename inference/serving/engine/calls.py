@@ -10,7 +10,7 @@ from typing import Any
 
 from ...policy import Sampling
 from ..launch.process import UNCOMPILED, ServerOptions
-from .thread import Part
+from .thread import StepOutput
 
 SETTINGS = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
@@ -69,14 +69,16 @@ class VllmEngine:
         except VLLMClientError as error:
             raise ValueError(str(error)) from error
 
-    def step(self) -> list[Part]:
+    def step(self) -> list[StepOutput]:
         """Sample one token for every running request."""
         found = []
         for output in self._engine.step():
             new = output.outputs[0]
             logprobs = [entry[token].logprob for token, entry in zip(new.token_ids, new.logprobs, strict=True)]
             reason = (new.finish_reason or "abort") if output.finished else None
-            found.append(Part(output.request_id, tuple(new.token_ids), logprobs, output.num_cached_tokens or 0, reason))
+            found.append(
+                StepOutput(output.request_id, tuple(new.token_ids), logprobs, output.num_cached_tokens or 0, reason)
+            )
         return found
 
     def abort(self, name: str) -> None:

@@ -23,7 +23,7 @@ Command = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StepOutput:
     """Result of one step for one request.
 
     Args:
@@ -48,7 +48,7 @@ class Engine(Protocol):
         """Start a request; raises ``ValueError`` for an invalid prompt."""
         ...
 
-    def step(self) -> Sequence[Part]:
+    def step(self) -> Sequence[StepOutput]:
         """Continue every request, usually by one token."""
         ...
 
@@ -249,21 +249,21 @@ class EngineThread(Generic[E]):
 
     def _step(self) -> None:
         try:
-            parts = self.engine.step()
+            outputs = self.engine.step()
         except Exception as error:  # after any error the state of the engine is unknown
             self._mark_stopped(f"failed: {error or type(error).__name__}")
             return
-        for part in parts:
-            request = self._running.get(part.name)
+        for output in outputs:
+            request = self._running.get(output.name)
             if request is None:
                 continue
-            request.cached = request.cached or part.cached
-            request.ids += part.ids
-            request.logprobs += part.logprobs
-            request.versions += [self.version] * len(part.ids)
-            if part.reason is not None:
+            request.cached = request.cached or output.cached
+            request.ids += output.ids
+            request.logprobs += output.logprobs
+            request.versions += [self.version] * len(output.ids)
+            if output.reason is not None:
                 del self._running[request.name]
-                request.finish(part.reason)
+                request.finish(output.reason)
         if not self._running:
             self._notify_drained()
 

@@ -11,7 +11,7 @@ import pytest
 
 from turnwise.errors import ContractError, InfrastructureError
 from turnwise.inference.policy import Finish, Sampling
-from turnwise.inference.serving.engine.thread import EngineThread, Part, Request
+from turnwise.inference.serving.engine.thread import EngineThread, Request, StepOutput
 from turnwise.inference.serving.server import Pause, ServerResponse
 
 
@@ -37,7 +37,7 @@ class Counting:
             raise LookupError(f"no adapter {adapter}")
         self.running[name] = (0, sampling)
 
-    def step(self) -> list[Part]:
+    def step(self) -> list[StepOutput]:
         self.here()
         self.turnstile.acquire()
         if self.broken is not None:
@@ -48,7 +48,7 @@ class Counting:
             self.running[name] = (done + 1, sampling)
             if last:
                 del self.running[name]
-            parts.append(Part(name, (done + 1,), [-0.5], 3, "length" if last else None))
+            parts.append(StepOutput(name, (done + 1,), [-0.5], 3, "length" if last else None))
         return parts
 
     def abort(self, name: str) -> None:
