@@ -223,7 +223,7 @@ class ChatSession:
     @property
     def patience(self) -> float | None:
         """Seconds to which a served policy limits itself; see ``SelfTimed``."""
-        return getattr(self._agent.policy, "silence", None)
+        return getattr(self._agent.policy, "max_wait", None)
 
     async def act(self, observation: Observation) -> Decision:
         """Read, sample, parse.

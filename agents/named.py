@@ -155,7 +155,7 @@ def _served(
     for address in filter(None, map(str.strip, spec.split(","))):
         url, _, name = address.partition("#")
         key = os.environ.get("VLLM_API_KEY")
-        servers.append(ServerClient(url, model=name or None, api_key=key, timeout=limits.silence))
+        servers.append(ServerClient(url, model=name or None, api_key=key, timeout=limits.max_wait))
     policy = RemotePolicy(servers, patience=limits.patience, request_timeout=limits.request, seed=seed)
 
     async def opened() -> tuple[Any, AgentSettings]:

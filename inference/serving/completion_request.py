@@ -19,7 +19,7 @@ class CompletionRequest:
     """One completion, with its time and faults so far over all replicas, retries, pauses and continuations.
 
     ``limits.request`` bounds the seconds in which it is in flight, ``limits.patience`` those without an available
-    replica, and ``limits.silence`` both together. Pauses and waiting for room at a replica count for none of them.
+    replica, and ``limits.max_wait`` both together. Pauses and waiting for room at a replica count for none of them.
 
     Args:
         replicas: replicas of the policy.
@@ -91,7 +91,7 @@ class CompletionRequest:
         limits, clock = self._replicas.limits, self._replicas.unfrozen_clock
         # Without earlier faults ``own`` is the smaller one. Otherwise a timeout may be the fault of the servers.
         own = limits.request - self._in_flight_seconds
-        left = limits.silence - self._failed_seconds - self._search_seconds - self._in_flight_seconds
+        left = limits.max_wait - self._failed_seconds - self._search_seconds - self._in_flight_seconds
         generation = replica.server.generate(prompt, sampling, session=self._session, adapter=tag.adapter)
         task = asyncio.ensure_future(generation)
         replica.running[task] = tag
@@ -183,7 +183,7 @@ class CompletionRequest:
             replica.record_failure(error, asyncio.get_running_loop().time())
         if len(self._faults) >= TRIES:
             raise type(error)(f"{error} (sent {TRIES} times)")
-        if self._failed_seconds + self._search_seconds >= self._replicas.limits.silence:
+        if self._failed_seconds + self._search_seconds >= self._replicas.limits.max_wait:
             raise self._replicas.unavailable_error()
         log_retry(error, len(self._faults), replica.address)
 

@@ -51,7 +51,7 @@ class TimeLimits:
             request=whole - (patience or 0.0) if request is None else request,
             patience=min(whole - (request or 0.0), LONGEST_PATIENCE) if patience is None else patience,
         )
-        if min(chosen.request, chosen.patience) <= 0 or chosen.silence >= turn:
+        if min(chosen.request, chosen.patience) <= 0 or chosen.max_wait >= turn:
             given = {f"{table}request_timeout": request, f"{table}patience": patience}
             said = " and ".join(f"{name} = {value:g} s" for name, value in given.items() if value is not None)
             raise UsageError(
@@ -62,6 +62,6 @@ class TimeLimits:
         return chosen
 
     @property
-    def silence(self) -> float:
+    def max_wait(self) -> float:
         """Maximum seconds to wait for a completion, whatever the servers do."""
         return self.request + self.patience

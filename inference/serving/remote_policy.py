@@ -91,9 +91,9 @@ class RemotePolicy:
         return self._replicas.now.adapter
 
     @property
-    def silence(self) -> float:
+    def max_wait(self) -> float:
         """Maximum seconds to wait for a completion, without pauses and waiting for room at a replica."""
-        return self.limits.silence
+        return self.limits.max_wait
 
     @property
     def context_length(self) -> int:

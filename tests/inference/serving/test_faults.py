@@ -49,7 +49,7 @@ async def played(
     server: FaultyServer, tokenizer: Any, count: int, *, limits: TimeLimits, **options: Any
 ) -> dict[int, Episode]:
     """Episodes by the seeds of their tasks."""
-    client = ServerClient(server.url, timeout=limits.silence)
+    client = ServerClient(server.url, timeout=limits.max_wait)
     client.vocabulary = len(tokenizer)
     policy = RemotePolicy([client], patience=limits.patience, request_timeout=limits.request, backoff=0.01)
     agent: Agent = ChatAgent(policy, tokenizer, sampling=Sampling(max_tokens=4), context="last:1")
@@ -239,8 +239,8 @@ def test_time_limits_nest_or_are_refused_in_words(
             TimeLimits.within(turn, request=request_timeout, patience=patience)
         return
     limits = TimeLimits.within(turn, request=request_timeout, patience=patience)
-    assert 0 < limits.request < limits.silence
-    assert turn is None or limits.silence < turn
+    assert 0 < limits.request < limits.max_wait
+    assert turn is None or limits.max_wait < turn
     assert request_timeout in (None, limits.request)
     assert patience in (None, limits.patience)
 
