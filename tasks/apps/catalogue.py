@@ -1,4 +1,4 @@
-"""Which apps and which templates there are."""
+"""The catalog of apps and templates."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Part:
     """An app of every world.
 
     Args:
-        app: what it answers.
-        fill: writes what lies in it when a world begins.
-        templates: of the tasks whose first app it is.
-        held_out: whether only the split ``challenge`` knows it.
+        app: class of the app.
+        fill: function that writes the rows it has when a world begins.
+        templates: templates of the tasks whose first app it is.
+        held_out: whether only the split ``challenge`` has it.
     """
 
     app: type[App]
@@ -67,16 +67,16 @@ PARTS: tuple[Part, ...] = (
     Part(Files, files_history.fill, files_templates.TEMPLATES, held_out=True),
     Part(Music, music_history.fill, music_templates.TEMPLATES, held_out=True),
 )
-"""Every app, in the order in which worlds are filled: later ones may speak of earlier ones."""
+"""Every app, in the order in which a world is filled: rows of later apps may refer to those of earlier ones."""
 ACROSS: tuple[Template, ...] = dialogues.TEMPLATES
-"""Templates of several apps that begin with none of them."""
+"""Templates of tasks across apps that belong to no single app."""
 
 APPS: tuple[type[App], ...] = tuple(part.app for part in PARTS)
 HELD_OUT = frozenset(part.app.name for part in PARTS if part.held_out)
-"""The apps that only the split ``challenge`` knows."""
+"""The apps that only the split ``challenge`` has."""
 TEMPLATES: dict[str, Template] = {
     one.name: one for one in (*(one for part in PARTS for one in part.templates), *ACROSS)
 }
 """Every template by its name."""
 IDLE: dict[str, frozenset[str]] = {table: columns for app in APPS for table, columns in app.idle.items()}
-"""Columns, by table, that change when somebody only looks."""
+"""Columns that reading changes, by table."""

@@ -1,4 +1,4 @@
-"""Where worlds begin: whole databases, each made once per process and copied for every episode."""
+"""The initial worlds: whole databases, each made once per process and copied for every episode."""
 
 from __future__ import annotations
 

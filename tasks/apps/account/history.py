@@ -1,4 +1,4 @@
-"""Who the user is, and a password for every app."""
+"""The user's profile, and a password for every app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks in which the user must be asked: withholds what is needed, takes something back, and wants to agree first."""
+"""Tasks with a user who withholds details, withdraws a wish, and must agree before the agent acts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .talking import ASK_FIRST, TEXT, WHO, between, namesake, others, question, 
 
 @template("mail", "contacts", kind="dialogue")
 def mail_dialogue_send(scene: Scene) -> Asked:
-    """Write to somebody; who and what must be asked, and who changes from the third level on."""
+    """Write an email: the agent asks for recipient and text, and the recipient changes from level 3 on."""
     first = scene.row("SELECT * FROM contacts")
     last = namesake(scene, first) if scene.level >= 3 else first
     topic, text = scene.pick(scene.cast.words["topic"]), short_text(scene)
@@ -123,7 +123,7 @@ def contacts_dialogue_delete(scene: Scene) -> Asked:
 
 @template("contacts", kind="dialogue")
 def contacts_dialogue_group(scene: Scene) -> Asked:
-    """Put somebody into a group, which changes when it is proposed."""
+    """Add a contact to a group, which changes after the first proposal."""
     row = scene.row("SELECT * FROM contacts")
     name = full_name(row)
     names = [one["name"] for one in scene.db.rows("SELECT DISTINCT name FROM groups ORDER BY name")]

@@ -14,12 +14,12 @@ from ..mail.sorting import GOT
 from .talking import ASK_FIRST, WHO, counted, namesake, others, question, reached, told
 
 MOST = 30
-"""Up to how many messages a user hears whether somebody says several numbers of them."""
+"""Largest number of messages for which the user notices a proposal that names several numbers."""
 
 
 @template("mail", "contacts", kind="dialogue")
 def mail_dialogue_archive(scene: Scene) -> Asked:
-    """Archive what is older than a day, which the user changes after hearing how much that is."""
+    """Archive messages older than a date, which the user changes after learning their number."""
     inbox = "SELECT * FROM messages WHERE folder = 'inbox' AND sender = ? ORDER BY sent_at"
     person = scene.row(
         """SELECT * FROM contacts WHERE email IN
@@ -65,7 +65,7 @@ def mail_dialogue_archive(scene: Scene) -> Asked:
 
 @template("mail", "contacts", kind="dialogue")
 def mail_dialogue_forward(scene: Scene) -> Asked:
-    """Forward a message; which and to whom must be asked, and the second changes from the second level on."""
+    """Forward a message: the agent asks which and to whom, and the recipient changes from level 2 on."""
     wanted = scene.row(f"SELECT * FROM messages WHERE {GOT}")
     giver = scene.row("SELECT * FROM contacts WHERE email = ?", wanted["sender"])
     rows = scene.db.rows("SELECT * FROM messages WHERE sender = ? AND folder != 'trash'", giver["email"])
@@ -111,7 +111,7 @@ def mail_dialogue_forward(scene: Scene) -> Asked:
 
 @template("contacts", kind="dialogue")
 def contacts_dialogue_add(scene: Scene) -> Asked:
-    """Write down somebody new; name, number and address must be asked, and the last changes from the second level."""
+    """Add a contact: the agent asks for name, number and email address, which changes from level 2 on."""
     words = scene.cast.words
     first, last = scene.pick(words["first"]), scene.pick(words["last"])
     phone = f"555-{scene.rng.randrange(1000):03}-{scene.rng.randrange(10_000):04}"

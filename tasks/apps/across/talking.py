@@ -1,4 +1,4 @@
-"""What dialogues have in common: who is known, and how a solution asks and understands."""
+"""Common parts of dialogues: known people, and how a solution asks and understands."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ ASK_FIRST = (
 
 
 def others(scene: Scene, *names: str) -> tuple[str, ...]:
-    """The full names and addresses of everybody else in the address book."""
+    """The full names and email addresses of all other contacts."""
     rows = scene.db.rows("SELECT * FROM contacts ORDER BY id")
     return tuple(text for row in rows if full_name(row) not in names for text in (full_name(row), row["email"]))
 
 
 def reached(row: Row) -> tuple[str, str]:
-    """Either way of naming somebody in a proposal."""
+    """The two ways to name a contact in a proposal."""
     return full_name(row), row["email"]
 
 
 def told(answer: str, begin: str) -> str:
-    """What an answer says after some words, up to the end of the sentence."""
+    """The part of an answer after some words, up to the end of the sentence."""
     return answer.rpartition(begin)[2].rstrip(".").strip()
 
 
 def namesake(scene: Scene, row: Row) -> Row:
-    """Somebody whom one takes for another: with the same first name, if there is one."""
+    """Choose a contact that is easily confused with another: with the same first name, if possible."""
     alike = scene.db.rows("SELECT * FROM contacts WHERE first_name = ? AND id != ?", row["first_name"], row["id"])
     return scene.pick(alike or scene.db.rows("SELECT * FROM contacts WHERE id != ?", row["id"]))
 
@@ -48,11 +48,11 @@ def question(api: Solver, *wordings: str) -> str:
 
 
 def between(answer: str) -> str:
-    """What stands between quotation marks in an answer."""
+    """The text between quotation marks in an answer."""
     found: Sequence[str] = re.findall(r"'([^']*)'", answer)
     return found[-1]
 
 
 def counted(n: int) -> tuple[str, ...]:
-    """The ways of saying that it is so many messages."""
+    """The ways to write a number of messages."""
     return tuple(f"{n} {noun}{'' if n == 1 else 's'}" for noun in ("message", "e-mail", "email", "mail"))

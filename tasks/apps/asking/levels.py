@@ -1,4 +1,4 @@
-"""What the five levels mean: how strict the apps are, and how many the agent sees that it does not need."""
+"""The five levels: strictness of the apps, and the number of apps shown that a task does not need."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Level:
     """One level.
 
     Args:
-        rules: of the world.
-        strangers: how many apps are shown that the task does not need; ``None``: all there are.
-        turns: that an agent has.
+        rules: rules of the world.
+        strangers: number of apps shown that the task does not need; ``None`` for all.
+        turns: limit on the number of turns.
     """
 
     rules: Rules
@@ -38,10 +38,10 @@ def shown(level: int, needed: tuple[str, ...], there: tuple[str, ...], rng: Rng)
     """The apps that an agent sees, in the order of ``there``.
 
     Args:
-        level: of the task.
-        needed: by the task.
-        there: all that may be shown.
-        rng: chooses those that are not needed.
+        level: level of the task.
+        needed: names of the apps that the task needs.
+        there: names of all apps that may be shown.
+        rng: random numbers that choose the unneeded apps.
     """
     asked = LEVELS[level]
     others = [app for app in there if app not in needed and app not in ALWAYS]

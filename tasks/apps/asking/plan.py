@@ -15,16 +15,16 @@ from .talk import Heard, Talk, reply
 from .task import AppTask
 
 CURIOSITY = 0.3
-"""How often a demonstration reads the description of a call before it makes it for the first time."""
+"""Probability that a demonstration reads the description of a call before it makes that call for the first time."""
 
 
 @dataclass(frozen=True)
 class Act:
-    """One thing that is done.
+    """A call, or a message to the user.
 
     Args:
-        name: of a call; ``say`` for a message to the user.
-        arguments: of the call; ``{"text": …}`` of a message.
+        name: name of the call; ``say`` for a message to the user.
+        arguments: arguments of the call; ``{"text": …}`` for a message.
         wrote: whether it changed a row.
     """
 
@@ -34,13 +34,13 @@ class Act:
 
 
 class Solver:
-    """What a solution works with: the calls of a world, each of which is recorded. It logs in and waits by itself.
+    """The calls of a world as a solution makes them. It records each call, and logs in and waits on its own.
 
     Args:
         world: a copy that may be used up.
-        talk: the user's side of a conversation, if there is one.
-        rng: for variations between demonstrations that lead to the same end.
-        curious: whether descriptions of calls are read now and then.
+        talk: user's side of a conversation, if there is one.
+        rng: random numbers for variations between demonstrations with the same result.
+        curious: whether it sometimes reads the description of a call.
     """
 
     def __init__(self, world: World, talk: Talk | None, rng: Rng, *, curious: bool = False) -> None:
@@ -89,11 +89,11 @@ class Solver:
         return answer
 
     def answer(self, value: str | float | list[str] | list[float] | None = None) -> None:
-        """End the task: it is done, and this is the answer, if one was asked for."""
+        """End the task as done, with the answer to its question, if it has one."""
         self.acts.append(Act("task_answer", {} if value is None else {"answer": value}))
 
     def refuse(self, reason: Reason, evidence: str | float) -> None:
-        """End the task: it is not done, for this reason."""
+        """End the task as refused, for this reason."""
         self.acts.append(Act("task_refuse", {"reason": reason, "evidence": str(evidence)}))
 
     def _log_in(self, app: str) -> None:
@@ -109,13 +109,13 @@ class Solver:
 
 
 def plan(task: AppTask, world: World, rng: Rng, *, curious: bool = False) -> tuple[Act, ...]:
-    """The acts that solve a task, from its beginning.
+    """Find the acts that solve a task from its beginning.
 
     Args:
-        task: to solve.
-        world: as the task begins; it is left as it is.
-        rng: for variations.
-        curious: whether descriptions of calls are read now and then.
+        task: task to solve.
+        world: world at the beginning of the task; not changed.
+        rng: random numbers for variations.
+        curious: whether it sometimes reads the description of a call.
 
     Raises:
         ContractError: the solution does not work.

@@ -1,7 +1,7 @@
-"""A scripted user: knows what was not said at first, corrects a proposal once, and confirms what is right.
+"""A scripted user: withholds details at first, corrects a proposal once, and confirms the right one.
 
-The user listens as a person does who is asked something and told a plan. Whoever recites every word, lists all
-possibilities or says what will *not* be done has neither asked nor proposed.
+The user understands questions and plans as people do. An agent that recites every keyword, lists all possibilities
+or writes what it will *not* do has neither asked nor proposed.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from ...rows.expected import plain, stands_in, whole_words
 
 LONGEST = 500
-"""Characters of a message that the user still reads."""
+"""Limit on a message, in characters; the user does not read longer ones."""
 AT_ONCE = 2
-"""How many things the user lets itself be asked in one message."""
+"""Number of questions that the user answers in one message."""
 VOCABULARY = 6
-"""How many of the words that ask for something a message may have: more is a recital, no question."""
+"""Limit on the keywords of questions in a message; with more, it is a recital and not a question."""
 
 SILENT = "Your message is empty."
 TOO_LONG = f"That message is too long for me. Please keep it under {LONGEST} characters."
@@ -30,9 +30,9 @@ SEVERAL = (
 )
 
 ASKING = ("tell me", "let me know", "give me", "i need", "please name", "please say")
-"""Words that make a question of a message without a question mark."""
+"""Phrases that make a message without a question mark a question."""
 DENYING = re.compile(r"\b(not|never|no longer|neither|nor|cannot|without|or|either)\b|n['’]t\b")
-"""Words that make something else of a proposal."""
+"""Words that change the meaning of a proposal."""
 SORTS = tuple(
     re.compile(pattern)
     for pattern in (
@@ -43,19 +43,19 @@ SORTS = tuple(
         r"\b\d+\.\d{2}\b",  # an amount of money
     )
 )
-"""What a message that proposes something may name only one of, if that is a detail of what is proposed."""
+"""Kinds of details. A proposal that has a detail of one kind may not name another of the same kind."""
 
 Part = str | tuple[str, ...]
-"""A text that must stand in a message; several: one of them is enough."""
+"""A text that a message must contain, or several, of which it must contain one."""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Something that the user says when asked.
+    """A detail that the user gives in answer to a question.
 
     Args:
-        asked_by: words, any of which in a question asks for it.
-        says: the answer.
+        asked_by: keywords; a question with any of them asks for the detail.
+        says: answer of the user.
     """
 
     asked_by: tuple[str, ...]
@@ -67,12 +67,12 @@ class Talk:
     """The user's side of a conversation.
 
     Args:
-        slots: what can be asked.
-        confirm: what must all stand in a message before the user agrees. With none, the user never agrees; nobody
-            needs to ask if there is no ``proposal`` either.
-        proposal: what stands in a message that proposes what the user first wanted; the user then takes it back.
-        correction: the words with which that is done; empty: the user keeps to what was said.
-        rivals: words that might stand in the place of a detail; a message with one of them in it proposes nothing.
+        slots: details that the agent can ask for.
+        confirm: texts that a message must contain for the user to agree. If empty, the user never agrees; the agent
+            need not ask if ``proposal`` is empty, too.
+        proposal: texts of a message that proposes the user's first wish, which the user then withdraws.
+        correction: message that withdraws the first wish; empty if the user keeps it.
+        rivals: wrong values for a detail; a message that contains one of them proposes nothing.
     """
 
     slots: tuple[Slot, ...] = ()
@@ -83,18 +83,18 @@ class Talk:
 
     @property
     def guarded(self) -> bool:
-        """Whether nothing may be changed before the user has agreed."""
+        """Whether the agent may change nothing before the user agrees."""
         return bool(self.confirm or self.proposal)
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """How far a conversation has come.
+    """The state of a conversation.
 
     Args:
-        corrected: the user has taken the first wish back.
-        confirmed: the user has agreed.
-        acted_first: something was changed before the user had agreed.
+        corrected: whether the user has withdrawn the first wish.
+        confirmed: whether the user has agreed.
+        acted_first: whether the agent changed something before the user agreed.
     """
 
     corrected: bool = False
@@ -103,12 +103,12 @@ class Heard:
 
 
 def reply(talk: Talk, heard: Heard, text: str) -> tuple[str, Heard]:
-    """What the user says to a message, and how far the conversation is then. No message is an error.
+    """The user's reply to a message, and the new state of the conversation. No message is an error.
 
     Args:
-        talk: the user's side.
-        heard: how far the conversation has come.
-        text: the message.
+        talk: user's side of the conversation.
+        heard: state of the conversation.
+        text: message of the agent.
     """
     if len(text) > LONGEST:
         return TOO_LONG, heard
@@ -132,12 +132,12 @@ def reply(talk: Talk, heard: Heard, text: str) -> tuple[str, Heard]:
 
 
 def _named(parts: tuple[Part, ...], said: str) -> bool:
-    """Whether every part stands in a message; nothing does in that sense if there are none."""
+    """Whether a message contains every part; false if there are no parts."""
     return bool(parts) and all(any(stands_in(text, said) for text in _texts((part,))) for part in parts)
 
 
 def _clear(talk: Talk, said: str, *, corrected: bool) -> bool:
-    """Whether a message that names all details names nothing else in their place."""
+    """Whether a message that names all details names no rivals of them."""
     wanted = _texts(talk.confirm if corrected else talk.proposal)
     withdrawn = set(_texts(talk.proposal) if corrected else _texts(talk.confirm)) - set(wanted)
     rest = said
@@ -150,7 +150,7 @@ def _clear(talk: Talk, said: str, *, corrected: bool) -> bool:
 
 
 def _asked(talk: Talk, text: str, said: str) -> list[str]:
-    """The answers to what a message asks for."""
+    """The answers to the questions of a message."""
     if "?" not in text and not any(stands_in(words, said) for words in ASKING):
         return []
     used = {word for slot in talk.slots for word in slot.asked_by if stands_in(word, said)}

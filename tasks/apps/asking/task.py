@@ -1,4 +1,4 @@
-"""``AppTask``: what is asked of an agent in a world, and what must have become of the world in the end."""
+"""``AppTask``: a request to an agent in a world, and the required state of the world at the end."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class AppTask:
     """One task in a world.
 
     Args:
-        template: the name of what made it.
-        kind: what sort of task it is.
-        prompt: what the user asks for.
+        template: name of the template that made it.
+        kind: kind of task.
+        prompt: request of the user.
         apps: the names of the apps that it needs.
-        must: changes that there must be, each of them a named check.
-        may: changes that nobody minds, beside those that come from looking.
-        answer: what must be answered; ``None``: no answer is asked for.
-        refusal: how the task must be refused, if it must be.
-        talk: the user's side of a conversation, if there is one.
-        setup: rows that are put into the world before the episode begins: ``(table, columns)``.
-        rules: how strict the world is.
+        must: required changes, each a named check.
+        may: permitted changes, besides those that reading causes.
+        answer: required answer; ``None`` if the task has no question.
+        refusal: required refusal, if the task must be refused.
+        talk: user's side of a conversation, if there is one.
+        setup: rows inserted before the episode begins, as ``(table, columns)``.
+        rules: strictness of the apps.
         shown: the apps that the agent sees.
-        secrets: texts that only looking can tell.
-        draw: how many draws before it were unsuitable; with the spec it says which world it is of.
-        solve: what solves it, see ``plan.py``; not a part of the task's identity.
+        secrets: texts that an agent can know only by reading the world.
+        draw: number of unsuitable draws before this one; together with the spec, it determines the world.
+        solve: function that solves it, see ``plan.py``; two tasks that differ only in it are equal.
     """
 
     template: str

@@ -14,7 +14,7 @@ from .task import Kind
 
 @dataclass(frozen=True)
 class Asked:
-    """What a template made: arguments as of ``AppTask``."""
+    """The result of a template, with the fields of ``AppTask`` of the same names."""
 
     prompt: str
     solve: Callable[[Solver], None]
@@ -32,11 +32,11 @@ class Template:
 
     Args:
         name: unique, such as ``mail_forward_newest``.
-        apps: that a task of it needs.
-        kind: of its tasks.
-        make: the task, from a scene.
+        apps: names of the apps that its tasks need.
+        kind: kind of its tasks.
+        make: function that makes a task from a scene.
         held_out: whether only the splits ``test_template`` and ``challenge`` use it.
-        levels: that it has.
+        levels: levels that it has.
     """
 
     name: str
@@ -56,9 +56,9 @@ def template(*apps: str, kind: Kind, held_out: bool = False) -> Callable[[Callab
     """Make a template of a function, whose name becomes the template's.
 
     Args:
-        apps: that its tasks need, the first of which begins its name.
-        kind: of its tasks.
-        held_out: whether learners never see it.
+        apps: names of the apps that its tasks need; the name of the template begins with the first.
+        kind: kind of its tasks.
+        held_out: whether only the splits ``test_template`` and ``challenge`` use it.
     """
 
     def make(function: Callable[[Scene], Asked]) -> Template:

@@ -58,7 +58,7 @@ def calendar_move_event(scene: Scene) -> Asked:
 
 @template("calendar", kind="refusal")
 def calendar_move_not_mine(scene: Scene) -> Asked:
-    """An event of somebody else cannot be moved."""
+    """An event of another organizer cannot be moved."""
     row = event_drawn(scene, f"starts_at > ? AND {OTHERS}", scene.cast.day(1))
     prompt, _ = _move_asked(scene, row)
 

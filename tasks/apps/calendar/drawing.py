@@ -1,4 +1,4 @@
-"""What templates and solutions that speak of events share."""
+"""Common parts of templates and solutions about events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ME = "(SELECT email FROM profile)"
 OWN = f"organizer = {ME}"
 OTHERS = f"organizer != {ME}"
 COUNTED = f"{OWN} OR id NOT IN (SELECT event_id FROM guests WHERE email = {ME} AND response = 'no')"
-"""What the user has not declined."""
+"""The events that the user has not declined."""
 
 
 def event_drawn(scene: Scene, where: str, *values: Any) -> Row:
@@ -41,7 +41,7 @@ def events_on(scene: Scene, since: str, until: str, where: str = "1") -> list[Ro
 
 
 def moved(scene: Scene, row: Row, starts_at: str, ends_at: str) -> tuple[Must, ...]:
-    """What becomes of an event that gets another time: its guests are asked again."""
+    """The changes that moving an event causes: its guests are invited again."""
     times = {"starts_at": starts_at, "ends_at": ends_at}
     changed = {name: value for name, value in times.items() if value != row[name]}
     guests = scene.db.rows("SELECT id FROM guests WHERE event_id = ? AND response != 'none'", row["id"])

@@ -108,9 +108,9 @@ def write_mail(db: Database, cast: Cast, sender: Person, subject: str, text: str
     Args:
         db: the world's rows.
         cast: the people.
-        sender: who wrote it.
-        subject: in a line.
-        text: what stands between the greeting and the name.
+        sender: author of the message.
+        subject: subject line.
+        text: text between the greeting and the signature.
         at: when it was sent.
     """
     stamp = at.isoformat(timespec="minutes")

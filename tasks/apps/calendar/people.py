@@ -21,7 +21,7 @@ CHANGED = re.compile(r"can we meet at (\d\d:\d\d) instead")
 
 @template("calendar", "contacts", kind="question")
 def calendar_hours_with(scene: Scene) -> Asked:
-    """How much time is spent with somebody."""
+    """The total duration of events with a contact."""
     person = scene.row("SELECT * FROM contacts")
     first, days = scene.rng.randint(-40, 5), 10 + 6 * scene.level
     since, until = scene.cast.day(first), scene.cast.day(first + days)
@@ -50,7 +50,7 @@ def calendar_hours_with(scene: Scene) -> Asked:
 
 @template("calendar", "contacts", "account", kind="question")
 def calendar_next_with(scene: Scene) -> Asked:
-    """When one meets somebody next."""
+    """The next event with a contact."""
     person = scene.row("SELECT * FROM contacts")
     rows = events_on(scene, scene.cast.day(0), scene.cast.day(60), WITH.format(person["email"]))
     # What begins while the task is being done is neither past nor to come.
@@ -141,7 +141,7 @@ def calendar_invite_group(scene: Scene) -> Asked:
 
 @template("calendar", "contacts", kind="mixed")
 def calendar_uninvite_person(scene: Scene) -> Asked:
-    """Take somebody off all events of some days, and say how much time that saves."""
+    """Remove a guest from all events of some days, and answer how much time that saves."""
     person = scene.row("SELECT * FROM contacts")
     since, until = scene.cast.day(1), scene.cast.day(6 + 4 * scene.level)
     where = f"{OWN} AND id IN (SELECT event_id FROM guests WHERE email = '{person['email']}')"

@@ -15,7 +15,7 @@ from .times import first_free, hours
 
 @template("calendar", kind="question")
 def calendar_place_of(scene: Scene) -> Asked:
-    """Where an event takes place."""
+    """The place of an event."""
     row = event_drawn(scene, "place != 'online'")
     day = row["starts_at"][:10]
     prompt = scene.rng.pick(
@@ -67,7 +67,7 @@ def calendar_first_free(scene: Scene) -> Asked:
 
 @template("calendar", kind="question", held_out=True)
 def calendar_longest(scene: Scene) -> Asked:
-    """Which event of some days takes the most time."""
+    """The longest event of some days."""
     since = scene.rng.randint(-30, 10)
     first, last = scene.cast.day(since), scene.cast.day(since + 2 * scene.level)
     rows = sorted(events_on(scene, first, last), key=_length)

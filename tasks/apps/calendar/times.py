@@ -24,10 +24,10 @@ def first_free(spans: Iterable[Span], begin: str, end: str, minutes: int) -> str
     """When the first stretch of so many minutes begins that touches no event; ``None`` if there is none.
 
     Args:
-        spans: of the events, in any order.
-        begin: nothing before counts.
+        spans: beginning and end of each event, in any order.
+        begin: earliest time considered.
         end: the stretch must be over then.
-        minutes: that it must have.
+        minutes: required length of the gap, in minutes.
     """
     at = begin
     for start, over in sorted(spans):

@@ -1,4 +1,4 @@
-"""How a solution finds somebody in the address book."""
+"""Finding a contact in the address book, for solutions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def full_name(row: Row) -> str:
 
 
 def found_contact(api: Solver, name: str) -> dict[str, Any]:
-    """What the address book lists of the one whose full name is this."""
+    """The entry of the address book with this full name."""
     asked = api.rng.pick((name, name.split(" ")[-1]))
     found: dict[str, Any] = next(item for item in api.pages("contacts_search", name=asked) if item["name"] == name)
     return found

@@ -11,7 +11,7 @@ from .finding import found_contact, full_name
 
 @template("contacts", kind="question")
 def contacts_phone_of(scene: Scene) -> Asked:
-    """The telephone number of somebody."""
+    """The phone number of a contact."""
     row = scene.row("SELECT * FROM contacts")
     name = full_name(row)
     scene.need(scene.db.value("SELECT count(*) FROM contacts WHERE first_name || ' ' || last_name = ?", name) == 1)
@@ -31,7 +31,7 @@ def contacts_phone_of(scene: Scene) -> Asked:
 
 @template("contacts", kind="question")
 def contacts_who_lives_in(scene: Scene) -> Asked:
-    """Who, of everybody or of a kind, lives in a city."""
+    """The contacts in a city, all of them or those of one relation."""
     row = scene.row("SELECT city, relation FROM contacts")
     conditions = {"city": row["city"]} if scene.level == 1 else {"city": row["city"], "relation": row["relation"]}
     holds = " AND ".join(f"{column} = ?" for column in conditions)
@@ -53,7 +53,7 @@ def contacts_who_lives_in(scene: Scene) -> Asked:
 
 @template("contacts", kind="action")
 def contacts_change_phone(scene: Scene) -> Asked:
-    """Write down somebody's new number."""
+    """Update the phone number of a contact."""
     row = scene.row("SELECT * FROM contacts")
     name = full_name(row)
     phone = f"555-{scene.rng.randrange(1000):03}-{scene.rng.randrange(10_000):04}"
@@ -76,7 +76,7 @@ def contacts_change_phone(scene: Scene) -> Asked:
 
 @template("contacts", kind="action")
 def contacts_company_to_group(scene: Scene) -> Asked:
-    """Put everybody of a company into a group."""
+    """Add all contacts of a company to a group."""
     company = scene.row("SELECT company FROM contacts")["company"]
     group = scene.row("SELECT DISTINCT name FROM groups ORDER BY name")["name"]
     rows = scene.db.rows(
@@ -106,7 +106,7 @@ def contacts_company_to_group(scene: Scene) -> Asked:
 
 @template("contacts", "account", kind="question")
 def contacts_birthdays_next_month(scene: Scene) -> Asked:
-    """Who has their birthday next month."""
+    """The contacts whose birthday is next month."""
     month = scene.cast.now.month % 12 + 1
     relation, people = scene.rng.pick((("friend", "friends"), ("colleague", "colleagues"), ("family", "relatives")))
     rows = scene.db.rows("SELECT * FROM contacts WHERE birthday LIKE ? ORDER BY id", f"____-{month:02}-%")
@@ -181,11 +181,11 @@ def contacts_merge_duplicate(scene: Scene) -> Asked:
 
 @template("contacts", kind="refusal")
 def contacts_unknown_person(scene: Scene) -> Asked:
-    """Change something of somebody whom the user does not know."""
+    """Change an entry of a contact who does not exist."""
     known = scene.row("SELECT * FROM contacts GROUP BY first_name HAVING count(*) = 1")
     first = known["first_name"]
     last = scene.pick([last for last in scene.cast.words["last"] if last != known["last_name"]])
-    # Parts of a name are searched for: neither name may stand in somebody else's.
+    # The search also matches parts of names: neither name may be part of another contact's.
     alike = "SELECT id FROM contacts WHERE instr(lower(first_name || ' ' || last_name), lower(?)) AND id != ?"
     scene.need(not scene.db.rows(alike, first, known["id"]))
     city = scene.pick(scene.cast.words["city"])

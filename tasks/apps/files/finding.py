@@ -1,4 +1,4 @@
-"""What templates of files have in common: how a file is named, and how it is found by calls."""
+"""Common parts of templates about files: naming a file, and finding it with calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def some_file(scene: Scene, condition: str, *values: Any) -> Row:
 
 
 def someone(scene: Scene) -> tuple[str, str]:
-    """Name and address of somebody in the address book."""
+    """The name and email address of a contact."""
     row = scene.row("SELECT * FROM contacts")
     return full_name(row), row["email"]
 

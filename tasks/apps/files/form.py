@@ -11,7 +11,7 @@ from ...rows.database import Row
 TEXTS = ("txt", "md", "csv")
 """Types of files that can be read and written."""
 THERE = "files.id NOT IN (SELECT file_id FROM trash)"
-"""What holds of a file that is not in the trash."""
+"""SQL condition for files that are not in the trash."""
 NAME = re.compile(r"[^/\\\s][^/\\\n\r]{0,90}\.(txt|md|csv|pdf|jpg)")
 
 
@@ -34,7 +34,7 @@ def text_only(name: str) -> None:
     """See that a file of this name can be read and written.
 
     Raises:
-        ToolError: it is a picture or the like.
+        ToolError: the file is not a text file.
     """
     if ending(name) not in TEXTS:
         raise ToolError(f"415 {name!r} is not a text file: only {', '.join(TEXTS)} files are")

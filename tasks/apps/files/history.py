@@ -24,7 +24,7 @@ TRICKS = (
     ("query.txt", "'; DROP TABLE files; -- this is a note about databases"),
 )
 FREE = (900_000, 2_600_000)
-"""How many bytes are free: enough for texts and for some of the pictures."""
+"""Free space in bytes: enough for texts and for some of the images."""
 
 
 @dataclass
@@ -32,8 +32,8 @@ class Writer:
     """Writes files at random times.
 
     Args:
-        db: where to.
-        cast: who is in the world.
+        db: database to write to.
+        cast: people of the world.
         rng: for what is drawn.
     """
 

@@ -54,7 +54,7 @@ def files_add_line_locked(scene: Scene) -> Asked:
 
 
 def _copy_wanted(scene: Scene, fits: bool) -> tuple[Row, str, int, str]:
-    """A picture, where its copy belongs, how much room there is, and the prompt."""
+    """An image, the folder for its copy, the free space, and the prompt."""
     free = scene.db.value("SELECT quota - (SELECT sum(size) FROM files) FROM storage")
     row = some_file(scene, f"name LIKE '%.jpg' AND size {'<=' if fits else '>'} ?", free)
     target = scene.row("SELECT path FROM folders WHERE path != ?", row["folder"])["path"]
@@ -71,7 +71,7 @@ def _copy_wanted(scene: Scene, fits: bool) -> tuple[Row, str, int, str]:
 
 @template("files", kind="action")
 def files_copy_picture(scene: Scene) -> Asked:
-    """Copy a picture for which there is enough room."""
+    """Copy an image for which there is enough space."""
     row, target, _, prompt = _copy_wanted(scene, fits=True)
 
     def solve(api: Solver) -> None:

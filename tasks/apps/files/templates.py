@@ -20,7 +20,7 @@ PLURAL = {
 
 @template("files", kind="question")
 def files_sum_of_list(scene: Scene) -> Asked:
-    """What a list of costs adds up to; from level 2 on only of some entries, from level 3 on in its newest version."""
+    """The sum of a list of costs: from level 2 on of some entries only, from level 3 on in its newest version."""
     topic = scene.pick(scene.cast.words["topic"])
     versions = sorted(files(scene, "name LIKE ?", f"{topic} costs%.csv"), key=lambda row: str(row["updated_at"]))
     newest = scene.level >= 3

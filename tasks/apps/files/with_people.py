@@ -15,7 +15,7 @@ from .form import THERE
 
 @template("files", "contacts", kind="action")
 def files_share_group(scene: Scene) -> Asked:
-    """Share a file with everybody in a group who cannot see it yet."""
+    """Share a file with all members of a group who do not have access yet."""
     row = some_file(scene, "id IN (SELECT file_id FROM shares)") if scene.level > 1 else some_file(scene, "1")
     group = scene.row("SELECT DISTINCT name FROM groups ORDER BY name")["name"]
     access = scene.pick(("view", "edit"))
@@ -55,7 +55,7 @@ def files_share_group(scene: Scene) -> Asked:
 
 @template("files", "contacts", kind="mixed")
 def files_unshare_person(scene: Scene) -> Asked:
-    """Take everything back that is shared with somebody, and say how large it is."""
+    """Stop sharing all files with a contact, and answer with their total size."""
     name, email = someone(scene)
     query = f"""SELECT files.size, access, shares.id FROM files JOIN shares ON file_id = files.id
                 WHERE {THERE} AND email = ? ORDER BY shares.id"""
@@ -83,7 +83,7 @@ def files_unshare_person(scene: Scene) -> Asked:
 
 @template("files", "contacts", "mail", kind="action")
 def files_mail_text(scene: Scene) -> Asked:
-    """Mail what stands in a file to somebody; from level 3 on the newest of several with nearly the same name."""
+    """Email the text of a file to a contact; from level 3 on, the newest of several with similar names."""
     newest = scene.level >= 3
     notes = files(scene, "name LIKE '% notes%.txt' AND name NOT LIKE 'old %'")
     topics = [row["name"].split(" notes")[0] for row in notes]
@@ -127,7 +127,7 @@ def files_mail_text(scene: Scene) -> Asked:
 
 @template("files", "contacts", "mail", kind="action")
 def files_save_message(scene: Scene) -> Asked:
-    """Keep the text of the newest message from somebody as a file."""
+    """Save the text of a contact's newest message as a file."""
     name, email = someone(scene)
     rows = scene.db.rows("SELECT * FROM messages WHERE sender = ? AND folder != 'trash' ORDER BY sent_at DESC", email)
     scene.need(bool(rows) and (len(rows) == 1 or rows[0]["sent_at"] != rows[1]["sent_at"]))
@@ -195,7 +195,7 @@ def files_share_minutes(scene: Scene) -> Asked:
 
 
 def _share_wanted(scene: Scene, row: Row, folder: str) -> tuple[str, str, str]:
-    """Somebody with whom a file is to be shared, their address, and the prompt."""
+    """A contact with whom to share a file, their email address, and the prompt."""
     name, email = someone(scene)
     shared = scene.db.row("SELECT id FROM shares WHERE file_id = ? AND email = ?", row["id"], email)
     scene.need(shared is None and len(files(scene, "name = ?", row["name"])) == 1)

@@ -80,10 +80,10 @@ def letter(cast: Cast, sender: str, first: str, subject: str, text: str, at: str
 
     Args:
         cast: the people.
-        sender: the address of whoever wrote it.
+        sender: email address of the author.
         first: their first name, which stands below.
-        subject: in a line.
-        text: what stands between the greeting and the name.
+        subject: subject line.
+        text: text between the greeting and the signature.
         at: when it was sent, as tables keep it.
         unread: whether it counts as unread.
     """

@@ -10,12 +10,12 @@ from ..contacts.finding import found_contact, full_name
 from .history import LABELS
 
 GOT = "folder IN ('inbox', 'archive')"
-"""Holds of messages that somebody else wrote and that are not in the trash."""
+"""SQL condition for received messages that are not in the trash."""
 
 
 @template("mail", "contacts", kind="action")
 def mail_archive_older(scene: Scene) -> Asked:
-    """Archive what somebody sent before a day."""
+    """Archive the messages of a sender from before a date."""
     sender = scene.row("SELECT sender FROM messages WHERE folder = 'inbox' GROUP BY sender HAVING count(*) > 1")[
         "sender"
     ]
@@ -50,7 +50,7 @@ def mail_archive_older(scene: Scene) -> Asked:
 
 @template("mail", "contacts", kind="question")
 def mail_wrote_most_in(scene: Scene) -> Asked:
-    """The telephone number of whoever wrote most in a month."""
+    """The phone number of the contact who wrote most in a month."""
     months = sorted({scene.cast.day(-days)[:7] for days in range(115)} - {scene.cast.day(0)[:7]})
     clear = []
     for month in months[1:]:

@@ -14,7 +14,7 @@ from .app import addresses
 
 @template("mail", "contacts", kind="action")
 def mail_forward_newest(scene: Scene) -> Asked:
-    """Send the newest message of somebody on to somebody else."""
+    """Forward the newest message of one contact to another."""
     row = scene.row(
         "SELECT sender, max(sent_at) AS at FROM messages WHERE folder IN ('inbox', 'archive') GROUP BY sender"
     )
@@ -52,7 +52,7 @@ def mail_forward_newest(scene: Scene) -> Asked:
 
 @template("mail", kind="question")
 def mail_cost_of(scene: Scene) -> Asked:
-    """What something will cost, according to a message."""
+    """The cost of something, according to a message."""
     topic = scene.pick(scene.cast.words["topic"])
     rows = scene.db.rows("SELECT * FROM messages WHERE body LIKE ? AND folder != 'trash'", f"%The {topic} will cost%")
     scene.need(len(rows) == 1 and rows[0]["folder"] in ("inbox", "archive"))

@@ -15,7 +15,7 @@ from .sorting import GOT
 
 
 def short_text(scene: Scene) -> str:
-    """A sentence that somebody might write."""
+    """A sentence for the text of a message."""
     place, hour = scene.pick(scene.cast.words["place"]), scene.rng.randint(1, 12)
     return scene.rng.pick(
         (
@@ -29,7 +29,7 @@ def short_text(scene: Scene) -> str:
 
 @template("mail", "contacts", kind="action")
 def mail_reply_newest_unread(scene: Scene) -> Asked:
-    """Answer the newest unread message of somebody."""
+    """Reply to the newest unread message of a contact."""
     sender = scene.row("SELECT DISTINCT sender FROM messages WHERE folder = 'inbox' AND unread = 1")["sender"]
     name = full_name(scene.row("SELECT * FROM contacts WHERE email = ?", sender))
     unread = "SELECT * FROM messages WHERE folder = 'inbox' AND unread = 1 AND sender = ? ORDER BY sent_at DESC"
@@ -72,7 +72,7 @@ def mail_reply_newest_unread(scene: Scene) -> Asked:
 
 @template("mail", "contacts", kind="action")
 def mail_forward_to_group(scene: Scene) -> Asked:
-    """Forward the newest message about something to everybody of a group."""
+    """Forward the newest message about a topic to all members of a group."""
     group = scene.row("SELECT name FROM groups GROUP BY name HAVING count(*) BETWEEN 3 AND 9")["name"]
     members = scene.db.rows("SELECT * FROM contacts WHERE id IN (SELECT contact_id FROM groups WHERE name = ?)", group)
     topic = scene.pick(scene.cast.words["topic"])

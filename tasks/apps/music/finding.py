@@ -1,4 +1,4 @@
-"""What templates of music have in common: how songs and playlists are named, and how they are found by calls."""
+"""Common parts of templates about music: naming songs and playlists, and finding them with calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AnyOrder:
     """The songs of a playlist, whatever their order.
 
     Args:
-        ids: of the songs.
+        ids: numbers of the songs.
     """
 
     ids: frozenset[int]
@@ -95,23 +95,23 @@ def new_name(scene: Scene) -> str:
 
 
 def spoken(song: Row) -> str:
-    """A song as somebody names it."""
+    """A song as a user names it."""
     return f"'{song['title']}' by {song['artist']}"
 
 
 def made(scene: Scene, name: str, ids: Sequence[int], *, ordered: bool = False) -> Must:
-    """That there is a new playlist of some songs."""
+    """The required change for a new playlist of some songs."""
     wanted = songs_of(ids) if ordered else AnyOrder(frozenset(ids))
     return inserted("playlists", "playlist", name=name, owner=me(scene), songs=wanted)
 
 
 def changed(playlist: Row, ids: Iterable[int]) -> Must:
-    """That a playlist has these songs in this order."""
+    """The required changes for a playlist to have these songs in this order."""
     return updated("playlists", playlist["id"], "songs", songs=songs_of(ids))
 
 
 def heard(song: Row) -> tuple[Must, Must]:
-    """That a song has been played once, with what follows from that."""
+    """The required changes for playing a song once."""
     again = updated("songs", song["id"], "counted", plays=song["plays"] + 1)
     return inserted("heard", "played", song_id=song["id"]), again
 

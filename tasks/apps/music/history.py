@@ -1,4 +1,4 @@
-"""Which songs, playlists and likes there are when a world begins, and what the user has heard."""
+"""The songs, playlists, likes and listening history at the beginning of a world."""
 
 from __future__ import annotations
 

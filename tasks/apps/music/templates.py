@@ -51,7 +51,7 @@ def music_playlist_length(scene: Scene) -> Asked:
 
 @template("music", kind="question")
 def music_most_played(scene: Scene) -> Asked:
-    """Which song of an artist was played most, and how often."""
+    """The most played song of an artist, and its number of plays."""
     artist = artist_of(scene)
     rows = songs(scene, "artist = ?", artist)
     year = scene.pick(sorted({row["year"] for row in rows}))

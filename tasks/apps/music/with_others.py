@@ -17,7 +17,7 @@ from .finding import Titles, artist_of, changed, liked, liked_by, own_playlist, 
 
 @template("music", "contacts", "mail", kind="action")
 def music_mail_playlist(scene: Scene) -> Asked:
-    """Mail the titles of a playlist to somebody; from level 3 on only those of some years."""
+    """Email the titles of a playlist to a contact; from level 3 on, only those of some years."""
     row, inside = own_playlist(scene)
     name, email = someone(scene)
     year = scene.rng.randint(1980, 2015) if scene.level >= 3 else 0
@@ -79,7 +79,7 @@ def music_list_into_file(scene: Scene) -> Asked:
 
 @template("music", "contacts", "mail", kind="action")
 def music_wishes(scene: Scene) -> Asked:
-    """Add to a playlist the songs that somebody asks for in a message."""
+    """Add to a playlist the songs that a contact requests in a message."""
     row, inside = own_playlist(scene)
     name, email = someone(scene)
     free = [song for song in songs(scene, "1") if song not in inside]

@@ -80,7 +80,7 @@ def shop_buy(scene: Scene) -> Asked:
 
 @template("shop", kind="refusal")
 def shop_out_of_stock(scene: Scene) -> Asked:
-    """What is not there cannot be bought."""
+    """Refuse to buy a product that is out of stock."""
     short = scene.row(f"{VARIANTS} WHERE stock < 9")
     lines = [(short, scene.rng.randint(short["stock"] + 1, 9))]
     if scene.level >= 3:
@@ -204,7 +204,7 @@ def shop_reorder_last(scene: Scene) -> Asked:
 
 @template("shop", "contacts", kind="action", held_out=True)
 def shop_gift(scene: Scene) -> Asked:
-    """Send something to somebody, whose address is new to the shop."""
+    """Send a product to a contact whose address the shop does not have yet."""
     row, person = _goods(scene, 1)[0], scene.row("SELECT * FROM contacts")
     count, name = scene.rng.randint(1, 3), full_name(person)
     scene.need(count <= row["stock"])

@@ -1,4 +1,4 @@
-"""Which rows change when something is ordered, cancelled or returned."""
+"""The expected changes of rows for orders, cancellations and returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .orders import SHOP, items
 
 
 def cost(db: Database, wanted: Mapping[int, int]) -> int:
-    """What variants cost together, with shipping.
+    """The total price of variants, with shipping.
 
     Args:
         db: the world's rows.
@@ -28,7 +28,7 @@ def ordered(db: Database, wanted: Mapping[int, int], address_id: int | None, car
     Args:
         db: the world's rows.
         wanted: how many, by the number of the variant.
-        address_id: where to; ``None``: where is checked elsewhere.
+        address_id: number of the delivery address; ``None`` if another check covers it.
         card_id: which pays; ``None``: the wallet does.
     """
     total = cost(db, wanted)

@@ -1,4 +1,4 @@
-"""Products with their ratings, and the cart: what they cost and whether they can be had."""
+"""Products with their ratings, and the cart: prices and availability."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LINES = """SELECT cart_items.id, cart_items.quantity, variants.id AS variant_id,
 
 
 def shipping(subtotal: int) -> int:
-    """What it costs to send goods of this worth."""
+    """The shipping cost for goods of this price."""
     return 0 if subtotal >= FREE_FROM else SHIPPING
 
 
 def total(subtotal: int) -> int:
-    """What goods of this worth cost with shipping."""
+    """The total cost of goods of this price with shipping."""
     return subtotal + shipping(subtotal)
 
 

@@ -58,7 +58,7 @@ def fill(db: Database, cast: Cast, rng: Rng) -> None:
     ledger.afford(db, before - ledger.balance(db), cast.now)
     last = db.value("SELECT id FROM orders WHERE status = 'delivered' ORDER BY created_at DESC")
     for item in db.rows("SELECT variant_id FROM order_items WHERE order_id = ?", last):
-        db.update("variants", item["variant_id"], stock=rng.randint(6, 40))  # what it brought can be had again
+        db.update("variants", item["variant_id"], stock=rng.randint(6, 40))  # refill what the history sold
 
 
 def _goods(db: Database, cast: Cast, rng: Rng) -> None:

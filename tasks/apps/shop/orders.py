@@ -23,8 +23,8 @@ def place(db: Database, now: datetime, address_id: int, card_id: int | None) -> 
     Args:
         db: the world's rows.
         now: the world's time.
-        address_id: where to.
-        card_id: which pays; ``None``: the wallet does.
+        address_id: number of the delivery address.
+        card_id: number of the card that pays; ``None`` for the wallet.
 
     Raises:
         ToolError: the cart is empty, something is out of stock, or there is not enough money.
@@ -82,7 +82,7 @@ def returnable(order: Row, today: date) -> bool:
 
 
 def items(db: Database, order_id: int) -> list[Row]:
-    """What was ordered, with the names of the products."""
+    """The items of an order, with the names of the products."""
     return db.rows(
         """SELECT order_items.*, products.id AS product_id, products.name, products.category, variants.label
            FROM order_items JOIN variants ON variants.id = variant_id JOIN products ON products.id = product_id

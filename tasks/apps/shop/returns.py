@@ -100,7 +100,7 @@ def shop_return(scene: Scene) -> Asked:
 
 @template("shop", kind="refusal")
 def shop_return_too_late(scene: Scene) -> Asked:
-    """What came too long ago stays."""
+    """Refuse to return an item that was delivered too long ago."""
     prompt, item, order, month = _sent_back(scene, late=True)
     at = order["delivered_at"]
 

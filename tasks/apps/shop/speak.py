@@ -40,7 +40,7 @@ class Way:
 
     @property
     def card_id(self) -> int | None:
-        """Which card pays."""
+        """The card that pays."""
         return self.card["id"] if self.card else None
 
 
@@ -48,7 +48,7 @@ def way(scene: Scene, wanted: Mapping[int, int] | None = None, *, wallet: bool |
     """A drawn way to pay that works, and a drawn address.
 
     Args:
-        scene: of the task.
+        scene: scene of the task.
         wanted: variants, with how many of each; ``None``: it need not work.
         wallet: whether the wallet pays; ``None``: it may.
     """

@@ -18,7 +18,7 @@ from .speak import last_delivered, product_of
 
 @template("shop", kind="question")
 def shop_cheapest(scene: Scene) -> Asked:
-    """Which product of a kind is the cheapest."""
+    """The cheapest product of a kind."""
     category, rating = scene.pick(CATEGORIES), scene.pick((3.0, 3.5, 4.0, 4.5)) if scene.level > 1 else 1.0
     brand = scene.pick(scene.cast.words["brand"]) if scene.level > 3 else ""
     found = scene.db.rows(
@@ -52,7 +52,7 @@ def shop_cheapest(scene: Scene) -> Asked:
 
 @template("shop", kind="question")
 def shop_spent_in_month(scene: Scene) -> Asked:
-    """What was spent in a month, at higher levels on a category."""
+    """The spending of a month, at higher levels in one category."""
     month = scene.pick(months(scene.cast.now, 4))
     rows = scene.db.rows(
         "SELECT * FROM orders WHERE substr(created_at, 1, 7) = ? AND status != 'cancelled' ORDER BY id", month
@@ -90,7 +90,7 @@ def shop_spent_in_month(scene: Scene) -> Asked:
 
 @template("shop", kind="question", held_out=True)
 def shop_worst_review(scene: Scene) -> Asked:
-    """Who liked a product least."""
+    """The author of the lowest rating of a product."""
     product = scene.row("SELECT * FROM products")
     rows = scene.db.rows("SELECT * FROM reviews WHERE product_id = ? ORDER BY stars", product["id"])
     scene.need(len(rows) > 1 and rows[0]["stars"] < rows[1]["stars"])

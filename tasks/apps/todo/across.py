@@ -51,7 +51,7 @@ def todo_from_mail(scene: Scene) -> Asked:
 
 @template("todo", "mail", "contacts", kind="action")
 def todo_mail_list(scene: Scene) -> Asked:
-    """Tell somebody by mail what is open on a list."""
+    """Email the open tasks of a list to a contact."""
     row = scene.row("SELECT * FROM todo_lists")
     high = scene.level <= 2
     where = "list_id = ? AND done = 0" + (" AND priority = 'high'" if high else "")
@@ -189,7 +189,7 @@ def todo_make_time(scene: Scene) -> Asked:
 
 
 def _next(born: str, today: str) -> str:
-    """The next birthday of somebody; nobody is born on the 29th of February."""
+    """The next birthday of a contact; no one is born on February 29."""
     day = date.fromisoformat(born).replace(year=int(today[:4])).isoformat()
     return day if day > today else f"{int(today[:4]) + 1}{day[4:]}"
 

@@ -1,4 +1,4 @@
-"""What templates and solutions that speak of things to do share."""
+"""Common parts of templates and solutions about tasks to do."""
 
 from __future__ import annotations
 

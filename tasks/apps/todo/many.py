@@ -16,7 +16,7 @@ OVERDUE = "done = 0 AND due != '' AND due < ?"
 
 @template("todo", "account", kind="question")
 def todo_list_overdue(scene: Scene) -> Asked:
-    """What should have been done by now."""
+    """The overdue tasks."""
     row = scene.row("SELECT * FROM todo_lists")
     rows = items_where(scene, f"{OVERDUE} AND list_id = ?", scene.cast.day(0), row["id"])
     titles = [found["title"] for found in rows]
@@ -65,7 +65,7 @@ def todo_count_due(scene: Scene) -> Asked:
 
 @template("todo", "account", kind="mixed")
 def todo_raise_overdue(scene: Scene) -> Asked:
-    """What is overdue becomes urgent."""
+    """Raise the priority of overdue tasks."""
     today = scene.cast.day(0)
     row = scene.row("SELECT * FROM todo_lists")
     rows = items_where(scene, f"{OVERDUE} AND list_id = ? AND priority != 'high'", today, row["id"])

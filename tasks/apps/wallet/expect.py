@@ -1,4 +1,4 @@
-"""Which rows change when money moves."""
+"""The expected changes of rows when money moves."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Move:
     """Money that goes out or comes in.
 
     Args:
-        kind: of the transaction.
-        party: on the other side.
-        amount: in cents; below zero if it goes out.
-        note: that must stand there; ``None``: any.
+        kind: kind of transaction.
+        party: name or address of the other side.
+        amount: amount in cents, negative for outgoing money.
+        note: required note; ``None`` for any.
         reference: what it settles; ``None``: anything.
     """
 
@@ -39,7 +39,7 @@ def moved(db: Database, *moves: Move) -> tuple[Must, ...]:
 
 
 def sent(db: Database, email: str, amount: int, note: str | None = None) -> tuple[Must, ...]:
-    """Money that goes to somebody."""
+    """A payment to another user."""
     return moved(db, Move("sent", email, -amount, note))
 
 

@@ -1,4 +1,4 @@
-"""What has gone through the user's wallet when a world begins."""
+"""The transactions in the user's wallet at the beginning of a world."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def some(rng: Rng, most: int = 90) -> int:
     """An amount in cents, round as often as not.
 
     Args:
-        rng: that draws it.
+        rng: random numbers that choose it.
         most: whole units that it may have.
     """
     whole = rng.randint(4, most) * 100
@@ -61,7 +61,7 @@ def some(rng: Rng, most: int = 90) -> int:
 
 
 def note(cast: Cast, rng: Rng) -> str:
-    """What a payment is for."""
+    """The purpose of a payment."""
     topic, place = rng.pick(cast.words["topic"]), rng.pick(cast.words["place"])
     thing, other = rng.sample(cast.words["thing"], 2)
     return rng.pick(NOTES).format(topic=topic, place=place, thing=thing, other=other)
@@ -106,7 +106,7 @@ def _requests(db: Database, cast: Cast, rng: Rng, close: list[Person]) -> None:
 
 
 def _mails(db: Database, cast: Cast, rng: Rng) -> None:
-    """Messages in which somebody wants money."""
+    """Messages that ask for money."""
     for at in _times(cast.now, rng, MAILS):
         person = rng.pick(cast.others)
         topic, thing = rng.pick(cast.words["topic"]), rng.pick(cast.words["thing"])

@@ -16,17 +16,17 @@ STEP = 5_000
 
 
 def balance(db: Database) -> int:
-    """What there is."""
+    """The balance in cents."""
     return int(db.value("SELECT balance FROM wallets"))
 
 
 def limit(db: Database) -> int:
-    """What may go out in a calendar month."""
+    """The limit on outgoing money in a calendar month, in cents."""
     return int(db.value("SELECT monthly_limit FROM wallets"))
 
 
 def spent(db: Database, now: datetime) -> int:
-    """What has gone out in the calendar month so far; what came back counts as gone out all the same."""
+    """The outgoing money of the calendar month so far; refunds do not reduce it."""
     month = f"{now:%Y-%m}"
     found = db.value(
         "SELECT sum(-amount) FROM transactions WHERE kind IN (?, ?) AND substr(created_at, 1, 7) = ?", *OUT, month
@@ -35,7 +35,7 @@ def spent(db: Database, now: datetime) -> int:
 
 
 def left(db: Database, now: datetime) -> int:
-    """What may still go out in the calendar month."""
+    """The money that may still go out in the calendar month, in cents."""
     return max(0, limit(db) - spent(db, now))
 
 
@@ -82,7 +82,7 @@ def afford(db: Database, amount: int, now: datetime) -> None:
 
     Args:
         db: the world's rows, before an episode begins.
-        amount: in cents.
+        amount: amount in cents.
         now: when the episode begins.
     """
     first = db.row("SELECT id, amount FROM transactions WHERE kind = 'deposit' ORDER BY created_at, id LIMIT 1")

@@ -46,7 +46,7 @@ def wallet_pay_small(scene: Scene) -> Asked:
 
 @template("wallet", "contacts", kind="action")
 def wallet_decline_from(scene: Scene) -> Asked:
-    """Turn down the requests from a company or, at lower levels, from a person."""
+    """Decline the requests from a company or, at lower levels, from a contact."""
     rows = _open(scene, "received")
     one = scene.row("SELECT * FROM contacts WHERE email = ?", scene.pick(rows)["person"])
     if scene.level < 3:
@@ -79,7 +79,7 @@ def wallet_decline_from(scene: Scene) -> Asked:
 
 @template("wallet", kind="mixed")
 def wallet_withdraw_old(scene: Scene) -> Asked:
-    """Take back own requests that nobody has answered for long."""
+    """Cancel the user's own requests that have been open for long."""
     day = scene.cast.day(-scene.rng.randint(20, 120))
     rows = _open(scene, "sent", "AND created_at < ?", day)
     scene.need(1 <= len(rows) <= scene.level + 2)

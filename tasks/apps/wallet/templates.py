@@ -20,7 +20,7 @@ from .speak import month_name, months, said, span, total, whole
 
 @template("wallet", "contacts", kind="question")
 def wallet_sent_to(scene: Scene) -> Asked:
-    """How much was sent to somebody, or to two people."""
+    """The total sent to one contact, or to two."""
     count = 2 if scene.level >= 4 else 1
     since = scene.cast.day(-scene.rng.randint(20, 130)) if scene.level > 1 else ""
     given = "SELECT party FROM transactions WHERE kind = 'sent' AND created_at >= ?"
@@ -87,7 +87,7 @@ def wallet_top_giver(scene: Scene) -> Asked:
 
 @template("wallet", kind="question")
 def wallet_balance_then(scene: Scene) -> Asked:
-    """What the balance was at the end of a day."""
+    """The balance at the end of a day."""
     days = scene.rng.randint(4, 12 + 18 * scene.level)
     day, next_day = scene.cast.day(-days), scene.cast.day(-days + 1)
     since = scene.db.rows("SELECT amount FROM transactions WHERE created_at >= ?", next_day)
@@ -109,7 +109,7 @@ def wallet_balance_then(scene: Scene) -> Asked:
 
 
 def _errand(scene: Scene) -> tuple[Row, str, str]:
-    """Somebody who gets money, how a sentence names that person, and what the money is for."""
+    """A recipient of money, a phrase that names the recipient, and the purpose."""
     row = scene.row("SELECT * FROM contacts")
     who = full_name(row)
     if scene.level >= 3:
@@ -152,7 +152,7 @@ def _finding(scene: Scene, row: Row) -> Callable[[Solver], str]:
 
 @template("wallet", "contacts", kind="action")
 def wallet_send(scene: Scene) -> Asked:
-    """Send money to somebody."""
+    """Send money to a contact."""
     row, who, text = _errand(scene)
     most = min(ledger.balance(scene.db), ledger.left(scene.db, scene.cast.now))
     amount = some(scene.rng, 250)
@@ -206,7 +206,7 @@ def wallet_over_limit(scene: Scene) -> Asked:
 
 @template("wallet", "contacts", kind="question", held_out=True)
 def wallet_net_with(scene: Scene) -> Asked:
-    """What came from somebody, less what went there."""
+    """The money received from a contact minus the money sent there."""
     row = scene.row("SELECT * FROM contacts")
     since = scene.cast.day(-scene.rng.randint(30, 140)) if scene.level > 2 else ""
     moves = scene.db.rows(

@@ -1,4 +1,4 @@
-"""What holds of an agent in a world beside the rows: the time, who is logged in, how much was asked of an app."""
+"""The state of an agent in a world besides the rows: time, logins, and recent calls of each app."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .app import LoginNeeded, TooManyCalls
 
 MINUTE = timedelta(minutes=1)
 CALL = timedelta(seconds=2)
-"""What a call takes in the world's time."""
+"""Duration of a call in the time of the world."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How strict a world's apps are.
+    """The strictness of a world's apps.
 
     Args:
-        login: whether apps with private data want a password first.
-        session_calls: how many calls of an app a login is good for; ``None``: any number.
-        calls_per_minute: how many calls an app answers in a minute of the world's time; ``None``: any number.
+        login: whether apps with private data require a password.
+        session_calls: limit on the calls of an app after a login; ``None`` for no limit.
+        calls_per_minute: limit on the calls of an app in a minute of the world's time; ``None`` for no limit.
         per_page: rows on a page of a listing.
     """
 
@@ -32,12 +32,12 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The present of an agent. A value: every change makes another.
+    """The present state of an agent. It is immutable: methods return a new one.
 
     Args:
-        now: the world's time; a call takes ``CALL``.
-        sessions: for every app that somebody is logged in to, how many calls were made since.
-        recent: for every app, when it was called in the last minute.
+        now: time of the world; a call takes ``CALL``.
+        sessions: number of calls since the login, by app that the agent is logged in to.
+        recent: times of the calls in the last minute, by app.
     """
 
     now: datetime
@@ -48,8 +48,8 @@ class Situation:
         """The situation after one more call of an app.
 
         Raises:
-            LoginNeeded: nobody is logged in to it, or the session is over.
-            TooManyCalls: it has been called too often in the last minute.
+            LoginNeeded: the agent is not logged in to the app, or the session has ended.
+            TooManyCalls: the app has had too many calls in the last minute.
         """
         sessions = self.sessions
         if private and rules.login:
@@ -70,5 +70,5 @@ class Situation:
         return replace(self, sessions={**self.sessions, app: 0})
 
     def waited(self, seconds: int) -> Situation:
-        """The situation after doing nothing for a while."""
+        """The situation after waiting for some seconds."""
         return replace(self, now=self.now + timedelta(seconds=seconds))

@@ -1,4 +1,4 @@
-"""``World``: the apps of one person, open for calls."""
+"""``World``: the apps of one user, ready for calls."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Apps = tuple[type[App], ...]
 class World:
     """Live apps over one database.
 
-    A call that fails changes neither a row nor the situation. What changed since the world was made is known at any
-    time, and a fork is a copy of the database.
+    A call that fails changes neither a row nor the situation. A world knows every change since its creation, and a
+    fork has a copy of the database.
 
     Args:
-        db: the rows.
-        situation: the agent's.
-        rules: how strict the apps are.
-        apps: which there are.
+        db: rows of the apps.
+        situation: present state of the agent.
+        rules: strictness of the apps.
+        apps: classes of the apps.
     """
 
     def __init__(self, db: Database, situation: Situation, rules: Rules, apps: Apps) -> None:
@@ -34,14 +34,14 @@ class World:
         self._calls = calls_of(apps)
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """What a call answers: plain data.
+        """Make a call and return its answer as plain data.
 
         Args:
-            name: of the call, such as ``mail_search``.
-            arguments: of the types that the call's signature asks for.
+            name: name of the call, such as ``mail_search``.
+            arguments: arguments by name, of the types in the signature of the call.
 
         Raises:
-            ToolError: the call is refused, in words.
+            ToolError: the app refuses the call; the message says why.
         """
         if name not in self._calls:
             raise ToolError(f"404 call {name[:40]!r} does not exist")
@@ -67,13 +67,13 @@ class World:
         return self.situation.now
 
     def changes(self) -> tuple[Change, ...]:
-        """Every row that is no longer what it was. One that was taken out and put in again, where nobody is shown its
-        number, is the row that it was."""
+        """Every row that differs from the beginning. A row that was deleted and inserted again is the same row if its
+        number is never shown."""
         keys = {table: key for app in self.apps for table, key in app.keys.items()}
         return put_back(self.db.changes(), keys)
 
     def wanted(self, name: str) -> tuple[str, dict[str, Any]] | None:
-        """The call that must be made before this one is answered: a login, or to wait; ``None`` if there is none."""
+        """The call that must precede this one, which is a login or a wait; ``None`` if there is none."""
         kind, _ = self._calls[name]
         try:
             self.situation.entered(kind.name, self.rules, private=kind.private and name != f"{kind.name}_login")
