@@ -29,6 +29,7 @@ ROOT_PAGES = {
     "CONTRIBUTING.md": "developers/contributing.md",
     "CODE_OF_CONDUCT.md": "developers/code_of_conduct.md",
     "LICENSE": "license.txt",
+    "CITATION.cff": "citation.txt",
 }
 """Files beside docs/ that the site shows, and where."""
 SOURCES = ROOT / "build" / "docs_sources" / "turnwise"
