@@ -148,7 +148,7 @@ def test_the_finder_finds_deep_imports() -> None:
 
 @pytest.mark.parametrize("page", SHOWN, ids=lambda page: page.name)
 def test_pages_name_nothing_deep(page: Path) -> None:
-    if page.name in ("log.md", "CHANGELOG.md", "CONTRIBUTING.md"):
+    if page.name in ("CHANGELOG.md", "CONTRIBUTING.md") or page.parent.name == "log":
         return  # these are about the inside
     text = page.read_text(encoding="utf-8")
     programs = re.findall(r"^```(?:python)?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

@@ -73,7 +73,7 @@ def test_links_of_the_repository_become_links_of_the_site() -> None:
         return str(site.relinked(text, source, place))
 
     assert shown("[a](../README.md#install)", "docs/training.md", "training.md") == "[a](overview.md#install)"
-    assert shown("[a](docs/log.md)", "README.md", "overview.md") == "[a](log.md)"
+    assert shown("[a](docs/apps.md)", "README.md", "overview.md") == "[a](apps.md)"
     assert shown("[a](../../CHANGELOG.md)", "docs/reference/api.md", "reference/api.md") == "[a](../changelog.md)"
     assert shown("[a](docs/apps.md)", "CONTRIBUTING.md", "developers/contributing.md") == "[a](../apps.md)"
     for unchanged in ("[a](https://example.org/x.md)", "[a](#here)", "```\n[a](../README.md)\n```"):

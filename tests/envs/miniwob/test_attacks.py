@@ -10,7 +10,7 @@ from .around import opened
 
 pytestmark = pytest.mark.slow
 PAGES = ("click-test-2", "enter-text", "login-user", "click-tab-2-hard")
-"""Pages that were attacked with every attempt; the other 124 of the suite were not yet: see docs/log.md."""
+"""Pages that were attacked with every attempt; the other 124 of the suite were not yet: see docs/developers/log."""
 
 
 def test_some_attempts_are_scored() -> None:
