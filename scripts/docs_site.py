@@ -215,8 +215,8 @@ def command_line() -> str:
     app = importlib.import_module("turnwise.cli").build_app()
     command = typer.main.get_command(app)
     text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="turnwise", indent=1)
-    sections = re.split(r"^##(?=# `turnwise )", text, flags=re.MULTILINE)[1:]  # the first lists what the others say
-    return "".join(f"#{section}" for section in sections)
+    common, *sections = re.split(r"^##(?=# `turnwise )", text, flags=re.MULTILINE)
+    return common.partition("**Commands**:")[0] + "".join(f"#{section}" for section in sections)
 
 
 def facades() -> list[str]:

@@ -108,6 +108,7 @@ def test_the_configuration_reference_names_every_algorithm() -> None:
 
 def test_the_command_line_reference_has_every_option() -> None:
     text, group = site.command_line(), typer.main.get_command(build_app())
+    assert all(option in text.partition("\n## `turnwise envs`")[0] for param in group.params for option in param.opts)
     for command in COMMANDS:
         section = text.partition(f"## `turnwise {command}`\n")[2].partition("\n## ")[0]
         for param in group.commands[command].params:  # type: ignore[attr-defined]
