@@ -54,10 +54,10 @@ class ValueCheck:
     """Expressions evaluated on the submitted files, their values compared type by type outside the sandbox.
 
     Args:
-        name: of the check.
-        cases: all must come out right; each is evaluated in the same process, in this order.
-        module: what is imported first, and whose names the expressions see; may be a hidden one, and ``""`` for none.
-        seconds: after which its process is killed.
+        name: name of the check.
+        cases: expressions with the values that all of them must have, evaluated in one process in this order.
+        module: module to import first, whose names the expressions use; may be hidden; ``""`` for none.
+        seconds: time limit of its process, in seconds.
     """
 
     name: str
@@ -68,16 +68,16 @@ class ValueCheck:
 
 @dataclass(frozen=True, slots=True)
 class TestCheck:
-    """Unit tests run by our own driver. What they claim is said by the process that the submitted code runs in, which
-    is weaker than a ``ValueCheck``: see ``envs/code/grading.py``.
+    """Unit tests run by our own driver. The process of the submitted code reports their results, which is weaker than a
+    ``ValueCheck``: see ``envs/code/grading.py``.
 
     Args:
-        name: of the check.
-        tests: ``path::function`` or ``path::Class::method``; unittest's classes or plain functions.
-        seconds: after which its process is killed.
+        name: name of the check.
+        tests: ids ``path::function`` or ``path::Class::method`` of plain functions or unittest's methods.
+        seconds: time limit of its process, in seconds.
     """
 
-    __test__ = False  # for pytest, which takes it for a class of tests
+    __test__ = False  # otherwise pytest collects it as a class of tests
 
     name: str
     tests: tuple[str, ...]
@@ -89,10 +89,10 @@ class FileCheck:
     """A file of the workspace itself, compared outside; nothing is run.
 
     Args:
-        name: of the check.
-        path: in the workspace.
-        content: its bytes; ``None``: there is no such file.
-        mode: its permission bits, where they matter.
+        name: name of the check.
+        path: path in the workspace.
+        content: required bytes; ``None`` if the file must not exist.
+        mode: required permission bits; ``None`` for any.
     """
 
     name: str
@@ -108,11 +108,11 @@ class WorkCheck:
     The submitted files are woven (``weaving.py``), so that their statements and what they do in C count themselves.
 
     Args:
-        name: of the check.
+        name: name of the check.
         cases: as of a ``ValueCheck``; the first is charged with importing the module.
         most: how much each case may take, in statements.
         module: as of a ``ValueCheck``.
-        seconds: after which its process is killed.
+        seconds: time limit of its process, in seconds.
     """
 
     name: str
@@ -136,10 +136,10 @@ class SuiteCheck:
     ``TestCheck``, and so for files that are held to a language (``CodeTask.languages``).
 
     Args:
-        name: of the check.
+        name: name of the check.
         files: of tests, by path.
         outcomes: how each test ends by its node id: ``passed``, ``skipped`` or ``failed``; there must be no others.
-        seconds: after which its process is killed.
+        seconds: time limit of its process, in seconds.
     """
 
     name: str
@@ -153,11 +153,11 @@ Check = ValueCheck | TestCheck | FileCheck | WorkCheck | SuiteCheck
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What an agent may do with a task: write files, then run shell commands, then submit.
+    """Actions of an agent on a task: write files, then run shell commands, then submit.
 
     Args:
-        files: to write, whole.
-        commands: for the shell, in order, after the files.
+        files: files to write, with their whole contents.
+        commands: shell commands to run after that, in order.
     """
 
     files: Files = field(default_factory=dict)
@@ -169,29 +169,29 @@ class CodeTask:
     """One task on files.
 
     Args:
-        prompt: what is asked.
-        files: what the agent finds in its workspace.
-        checks: what is graded in the end; success is all of them, and no collateral.
-        solution: what solves it; never enters a sandbox, except by the oracle's hands.
-        taken: the files whose contents are graded; whatever else the agent leaves is ignored.
-        languages: what some of those files may say; one that says more fails every check that runs it.
-        databases: SQLite files of the workspace, by path: SQL that makes them.
-        libraries: a folder of this machine with Python packages that its code can import and not change.
-        originals: files put over the agent's before grading: tests, fixtures. By default none.
+        prompt: text of the task.
+        files: files of the workspace at the beginning.
+        checks: checks for grading; success means that all pass, without collateral.
+        solution: attempt that solves it; it enters a sandbox only when the oracle plays it.
+        taken: paths of the files that are graded; other files of the agent are ignored.
+        languages: permitted language of some of those files; every check that runs a file fails if it goes beyond.
+        databases: SQL that creates the SQLite files of the workspace, by path.
+        libraries: local folder of Python packages that the code can import but not change.
+        originals: files such as tests and fixtures that replace the agent's before grading.
         hidden: files that exist only while grading.
-        visible: checks that the agent may try with ``test``, which tells it what was expected.
-        progress: checks that tell how far the agent has come, from easy to hard; never part of success.
-        weights: of the checks for partial credit; 1 for those that are not named.
+        visible: checks that the agent can run with ``test``, which shows the expected values.
+        progress: checks that measure progress, from easy to hard; never part of success.
+        weights: weights of the checks for partial credit, by name; 1 for the others.
         cheats: named attempts that must not succeed.
-        hole: of a task with one taken file: that file around a plain answer, which stands for ``{answer}``.
-        perform: the shell command that does what a plain answer says, which stands, quoted, for ``{answer}``; for tasks
-            in which an answer is something to do, and not a file.
-        ask: what a plain answer is, in words, for agents that answer in text; empty: the whole taken file.
-        answer: the solution as a plain answer, where ``hole`` is more than the answer.
-        guesses: plain answers of an agent that knows what answers look like and nothing else.
-        strict: any file that is neither named by a ``FileCheck`` nor in ``taken`` must be as it was; else it is
-            collateral.
-        turns: how many actions an agent has; ``None``: the environment's own limit.
+        hole: for a task with one taken file, the text of that file, with ``{answer}`` in place of a plain answer.
+        perform: shell command that carries out a plain answer, with ``{answer}`` in place of the quoted answer; for
+            tasks whose answer is an action and not a file.
+        ask: description of a plain answer for agents that answer in text; empty for the whole taken file.
+        answer: solution as a plain answer, where ``hole`` has more than the answer.
+        guesses: plain answers of an agent that knows only what answers look like.
+        strict: whether a changed file counts as collateral if it is neither named by a ``FileCheck`` nor in
+            ``taken``.
+        turns: limit on the number of actions; ``None`` for the environment's own.
     """
 
     prompt: str
@@ -229,7 +229,7 @@ class CodeTask:
 
     @cached_property
     def credit(self) -> Mapping[str, float]:
-        """What each check is worth in partial credit; the shares add up to 1."""
+        """The share of each check in partial credit, by name; the shares add up to 1."""
         weights = {check.name: self.weights.get(check.name, 1.0) for check in self.checks}
         return {name: weight / sum(weights.values()) for name, weight in weights.items()}
 

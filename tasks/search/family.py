@@ -41,9 +41,9 @@ class SearchFamily(TaskFamily[SearchTask]):
     the same of the same pages, whatever their seeds.
 
     Args:
-        templates: only these, by name; all, if left out.
-        pages: of every wiki, at least 60; as many as the level says, if left out.
-        name: of the family.
+        templates: names of the templates to use; all, if left out.
+        pages: number of pages of every wiki, at least 60; set by the level, if left out.
+        name: name of the family; the class's, if left out.
 
     Raises:
         TaskError: there is no such template.
@@ -65,7 +65,7 @@ class SearchFamily(TaskFamily[SearchTask]):
 
     @classmethod
     def chosen(cls, templates: Sequence[str] | None = None, pages: int | None = None) -> SearchFamily:
-        """The family of some templates, or of other wikis, as somebody has asked for it.
+        """The family of some templates, or of wikis of another size, for the arguments that a caller gave.
 
         Raises:
             UsageError: there is no such template, none is named, or no wiki has so few pages.
@@ -77,7 +77,7 @@ class SearchFamily(TaskFamily[SearchTask]):
     @classmethod
     @lru_cache(maxsize=64)
     def only(cls, templates: tuple[str, ...] | None = None, pages: int | None = None) -> SearchFamily:
-        """The family of some templates, one object however often it is asked for.
+        """The family of some templates, the same object for the same templates.
 
         Raises:
             UsageError: there is no such template.
@@ -124,11 +124,11 @@ class SearchFamily(TaskFamily[SearchTask]):
                 task = _task(about, TEMPLATES[spec.template], *found[place])
                 if all(findable(about, one) for one in task.lookups):
                     return task
-                place += PLACES  # which is nobody else's either
+                place += PLACES  # another place that no other seed has
 
 
 def _drawn(about: Wiki, template: Template, level: int) -> Iterator[tuple[Asked, str]]:
-    """What a template asks in a wiki, and in which words, no two with one question, until no more are found."""
+    """Yield different questions of a template about a wiki, with their wording, until it finds no more."""
     seen: set[str] = set()
     draw = last = 0
     while draw - last < DRAWS:
@@ -141,7 +141,7 @@ def _drawn(about: Wiki, template: Template, level: int) -> Iterator[tuple[Asked,
         question = worded(asked.query, rng)
         text = normalised(question)
         if text in seen or any(f" {normalised(one)} " in f" {text} " for one in asked.answers):
-            continue  # the second, because the question would tell its answer
+            continue  # a repetition, or a question that contains its answer
         seen.add(text)
         last = draw
         yield asked, question
@@ -161,7 +161,7 @@ def _task(about: Wiki, template: Template, asked: Asked, question: str) -> Searc
 
 
 def _known(asked: Asked, question: str, about: Wiki) -> Iterator[Lookup]:
-    """What is looked up, in words that the question or an earlier page has; one page needs one look."""
+    """The searches to make, one per page, in words from the question or an earlier page."""
     known, seen = set(WORD.findall(question.lower())), set[str]()
     for lookup in (one.lookup for one in asked.rests):
         if lookup.document in seen:

@@ -16,9 +16,9 @@ from .query import Named, Node, Of, Query
 
 T = TypeVar("T")
 UNKNOWN = ("unknown", "unanswerable", "not known", "it is not known", "cannot be answered", "nobody knows")
-"""What answers a question that has no answer."""
+"""Accepted answers to a question that has no answer."""
 NOBODY = ("nobody", "no one", "none", "there was none")
-"""What answers a question for somebody who was not there."""
+"""Accepted answers to a question about an office that no one held at the time."""
 
 
 class Unsuitable(Exception):
@@ -27,11 +27,11 @@ class Unsuitable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Resting:
-    """What one fact rests on.
+    """The support of one fact by pages.
 
     Args:
-        pages: any of which will do.
-        lookup: how one of them is found.
+        pages: ids of the pages that state the fact; any one suffices.
+        lookup: search that finds one of them.
     """
 
     pages: tuple[str, ...]
@@ -40,13 +40,13 @@ class Resting:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a template asks.
+    """A question of a template, with its answers and its support.
 
     Args:
-        query: what is asked.
-        answers: every spelling.
-        rests: on which facts, in the order in which they are found.
-        hops: how many facts are followed one after another.
+        query: structure of the question.
+        answers: accepted spellings of the answer.
+        rests: facts that support it, in the order in which an agent finds them.
+        hops: number of facts to follow one after another.
     """
 
     query: Query
@@ -65,19 +65,19 @@ class Described:
 
     @property
     def called(self) -> str:
-        """By what it is searched for: as the question names it, or else by the title that an earlier page told."""
+        """The words to search for: the name in the question, or else the title from an earlier page."""
         if isinstance(self.node, Named):
             return f"{self.node.sort} {self.node.name}".strip()
         return self.entity.title
 
 
 class Scene:
-    """What a template sees.
+    """A wiki and random numbers, from which a template makes a question.
 
     Args:
-        wiki: about which is asked.
-        rng: of this draw.
-        extra: by how many further facts what is asked about is described.
+        wiki: wiki that the question is about.
+        rng: random numbers of this draw.
+        extra: number of further facts that describe the entity in the question.
     """
 
     def __init__(self, wiki: Wiki, rng: Rng, extra: int) -> None:
@@ -98,10 +98,10 @@ class Scene:
         return self.pick(self.world.of_kind(kind))
 
     def value(self, one: Entity, relation: Relation) -> Value:
-        """What stands in a relation to an entity.
+        """The value of a relation of an entity.
 
         Raises:
-            Unsuitable: that is not told.
+            Unsuitable: the wiki does not state it.
         """
         found = self.world.value(one, relation)
         if found is None:
@@ -109,14 +109,14 @@ class Scene:
         return found
 
     def described(self, one: Entity, extra: int | None = None) -> Described:
-        """An entity as it is asked about: by its name, or by facts that lead to it from another's.
+        """An entity as a question describes it: by its name, or by facts that lead to it from another entity.
 
         Args:
             one: the entity.
-            extra: how many facts; as many as the scene's, if left out.
+            extra: number of facts; the scene's, if left out.
 
         Raises:
-            Unsuitable: nothing leads to it.
+            Unsuitable: no facts lead to it.
         """
         path: list[tuple[Entity, Relation]] = []
         seen, at = {one.number}, one
@@ -132,11 +132,11 @@ class Scene:
         return self._followed(Described(at, Named(at.name), ()), [relation for _, relation in path])
 
     def walked(self, one: Entity, node: Named) -> Described:
-        """What facts lead to from an entity, as many as the scene's.
+        """The entity that facts lead to from another one, by as many facts as the scene has.
 
         Args:
             one: the entity.
-            node: how it is named.
+            node: name of the entity in the question.
 
         Raises:
             Unsuitable: they lead back.
@@ -166,12 +166,12 @@ class Scene:
         return self.pick([one for one in relations_of(of) if one.to in to])
 
     def rest(self, one: Entity, relation: Relation, *, name: str = "") -> Resting:
-        """What it rests on that something stands in a relation to an entity now, or that nobody knows it.
+        """The support of the present value of a relation, or of the statement that it is unknown.
 
         Args:
             one: the entity.
-            relation: of it.
-            name: by which it is searched for; its title, if left out.
+            relation: relation of the entity.
+            name: words to search for; the title of the entity, if left out.
         """
         pages = self.wiki.pages_of(one)
         value = self.world.value(one, relation)
@@ -180,30 +180,30 @@ class Scene:
         return Resting(pages, self._lookup(one, name))
 
     def rest_then(self, one: Entity, relation: Relation, year: int, name: str) -> Resting:
-        """What it rests on who held something until a year, which an earlier revision may tell as well."""
+        """The support of who held an office in a year; an earlier revision may state it as well."""
         pages, then = self.wiki.pages_of(one), self.world.revised.get(one.number, 0)
         if one.number in self.wiki.revisions and year <= then and (one.number, relation.name) in self.world.terms:
             pages = (*pages, self.wiki.revisions[one.number])
         return Resting(pages, self._lookup(one, name))
 
     def rest_revision(self, one: Entity, year: int, name: str) -> Resting:
-        """What it rests on that a number was told in an earlier revision."""
+        """The support of a number from an earlier revision."""
         id = self.wiki.revisions[one.number]
         return Resting((id,), Lookup(f"{name} revision {year}", id))
 
     def rest_name(self, one: Entity, name: str) -> Resting:
-        """What it rests on that an entity has a second name: its page, the copy of it, or an earlier revision."""
+        """The support of a second name of an entity: its page, the copy of it, or an earlier revision."""
         where = (self.wiki.main, self.wiki.copies, self.wiki.revisions)
         return Resting(tuple(some[one.number] for some in where if one.number in some), self._lookup(one, name))
 
     def rest_clause(self, one: Entity, relation: Relation, *objects: Described) -> Resting:
-        """What it rests on that an entity stands in a relation to another, where the other is known and it is not."""
+        """The support of a relation between an unknown entity and known ones."""
         known = self.rest(one, relation)
         # No word for what it is: lists have it in their titles.
         return Resting(known.pages, Lookup(" ".join(one.entity.title for one in objects), known.lookup.document))
 
     def rest_list(self, relation: Relation, about: Described) -> Resting:
-        """What it rests on how many stand in a relation to an entity."""
+        """The support of the number of entities in a relation to another."""
         id = self.wiki.lists[relation.name, about.entity.number]
         return Resting((id,), Lookup(relation.list.format(o=about.entity.title), id))
 
@@ -211,7 +211,7 @@ class Scene:
         return Lookup(name or one.title, self.wiki.main[one.number])
 
     def _pointing(self, one: Entity) -> Sequence[tuple[Entity, Relation]]:
-        """Who has an entity as an object that a phrase can name."""
+        """The entities and relations that have an entity as their value and that a phrase can express."""
         if "pointing" not in self.wiki.remembered:
             found: dict[int, list[tuple[Entity, Relation]]] = defaultdict(list)
             for relation in relations().values():
