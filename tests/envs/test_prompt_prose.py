@@ -29,9 +29,12 @@ SANDBOXED = "turnwise/Code"
 """Only the prompts and tools of these are read: what else they show are files, and output of commands."""
 EPISODES, ACTIONS, SEEDS = 12, 4, 40
 ALLOWED = frozenset(
-    {"a person", "that person", "the person", "this person", "one person", "letters", "is held", "said", "told"}
+    {
+        *("a person", "that person", "the person", "this person", "one person"),
+        *("letters", "pictures", "is held", "said", "told"),
+    }
 )
-"""Phrases that documentation avoids, but that are right in tasks about people, quotes and festivals."""
+"""Phrases that documentation avoids, but that are right in tasks about people, quotes, festivals and cameras."""
 
 
 @lru_cache(maxsize=1)
