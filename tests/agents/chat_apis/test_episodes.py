@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -23,6 +24,7 @@ from turnwise.rollouts.store import load_episodes
 from turnwise.trainers.critics.transitions import transitions
 from turnwise.trainers.learning.rows import merge
 
+from ...logged import events
 from .fake_api import FAULTS, KEY, FakeApi, guesser, run, shopper
 from .schemas import check
 
@@ -320,6 +322,16 @@ def test_a_trainer_refuses_such_episodes_in_words(learn: Callable[[Episode], Any
         learn(episode)
     ids: Any = {"prompt_ids": (1,), "action_ids": (2,), "logprobs": (0.0,), "versions": (-1,)}
     learn(replace(episode, turns=tuple(replace(turn, **ids) for turn in episode.turns)))  # encoded for another model
+
+
+def test_each_retry_is_one_event_without_the_key(shops: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="turnwise")
+    api = FakeApi(faults={"500": 0.2})
+    play(api, shops, tmp_path, 5)
+    retries = [fields for kind, fields in events(caplog.records) if kind == "retry"]
+    assert len(retries) == api.said["500"] > 0
+    assert all(fields["server"] == "https://api.test/v1" and fields["pause_seconds"] > 0 for fields in retries)
+    assert KEY not in caplog.text
 
 
 def test_infrastructure_errors_have_no_traceback_of_ours(shops: str, tmp_path: Path) -> None:
