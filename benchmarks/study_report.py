@@ -27,6 +27,7 @@ from study_statistics import (
     resampled,
 )
 
+from turnwise.errors import UsageError
 from turnwise.evals.curves import Run
 from turnwise.evals.statistics import Estimate
 
@@ -219,10 +220,19 @@ def write_report(
 
     Returns:
         The normalized scores of each learner's seeds.
+
+    Raises:
+        UsageError: all results are of another version of the study.
     """
     about = json.loads((folder / "data.json").read_text(encoding="utf-8"))
     current = newest(results)
     rows = table_rows(study, current)
+    if not rows:
+        commits = ", ".join(sorted({str(line["versions"]["commit"]) for line in results}))
+        raise UsageError(
+            f"the lines in {folder} were made by another version of this study (at commit {commits}), so the table in "
+            f"{docs / RESULTS} stays as it is: run the study again, or write the report at that commit"
+        )
     name, dataset = folder.name, float(about["return"])
     played = {line["measured_episodes"] for row in rows for line in row.lines}
     measured = f"{', '.join(map(str, sorted(played)))} episodes were played" if played else "none was measured"

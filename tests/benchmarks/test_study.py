@@ -344,3 +344,7 @@ def test_a_study_runs_resumes_and_reports(small: Path, tmp_path: Path, capsys: p
     assert "| bc | – | 2 |" in text
     assert "| fast | 0.00" in text
     assert (docs / "results-small.png").stat().st_size > 1000
+    small.write_text(small.read_text().replace("k = 2", "k = 4").replace("batch = 16", "batch = 8"))
+    with pytest.raises(UsageError, match="made by another version of this study"):
+        report.write_report(study.load_study(str(small)), kept / "small", study.read_results(file), docs)
+    assert (docs / "results.md").read_text() == text, "a table is never replaced by an empty one"
