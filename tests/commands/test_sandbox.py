@@ -59,7 +59,7 @@ def test_check_shows_verdicts_and_passes(run: Run) -> None:
     assert ran.code == 0, ran.err
     assert "a pipe, a variable, both streams" in ran.out
     assert "not promised" in ran.out
-    assert "102 text is for the shell: passed" in ran.err, "progress is told as it comes"
+    assert "102 text is for the shell: pass" in ran.err, "progress is told as it comes"
 
 
 def test_a_failed_case_is_exit_code_1(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

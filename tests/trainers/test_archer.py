@@ -108,7 +108,9 @@ def test_offline_nothing_is_played_and_the_actor_learns(tmp_path: Path, cloned: 
 
 def test_demonstrations_that_do_not_fit_are_an_error_and_not_cut(tmp_path: Path, cloned: Path) -> None:
     few = config(tmp_path / "run", cloned / "model", mode="offline", replay=5, demonstrations={"count": 4})
-    with pytest.raises(UsageError, match=r"demonstrations hold \d+ turns and the replay 5: .*set replay="):
+    with pytest.raises(
+        UsageError, match=r"demonstrations have \d+ turns, and the replay has room for 5: .*set replay="
+    ):
         archer.train(few)
 
 

@@ -47,7 +47,7 @@ def test_naming_the_algorithm_names_its_strategy() -> None:
         ("arpo", {"k": 4, "branching": {"initial": 5}}, r"branching.initial = 5 exceeds k = 4"),
         ("arpo", {"overlap": {"enabled": True}}, "overlap.enabled plays whole attempts only"),
         ("arpo", {"k": 1}, "without a baseline"),
-        ("vine-ppo", {"agent": {"program": "true"}}, "a program has no second self: leave one out"),
+        ("vine-ppo", {"agent": {"program": "true"}}, "a program cannot be forked there: leave one out"),
     ],
 )
 def test_what_does_not_go_together_is_refused(name: str, changes: dict[str, Any], told: str) -> None:

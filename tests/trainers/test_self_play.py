@@ -39,7 +39,15 @@ def config(out: Path, model: Path, **changes: Any) -> SelfPlayConfig:
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    kept = ("step", "episodes", "action_tokens", "proposals/valid", "proposals/different", "eval/return")
+    kept = (
+        "step",
+        "episodes",
+        "action_tokens",
+        "cost/prompted",
+        "proposals/valid",
+        "proposals/different",
+        "eval/return",
+    )
     return [{name: line[name] for name in kept if name in line} for line in read_metrics(folder / "metrics.jsonl")]
 
 
@@ -53,7 +61,7 @@ def test_a_run_that_went_on_is_the_run_that_never_stopped(tmp_path: Path, model:
     # The first part was evaluated at its end, which the whole was not.
     played = [[line for line in lines(one.folder) if "episodes" in line] for one in (whole, parts)]
     assert played[0] == played[1]
-    assert len({line["action_tokens"] for line in played[0]}) > 1, "every step has answers of its own"
+    assert len({line["cost/prompted"] for line in played[0]}) > 1, "every step has prompts of its own"
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_visible_tests_show_the_fault_only_where_the_level_says_so(backend: Back
     for level, shown in ((1, True), (2, False)):
         env.reset(options={"task": REPAIR.spec(1, level=level)})
         observation, *_ = env.step(tw.ToolCall("test"))
-        assert (" fails (" in observation.text) is shown, observation.text
+        assert (" failed (" in observation.text) is shown, observation.text
 
 
 @pytest.mark.slow

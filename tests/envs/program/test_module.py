@@ -30,7 +30,7 @@ def test_a_tool_becomes_a_function_with_its_signature() -> None:
     assert price.signature == "shop.price(shop: str, copies: int = 1)"
     assert names.path == ("shop", "names")
     assert note.signature == "note(text: str, lines=None)"
-    assert "shop: whom to ask; one of 'Adler', 'Blum', 'Cole'" in price.documentation
+    assert "shop: name of the shop to ask; one of 'Adler', 'Blum', 'Cole'" in price.documentation
 
 
 def test_required_parameters_come_first_and_the_longest_group_is_taken() -> None:

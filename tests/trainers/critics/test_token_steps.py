@@ -75,7 +75,7 @@ def test_truncation_looks_at_the_state_that_was_cut_off_and_termination_at_none(
 
 
 def test_a_state_that_was_cut_off_and_not_recorded_is_refused() -> None:
-    with pytest.raises(ContractError, match="episode e was cut off by a limit and holds no final_prompt_ids"):
+    with pytest.raises(ContractError, match="episode e was cut off by a limit and has no final_prompt_ids"):
         tokens([replace(TWO, outcome=Outcome.TRUNCATED)])
 
 

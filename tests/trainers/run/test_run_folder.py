@@ -81,7 +81,7 @@ def test_a_run_that_lost_its_checkpoints_is_not_begun_anew(tmp_path: Path, trace
     else:
         folder.metrics.write_text('{"step": 5}\n{"step": 6}\n')
     before = folder.metrics.read_text()
-    with pytest.raises(CheckpointError, match=r"learnt for \d steps, and its checkpoints are gone from .*checkpoints"):
+    with pytest.raises(CheckpointError, match=r"\d training steps, but its checkpoints are missing from .*checkpoints"):
         folder.resume(Settings(checkpoint_every=100), may_change=["checkpoint_every"])
     assert folder.metrics.read_text() == before, "and nothing of it is lost"
 
