@@ -64,6 +64,7 @@ def _annotation(owner: type) -> Any:
     written = inspect.Parameter.empty if parameter is None else parameter.annotation
     if not isinstance(written, str):
         return written
+    written = written.strip("'\"")  # quoted under postponed evaluation, the quotes belong to the text
     name, *attributes = written.split(".")
     found = getattr(inspect.unwrap(vars(owner)["start"]), "__globals__", {}).get(name)
     for attribute in attributes:

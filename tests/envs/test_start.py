@@ -96,6 +96,16 @@ def old() -> type[tw.TurnEnv[Any]]:
     return Old
 
 
+def test_a_quoted_annotation_under_postponed_evaluation_is_read() -> None:
+    class Quoted(Acts):
+        def start(self, task: "tw.TaskSpec", rng: tw.Rng) -> str:  # type: ignore[override]  # noqa: UP037
+            self.sum = Sums().generate(task)
+            return f"{self.sum.left} + {self.sum.right}"
+
+    (warning,) = warned(Quoted)
+    assert "Quoted.start() takes a TaskSpec" in str(warning.message)
+
+
 # -- the generated task ------------------------------------------------------------------------------------------
 
 
