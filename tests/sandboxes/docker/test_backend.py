@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import uuid
 from collections.abc import Iterator
@@ -111,9 +112,24 @@ async def test_the_image_of_this_machine_is_made_once(api: APIClient) -> None:
 async def test_an_image_that_somebody_removed_is_made_again(api: APIClient, backend: DockerBackend) -> None:
     async with await backend.create() as sandbox:
         image = api.inspect_container(sandbox.id)["Image"]
-    api.remove_image(image, force=True)
+    await remove_unused(api, image)
     async with await backend.create() as sandbox:
         assert (await sandbox.exec("echo works")).ok
+
+
+async def remove_unused(api: APIClient, image: str) -> None:
+    """Remove an image as soon as no container of a test beside this one uses it."""
+    from docker.errors import APIError
+
+    async with asyncio.timeout(300):
+        while True:
+            try:
+                api.remove_image(image, force=True)
+                return
+            except APIError as error:
+                if error.status_code != 409:
+                    raise
+            await asyncio.sleep(0.2)
 
 
 async def test_what_runs_inside_is_nobody_on_a_kernel_that_refuses(backend: DockerBackend) -> None:
