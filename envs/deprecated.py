@@ -116,7 +116,7 @@ def move_old_limits(cls: Any) -> None:
     own, old = dict(vars(cls)), dict[str, Any]()
     for name in LIMITS:
         value = inspect.getattr_static(cls, name)
-        if not isinstance(value, _Moved) and (name in own or "contract" not in own):
+        if not isinstance(value, _Moved) and (name in own or _overrides_contract(cls, name)):
             old[name] = value
     if not old:
         return
@@ -138,6 +138,11 @@ def move_old_limits(cls: Any) -> None:
     cure = f"tw.Contract({changed})" if plain else f"dataclasses.replace({owner.__name__}.contract, {changed})"
     cure = f"Add {changed} to its contract" if "contract" in own else f"Write contract = {cure}"
     _warn(cls, f"{cls.__name__} sets {', '.join(old)} in its class body, which is deprecated. {cure}", where)
+
+
+def _overrides_contract(cls: type, name: str) -> bool:
+    """Return whether a class finds a limit before a contract, which would have taken it in or replaced it."""
+    return next(name in vars(base) for base in cls.__mro__ if {name, "contract"} & set(vars(base)))
 
 
 @lru_cache(maxsize=1024)  # so that it warns once per class

@@ -161,6 +161,27 @@ def test_an_old_limit_of_a_mixin_counts() -> None:
     assert len(found) == 1, "the mixin is named once"
 
 
+def test_a_contract_over_a_mixin_holds_in_subclasses_too() -> None:
+    class Patient:
+        max_seconds = 300.0
+
+    def define() -> Any:
+        class Waits(Patient, Echo):
+            pass
+
+        class Strict(Waits):
+            contract = tw.Contract(max_seconds=5.0)
+
+        class Below(Strict):
+            pass
+
+        return Below
+
+    below, found = seen(define)
+    assert below.contract.max_seconds == 5.0
+    assert len(found) == 1, "only the mixin over no contract"
+
+
 def test_a_warning_that_is_an_error_names_the_line() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
