@@ -108,8 +108,11 @@ def random_at_floor(lab: Lab) -> str | None:
     tasks = [lab.specs[i % len(lab.specs)] for i in range(n)]
     won = [spec for spec in tasks if lab.whole(who, spec).success]
     if won and _at_least(len(won), n, floor) < CHANCE:
-        text = f"random play succeeds in {len(won)} of {n} episodes; random_floor declares at most {floor:g} of them"
-        text += f"{lab.at('random_action')}"
+        text = (
+            f"random play succeeds in {len(won)} of {n} episodes; random_floor declares at most {floor:g} of them. "
+            f"Make luck rarer, or declare contract = tw.Contract(random_floor={min(1.0, len(won) / n + 0.1):.1f})"
+            f"{lab.at('random_action')}"
+        )
         raise Broken(text, won[0], policy="random")
     env = lab.sample.unwrapped
     if type(env).random_action is TurnEnv.random_action and not env.tools:  # type: ignore[attr-defined]
