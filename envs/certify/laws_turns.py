@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from ...errors import ContractError
@@ -16,6 +17,8 @@ from .law import Law
 from .trace import plain, player
 
 HUGE = "A" * 100_000
+LONG_SECRET = 8
+"""Characters from which a secret stands in no other word by chance."""
 
 
 def episodes_play(lab: Lab) -> None:
@@ -186,19 +189,27 @@ def _shorter(lab: Lab, bound: int, turn: int) -> str:
     )
 
 
+def _tells(text: str, secret: str) -> bool:
+    """Whether a text contains a secret; a short one must be a word of its own, as "pear" is not in "appear"."""
+    text, secret = text.casefold(), secret.casefold()
+    if len(secret) >= LONG_SECRET:
+        return secret in text
+    return re.search(rf"(?<![a-z0-9]){re.escape(secret)}(?![a-z0-9])", text) is not None
+
+
 def answer_not_leaked(lab: Lab) -> None:
     """No secret stands in the first observation."""
     found = False
     for spec in lab.specs:
         env = lab.subject.make()
         observation, info = env.reset(options={"task": spec})
-        told = observation.text.casefold()
+        told = observation.text
         shown = json.dumps(plain({k: v for k, v in info.items() if k not in ("task", "obs_key")}), ensure_ascii=False)
         for secret in env.secrets():
             found = True
-            if secret.casefold() in told:
+            if _tells(told, secret):
                 raise Broken(f"the first observation contains the secret {secret!r}{lab.at('start')}", spec)
-            if secret.casefold() in shown.casefold():
+            if _tells(shown, secret):
                 raise Broken(f"the info of reset() contains the secret {secret!r}", spec)
     if not found:
         raise NotApplicable("secrets() declares none")

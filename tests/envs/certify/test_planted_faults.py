@@ -128,3 +128,26 @@ def test_an_environment_of_a_function_is_not_sent_to_another_process() -> None:
     verdict = certify(Local, quick=True, laws=["two_processes_agree"]).verdicts[0]
     assert verdict.status is Status.SKIP
     assert "defined inside a function" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("secret", "shown", "leaks"),
+    [
+        ("pear", "The results appear here.", False),
+        ("pear", "It says: 'Pear'.", True),
+        ("42", "You have 420 words.", False),
+        ("42", "The code_42.", True),
+        ("swordfish", "XSWORDFISHX", True),
+    ],
+)
+def test_a_short_secret_leaks_only_as_a_word(secret: str, shown: str, leaks: bool) -> None:
+    class Shows(Password):
+        def start(self, task: tw.TaskSpec, rng: tw.Rng) -> Any:
+            super().start(task, rng)
+            return shown
+
+        def secrets(self) -> tuple[str, ...]:
+            return (secret,)
+
+    verdict = certify(Shows, quick=True, laws=["answer_not_leaked"]).verdicts[0]
+    assert (verdict.status is Status.FAIL) == leaks, verdict
