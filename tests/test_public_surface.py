@@ -152,7 +152,7 @@ def test_pages_name_nothing_deep(page: Path) -> None:
         return  # these are about the inside
     text = page.read_text(encoding="utf-8")
     programs = re.findall(r"^```(?:python)?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    lines = [line for program in programs for line in re.findall(r"^\s*((?:from|import) turnwise.*)$", program, re.M)]
+    lines = re.findall(r"^\s*((?:from|import) turnwise(?:[^(\n]*\([^)]*\)|.*$))", "\n".join(programs), re.MULTILINE)
     wrong = [line for line in lines if any(deep(line))]
     named = re.findall(r"`turnwise((?:\.\w+)+)", text)
     wrong += [name for name in named if not is_public(f"turnwise{name}")]
