@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import study_plan as plan
-from matplotlib.figure import Figure
 from study_config import Study
+from study_curves import draw
 from study_plan import Job
 from study_statistics import (
     FEWEST_SEEDS,
@@ -262,7 +262,8 @@ def write_report(
         ]
     if clips := clip_table(rows):
         lines += ["", "What was clipped of the importance ratios, means over the steps of a run:", "", *clips]
-    if draw(study, rows, docs / f"results-{name}.png"):
+    curves = {row.name: [trace for trace in row.traces if trace] for row in rows}
+    if draw(study.title, curves, docs / f"results-{name}.png"):
         lines += ["", f"![Return against environment episodes, {study.title}](results-{name}.png)"]
     place(docs / RESULTS, name, "\n".join(lines))
     return {row.name: [study.normalised(one["return"], dataset) for one in row.lines] for row in rows if row.lines}
@@ -309,38 +310,6 @@ def place(file: Path, name: str, text: str) -> None:
     else:
         new = f"{old.rstrip()}\n\n{section}\n"
     file.write_text(new, encoding="utf-8")
-
-
-def draw(study: Study, rows: Sequence[Row], path: Path) -> bool:
-    """Mean curves with their range over seeds; whether there was anything to draw."""
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained", dpi=130)
-    axes = figure.subplots()
-    drawn = False
-    for row in rows:
-        traces = [trace for trace in row.traces if trace]
-        if not traces:
-            continue
-        if not any(trace[-1][0] for trace in traces):  # learned from data alone: a level, not a curve
-            level = statistics.fmean(trace[-1][1] for trace in traces)
-            axes.axhline(level, linewidth=1, linestyle=":", color=f"C{len(axes.lines)}", label=f"{row.name} (offline)")
-            drawn = True
-            continue
-        shortest = min(len(trace) for trace in traces)
-        values = np.array([[value for _, value in trace[:shortest]] for trace in traces])
-        episodes = np.mean([[x for x, _ in trace[:shortest]] for trace in traces], axis=0)
-        colour = f"C{len(axes.lines)}"
-        axes.plot(episodes, values.mean(0), label=f"{row.name} ({len(traces)} seeds)", color=colour)
-        axes.fill_between(episodes, values.min(0), values.max(0), alpha=0.15, color=colour, linewidth=0)
-        drawn = True
-    axes.set_xscale("symlog", linthresh=50)
-    axes.set_xlabel("environment episodes")
-    axes.set_ylabel("return")
-    axes.set_title(study.title)
-    axes.grid(alpha=0.3)
-    if drawn:
-        axes.legend(frameon=False, fontsize=8)
-        figure.savefig(path, metadata={"Software": None})
-    return drawn
 
 
 def spread(estimate: Estimate, digits: int) -> str:

@@ -69,7 +69,7 @@ settings = { level = "turn" }
 def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     yield
-    ours = {"study", "study_config", "study_plan", "study_report", "study_statistics"}
+    ours = {"study", "study_config", "study_curves", "study_plan", "study_report", "study_statistics"}
     for name in [name for name in sys.modules if name in ours]:
         del sys.modules[name]
 
