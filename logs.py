@@ -190,7 +190,7 @@ def log_to_stderr(form: str = "text", level: str | None = None) -> Iterator[None
         raise UsageError(f"unknown log level {level!r}; choose from {', '.join(LEVELS)}")
     handler: logging.Handler = _StderrHandler() if os.environ.get("RANK", "0") == "0" else logging.NullHandler()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
-    before = ROOT.level, ROOT.propagate
+    level_before, propagated = ROOT.level, ROOT.propagate
     ROOT.addHandler(handler)
     ROOT.setLevel((level or ("info" if form == "json" else "warning")).upper())
     ROOT.propagate = False  # other libraries may have given the root logger a handler, which would show it twice
@@ -198,5 +198,5 @@ def log_to_stderr(form: str = "text", level: str | None = None) -> Iterator[None
         yield
     finally:
         ROOT.removeHandler(handler)
-        ROOT.level, ROOT.propagate = before[0], before[1]
-        ROOT.setLevel(before[0])
+        ROOT.setLevel(level_before)
+        ROOT.propagate = propagated

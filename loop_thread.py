@@ -1,4 +1,4 @@
-"""An event loop on a daemon thread, for objects that belong to one loop but are used from any loop or from none."""
+"""Event loops beside synchronous code: one on a daemon thread, and the refusal to start one inside another."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ from typing import Any, TypeVar
 from .errors import UsageError
 
 T = TypeVar("T")
+
+
+def refuse_running_loop(message: str) -> None:
+    """Raise ``UsageError`` with this message in code that an event loop runs, where ``asyncio.run`` would fail."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise UsageError(message)
 
 
 class LoopThread:

@@ -90,8 +90,16 @@ def evaluate(
         KeyboardInterrupt: As ``run_evaluation``.
     """
     config, agent, make = _resolve(env, policy, Path(out), settings)
-    more: dict[str, Any] = {"resume": resume, "overwrite": overwrite, "on_episode": on_episode, "progress": progress}
-    summary = run_evaluation(config, agent, store=Path(out) / EPISODES, env=make, **more)
+    summary = run_evaluation(
+        config,
+        agent,
+        store=Path(out) / EPISODES,
+        env=make,
+        resume=resume,
+        overwrite=overwrite,
+        on_episode=on_episode,
+        progress=progress,
+    )
     summary.save(Path(out) / SUMMARY)
     return summary
 
@@ -109,8 +117,16 @@ async def evaluate_async(
 ) -> Summary:
     """Do the same as ``evaluate`` inside an event loop, such as a notebook's; if cancelled, the store is complete."""
     config, agent, make = _resolve(env, policy, Path(out), settings)
-    more: dict[str, Any] = {"resume": resume, "overwrite": overwrite, "on_episode": on_episode, "progress": progress}
-    summary = await run_evaluation_async(config, agent, store=Path(out) / EPISODES, env=make, **more)
+    summary = await run_evaluation_async(
+        config,
+        agent,
+        store=Path(out) / EPISODES,
+        env=make,
+        resume=resume,
+        overwrite=overwrite,
+        on_episode=on_episode,
+        progress=progress,
+    )
     summary.save(Path(out) / SUMMARY)
     return summary
 

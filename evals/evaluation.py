@@ -22,6 +22,7 @@ from ..envs.source import source_digest
 from ..envs.tools import Tool
 from ..errors import SpendingCapError, StoreError, UsageError
 from ..inference.policy_spec import is_chat_api
+from ..loop_thread import refuse_running_loop
 from ..rollouts.episode import FAILURE_RATE, Episode
 from ..rollouts.options import RunOptions
 from ..rollouts.pool import EnvSource
@@ -159,7 +160,9 @@ def run_evaluation(
         SpendingCapError: the cap was reached before any episode was scored.
         KeyboardInterrupt: Ctrl-C before any episode was scored.
     """
-    _no_loop()
+    refuse_running_loop(
+        "evaluate() cannot run inside an event loop, such as a notebook's; use `await evaluate_async()`"
+    )
     plan = _plan(config, env)
     notes: list[str] = []
     try:
@@ -223,14 +226,6 @@ def _acting(config: EvalConfig, agent: Agent) -> dict[str, Any]:
     parts = {name: part if isinstance(part, str | None) else type(part).__name__ for name, part in parts.items()}
     given = config.agent.model_dump(mode="json", exclude_unset=True)
     return {**used, "agent": {**given, **used, **parts}}
-
-
-def _no_loop() -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise UsageError("evaluate() cannot run inside an event loop, such as a notebook's; use `await evaluate_async()`")
 
 
 async def _play(

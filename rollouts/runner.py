@@ -35,6 +35,7 @@ from typing import Any
 
 from ..agents.agent import Agent
 from ..errors import InfrastructureError, UsageError
+from ..loop_thread import refuse_running_loop
 from ..tasks.rng import stable_hash
 from ..tasks.spec import TaskSpec
 from .attempt import Attempt
@@ -134,9 +135,7 @@ def run(
         UsageError: an event loop is already running (in a coroutine or a notebook).
     """
     chosen = run_options(**options)
-    with contextlib.suppress(RuntimeError):
-        asyncio.get_running_loop()
-        raise UsageError("run() cannot run inside an event loop; use `async for episode in run_episodes(...)` instead")
+    refuse_running_loop("run() cannot run inside an event loop; use `async for episode in run_episodes(...)` instead")
     order: dict[str, int] = {}
 
     async def collect() -> list[Episode]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from ..envs.named import environment
 from ..errors import UsageError
+from ..loop_thread import refuse_running_loop
 from .options import arguments, configured
 from .registry import ALGORITHMS
 
@@ -67,7 +67,9 @@ def train(
         DivergedError: A loss or gradient was not finite.
         KeyboardInterrupt: After Ctrl-C, once the checkpoint is written.
     """
-    _refuse_running_loop()
+    refuse_running_loop(
+        "train() cannot run inside an event loop, such as a notebook's; start `turnwise train` in a terminal or a cell"
+    )
     if not isinstance(algorithm, str):
         if env is not None or config is not None or out is not None or resume or settings:
             raise UsageError(f"set these in {type(algorithm).__name__}, which has all settings of the run")
@@ -86,13 +88,3 @@ def _train_configured(config: TrainConfig) -> RunResult:
         raise UsageError(f"{type(config).__name__} belongs to no algorithm in Turnwise; call its own train function")
     result: RunResult = entry.load()[1](config.model_copy(update={"env": environment(config.env)}))
     return result
-
-
-def _refuse_running_loop() -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise UsageError(
-        "train() cannot run inside an event loop, such as a notebook's; start `turnwise train` in a terminal or a cell"
-    )

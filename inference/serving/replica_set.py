@@ -94,7 +94,9 @@ class ReplicaSet:
                     f"{self.members[0].address} {found[0].model!r} with {found[0].context_length}; replicas of one "
                     "policy must be alike"
                 )
-            if control and pausable(replica.server) and not one.control:
+            if control:
+                pausable(replica.server)  # raises if the class cannot; ``control`` says whether this process can
+            if control and not one.control:
                 raise UsageError(
                     f"server {replica.address} was started without its development mode, so its weights cannot change; "
                     f"start it with {START}"
