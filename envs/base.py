@@ -25,7 +25,7 @@ from .messages import Action, ActionLike, Observation, ObservationLike
 from .required import check_required
 from .reserved import refuse_assigned, refuse_replaced
 from .spaces import ActionSpace, ObservationSpace
-from .step import Step, running
+from .step import OUT_OF_TURNS, Step, running
 from .tools import Tool
 
 TaskT = TypeVar("TaskT", default=Any)
@@ -40,13 +40,16 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
     """An environment of turns: the agent says something, the world answers.
 
     An author writes ``start`` and ``act``, each sync or async, and for certification ``oracle``. Everything else
-    (seeding, turn limit, truncation, unparseable actions, judging, forking, both API forms) is done here.
+    (seeding, turn limit, unparseable actions, judging, forking, both API forms) is done here.
     One instance runs one episode at a time; ``fork()`` makes another instance in the same state.
     """
 
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's own declaration
     max_turns: int = 50
-    """The episode is truncated after this many actions."""
+    """The task is over after this many actions: it terminates, and ``judge`` returns its score."""
+    max_turns_truncates: bool = False
+    """Whether ``max_turns`` only keeps episodes short, as in a game that could go on and whose prompt states no limit.
+    The episode is then truncated, and learners value the state in which it stopped."""
     family: TaskFamily[TaskT] | None = None
     """The source of tasks; ``None`` means that only the seed matters."""
     forks: Forks = Forks.COPY
@@ -181,7 +184,7 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
         return self._turn
 
     def turns_at(self, level: int) -> int | None:
-        """After how many actions an episode of a level is truncated, where that is known without beginning one; for
+        """After how many actions an episode of a level ends, where that is known without beginning one; for
         environments that take long to begin.
         """
         return None
@@ -303,7 +306,8 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
             cure = "text, tw.running(text, reward), tw.success(text) or tw.failure(text)"
             raise self._wrong("act", result, cure) from None
         if not step.done and self._turn >= self.max_turns:
-            step = replace(step, truncated=True)
+            cut, info = self.max_turns_truncates, {**step.info, OUT_OF_TURNS: True}
+            step = replace(step, terminated=not cut, truncated=cut, info=info)
         vars(self)["_over"] = step.done
         return step
 

@@ -94,12 +94,19 @@ def register(
     gymnasium.register(id, entry_point=entry_point, kwargs=entry.kwargs, order_enforce=False)
 
 
-def make(id: str, *, wrappers: Sequence[Callable[[TurnEnv], Any]] = (), **kwargs: Any) -> TurnEnv:
+def make(
+    id: str,
+    *,
+    wrappers: Sequence[Callable[[TurnEnv], Any]] = (),
+    turn_limit: int | None = None,
+    **kwargs: Any,
+) -> TurnEnv:
     """A new environment, without Gymnasium's own checking wrappers.
 
     Args:
         id: a registered id.
-        wrappers: applied in order, the last outermost, e.g. ``[functools.partial(TurnLimit, max_turns=5)]``.
+        wrappers: applied in order, the last outermost, e.g. ``[functools.partial(AttachHistory, turns=5)]``.
+        turn_limit: a limit of the run, which truncates; the task's own ``max_turns`` stays in force.
         kwargs: constructor arguments, over those of the id.
 
     Raises:
@@ -137,9 +144,25 @@ def make(id: str, *, wrappers: Sequence[Callable[[TurnEnv], Any]] = (), **kwargs
         raise _failed(id, error) from error
     if not isinstance(env.unwrapped, TurnEnv):
         raise ContractError(f"{id} is a {type(env.unwrapped).__name__}, not a turnwise.TurnEnv")
+    env = _limited(env, turn_limit)
     for wrap in wrappers:
         env = wrap(env)
     return cast(TurnEnv, env)
+
+
+def create(source: str | Callable[..., TurnEnv], *, turn_limit: int | None = None, **kwargs: Any) -> TurnEnv:
+    """Return a new environment of an id, a class or a factory; the arguments are those of ``make``."""
+    if isinstance(source, str):
+        return make(source, turn_limit=turn_limit, **kwargs)
+    return _limited(source(**kwargs), turn_limit)
+
+
+def _limited(env: TurnEnv, turn_limit: int | None) -> TurnEnv:
+    if turn_limit is None:
+        return env
+    from .wrappers.turn_limit import TurnLimit  # here, as above
+
+    return cast("TurnEnv", TurnLimit(env, turn_limit))
 
 
 def _failed(id: str, error: Exception) -> EnvironmentFailedError:

@@ -12,6 +12,9 @@ from ..errors import ContractError
 from ..tasks.score import Score
 from .messages import Observation, ObservationLike
 
+OUT_OF_TURNS = "out_of_turns"
+"""Key of ``info`` that is true if a turn limit ended the episode: the task's or the run's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -20,8 +23,8 @@ class Step:
     Args:
         observation: the new messages.
         reward: finite.
-        terminated: the task reached an end of its own: there is no next state to value.
-        truncated: something outside the task (a turn limit) ended the episode: the next state has a value.
+        terminated: the task ended, solved, failed or out of turns: there is no next state to value.
+        truncated: something outside the task (a limit of the run) ended the episode: the next state has a value.
         score: the score, on the last step; when omitted, ``judge()`` returns it.
         info: anything JSON-able worth recording.
     """

@@ -17,7 +17,7 @@ from ..agents.chat_apis.settings import ApiSettings
 from ..agents.named import fingerprint
 from ..agents.settings import AgentSettings
 from ..envs.base import TurnEnv
-from ..envs.registry import make
+from ..envs.registry import create
 from ..envs.source import source_digest
 from ..envs.tools import Tool
 from ..errors import SpendingCapError, StoreError, UsageError
@@ -285,10 +285,7 @@ def _replaceable(path: Path, identity: Mapping[str, Any]) -> bool:
 
 def _plan(config: EvalConfig, env: EnvSource | None) -> _Plan:
     """Return the tasks to play, using a temporary environment."""
-    if env is None or isinstance(env, str):
-        probe = make(env or config.env, **config.env_kwargs)
-    else:
-        probe = env(**config.env_kwargs)
+    probe = create(env or config.env, **config.env_kwargs)
     try:
         inner = cast(TurnEnv, probe.unwrapped)
         sample, remarks = config.sample(inner.tasks()), _remarks(inner, config.policy)

@@ -40,7 +40,7 @@ def failure_kind(episode: Episode) -> FailureKind | None:
     unread = [unparsed(turn) for turn in episode.turns]
     if unread and (unread[-1] or 2 * sum(unread) >= len(unread)):
         return FailureKind.UNPARSEABLE
-    return FailureKind.TURN_LIMIT if episode.outcome is Outcome.TRUNCATED else FailureKind.WRONG_ANSWER
+    return FailureKind.TURN_LIMIT if episode.out_of_turns else FailureKind.WRONG_ANSWER
 
 
 def failure_label(episode: Episode) -> str | None:

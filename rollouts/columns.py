@@ -24,7 +24,7 @@ from .schema import SCHEMA
 MARK = "\ufdd0"
 """A code point that is not a character and never will be; it starts a text that UTF-8 cannot represent."""
 
-DERIVED = ("success", "total_reward")
+DERIVED = ("success", "total_reward", "out_of_turns")
 """Columns derived from the others, for queries; null unless the episode is scored."""
 
 
@@ -105,6 +105,7 @@ def _row(episode: Episode) -> dict[str, Any]:
         "thoughts": [_out(turn.thoughts) for turn in episode.turns] if any(t.thoughts for t in episode.turns) else None,
         "after_action": episode.after_action,
         "redrawn": episode.redrawn,
+        "out_of_turns": episode.out_of_turns if episode.scored else None,
     }
 
 

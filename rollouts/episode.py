@@ -9,6 +9,7 @@ from typing import Any
 
 from ..agents.agent import CHAT_API
 from ..envs.messages import Action, Observation
+from ..envs.step import OUT_OF_TURNS
 from ..errors import UnscoredEpisodeError
 from ..inference.policy import Finish
 from ..tasks.score import Score
@@ -26,7 +27,7 @@ class Outcome(StrEnum):
     COMPLETED = "completed"
     """The environment terminated."""
     TRUNCATED = "truncated"
-    """A turn limit ended it; the last state still has a value."""
+    """A limit outside the task ended it; the last state still has a value."""
     POLICY_FAILED = "policy_failed"
     """The policy timed out or ran out of context. It counts as a failure, but is not trained on: its rewards so far
     would teach that failing early is cheap."""
@@ -61,7 +62,7 @@ class Turn:
         action: the agent's action.
         reward: reward of the action.
         terminated: whether the task ended here.
-        truncated: whether a limit ended the episode here.
+        truncated: whether a limit outside the task ended the episode here.
         prompt_ids: exact ids that the policy read (empty for scripted agents).
         action_ids: exact ids that it sampled, including the stop id.
         logprobs: behavior log-probability per action id.
@@ -229,6 +230,11 @@ class Episode:
                 f"episode {self.episode_id} is {self.outcome}: it has no score; filter with scored()"
             )
         return self.score is not None and self.score.success
+
+    @property
+    def out_of_turns(self) -> bool:
+        """Whether a turn limit ended the episode: the task's own, so that it terminated, or another."""
+        return self.outcome is Outcome.TRUNCATED or bool(self.turns and self.turns[-1].info.get(OUT_OF_TURNS))
 
 
 def scored(episodes: Iterable[Episode]) -> list[Episode]:

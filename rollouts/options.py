@@ -37,7 +37,7 @@ class RunOptions(Config):
     seed: Annotated[int, pydantic.Field(ge=0)] = 0
     """Seed of the run, which determines episode ids and the agents' random numbers."""
     env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
-    """Constructor arguments of the environment."""
+    """Constructor arguments of the environment, and ``turn_limit``: a limit that the run sets, which truncates."""
 
 
 def run_options(**fields: Any) -> RunOptions:

@@ -13,7 +13,7 @@ from typing import Any, Self
 from gymnasium.envs.registration import load_env_creator
 
 from ..envs.base import TurnEnv
-from ..envs.registry import find, make
+from ..envs.registry import create, find, make
 from ..envs.toolenv import ToolEnv
 from ..envs.tools import tools_of
 from ..errors import UsageError
@@ -40,7 +40,7 @@ class EnvPool:
         env_id: id under which episodes are recorded.
         build: function that creates one environment.
         isolation: place where environments run.
-        env_kwargs: arguments that ``build`` passes to the constructor; recorded with every episode.
+        env_kwargs: arguments of ``turnwise.make`` that ``build`` passes on; recorded with every episode.
     """
 
     env_id: str
@@ -74,7 +74,7 @@ class EnvPool:
                 f"{type(env).__name__}"
             )
         name = getattr(env, "__qualname__", None) or type(env).__name__
-        return cls(name, partial(env, **kwargs), _resolved(isolation, _class_of(env)), kwargs)
+        return cls(name, partial(create, env, **kwargs), _resolved(isolation, _class_of(env)), kwargs)
 
     async def take(self) -> Host:
         """Return an idle environment, or a new one.

@@ -11,7 +11,7 @@ from typing import Any
 from ..agents.agent import CHAT_API
 from ..envs.base import TurnEnv
 from ..envs.messages import Observation
-from ..envs.registry import make
+from ..envs.registry import create
 from ..errors import UsageError
 from .columns import plain
 from .episode import UNANSWERED, Episode, Outcome
@@ -176,8 +176,7 @@ def _made(episode: Episode, env: EnvSource | None) -> TurnEnv:
         kwargs = json.loads(episode.fingerprints.get("env_kwargs", "{}"))
     except ValueError:
         raise UsageError(f"episode {episode.episode_id}: its recorded env_kwargs are not JSON") from None
-    source = episode.env_id if env is None else env
-    return make(source, **kwargs) if isinstance(source, str) else source(**kwargs)
+    return create(episode.env_id if env is None else env, **kwargs)
 
 
 def _plain(info: Mapping[str, Any]) -> Any:

@@ -6,9 +6,12 @@ pairs, which duckdb's ``map_from_entries`` turns into maps.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
+
+from ..envs.step import OUT_OF_TURNS
 
 _CALLS = pa.list_(pa.struct({"name": pa.string(), "arguments": pa.string(), "id": pa.string()}))
 _PART = pa.struct({"text": pa.string(), "image": pa.binary(), "mime": pa.string()})
@@ -92,14 +95,16 @@ SCHEMA = pa.schema(
         "thoughts": pa.list_(pa.string()),
         "after_action": pa.int64(),
         "redrawn": pa.int64(),
+        "out_of_turns": pa.bool_(),
     }
 )
-ADDED = ("fork", "lookaheads", "thoughts", "after_action", "redrawn")
+ADDED = ("fork", "lookaheads", "thoughts", "after_action", "redrawn", "out_of_turns")
 """Columns that stores made before them do not have; they are then null, which stands for "none"."""
 
 
 def up_to_date(table: pa.Table) -> pa.Table:
-    """Convert a table of an older store: add the columns ``ADDED`` since, and turn maps into lists of pairs."""
+    """Convert a table of an older store: add columns, turn maps into lists of pairs, end tasks at their turn limit."""
+    limits_truncated = "out_of_turns" not in table.schema.names
     for name in ADDED:
         if name not in table.schema.names:
             table = table.append_column(SCHEMA.field(name), pa.nulls(table.num_rows, SCHEMA.field(name).type))
@@ -114,7 +119,27 @@ def up_to_date(table: pa.Table) -> pa.Table:
     ):
         rows = table["score"].to_pylist()
         table = _replaced(table, "score", [row and row | {"checks": _pairs(row["checks"])} for row in rows])
-    return table
+    return _ended(table) if limits_truncated and {"outcome", "success", "turns"} <= set(kinds) else table
+
+
+def _ended(table: pa.Table) -> pa.Table:
+    """Terminate truncated episodes. Until version 3, the task's own turn limit was recorded as a truncation.
+
+    Limits that the run set look the same in such stores and are converted too: their last state is not valued.
+    """
+    outcomes = table["outcome"].to_pylist()
+    cut = [outcome == "truncated" for outcome in outcomes]
+    known = table["success"].is_valid().to_pylist()
+    table = _replaced(table, "out_of_turns", [out if scored else None for out, scored in zip(cut, known, strict=True)])
+    if not any(cut):
+        return table
+    turns = table["turns"].to_pylist()
+    for number, row in enumerate(turns):
+        if cut[number] and row:
+            info = json.dumps({**json.loads(row[-1]["info"]), OUT_OF_TURNS: True})
+            row[-1].update(terminated=True, truncated=False, info=info)
+            outcomes[number] = "completed"
+    return _replaced(_replaced(table, "outcome", outcomes), "turns", turns)
 
 
 def _pairs(entries: list[tuple[str, Any]] | None) -> list[dict[str, Any]] | None:

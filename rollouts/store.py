@@ -34,9 +34,10 @@ from .episode import Episode
 from .schema import SCHEMA, up_to_date
 
 KIND = "turnwise.episodes"
-VERSION = 3
-READABLE = (2, 3)
-"""Version 2 had maps, which Hugging Face ``datasets`` cannot read; opened for writing, such a store is converted."""
+VERSION = 4
+READABLE = (2, 3, 4)
+"""Version 2 had maps, which Hugging Face ``datasets`` cannot read. Until version 3 every turn limit truncated. An older
+store is read by the present rules (``schema.up_to_date``); opened for writing, it is converted."""
 EPISODES = "episodes"
 """Name of the store inside the folder of an evaluation."""
 MANIFEST = "_manifest.json"

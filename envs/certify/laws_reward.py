@@ -11,6 +11,7 @@ from ..author_line import at, defined_at
 from ..background import resolve
 from ..base import NearMiss, TurnEnv
 from ..messages import Action
+from ..step import OUT_OF_TURNS
 from .findings import Broken
 from .lab import Lab
 from .law import Law
@@ -33,7 +34,9 @@ def oracle_solves(lab: Lab) -> None:
         trace = lab.whole("oracle", spec, env=env)
         if not trace.success:
             how = (
-                "was stopped by the turn limit" if trace.over and trace.beats[-1].truncated else "ended without success"
+                "was stopped by the turn limit"
+                if trace.over and trace.beats[-1].info.get(OUT_OF_TURNS)
+                else "ended without success"
             )
             refused = _refused(trace)
             cure = f"{refused or 'check what ends the episode'}; check oracle(){lab.at('oracle')}"

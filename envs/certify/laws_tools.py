@@ -12,6 +12,7 @@ from ...verdicts import NotApplicable
 from ..base import TurnEnv
 from ..messages import Action, Observation, ToolCall
 from ..sampling import random_arguments
+from ..step import OUT_OF_TURNS
 from ..tools import Tool
 from .findings import Broken, blaming
 from .lab import Lab
@@ -93,7 +94,7 @@ def _same_world(lab: Lab, env: TurnEnv, twin: TurnEnv, spec: TaskSpec, text: str
         if ours != theirs:
             raise Broken(f"{text}: the oracle now chooses {plain(ours)} instead of {plain(theirs)}", spec)
         one, other = lab.answer(env, ("step", {"action": ours})), lab.answer(twin, ("step", {"action": theirs}))
-        if other[3]:  # a turn limit that belongs to the twin alone
+        if other[4].get(OUT_OF_TURNS):  # a turn limit that belongs to the twin alone
             return
         if (one[0], *one[1:4], one[4].get("success")) != (other[0], *other[1:4], other[4].get("success")):
             raise Broken(f"{text}: {plain(ours)} now returns {plain(one[:4])} instead of {plain(other[:4])}", spec)

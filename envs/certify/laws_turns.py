@@ -16,6 +16,8 @@ from .lab import Lab
 from .law import Law
 from .trace import plain, player
 
+COUNTED = "turns?|actions?|steps?|moves?|tries|guesses|questions?|attempts?"
+"""Words for turns in a prompt that states its turn limit."""
 HUGE = "A" * 100_000
 LONG_SECRET = 8
 """Characters from which a secret stands in no other word by chance."""
@@ -55,11 +57,14 @@ def turns_counted(lab: Lab) -> None:
                     raise Broken(f"the episode continues after max_turns = {env.max_turns} actions", spec, policy=who)
 
 
-def limits_truncate(lab: Lab) -> None:
-    """Move the turn limit: an end that moves with it is a truncation, an end that does not is a termination."""
+def limits_end(lab: Lab) -> None:
+    """Move the turn limit: an end that moves with it must be reported as ``max_turns_truncates`` declares."""
     if lab.sample is not lab.sample.unwrapped:
         raise NotApplicable("the turn limit of a wrapped environment belongs to its wrappers")
+    cuts = lab.sample.max_turns_truncates
+    declared = f"not as {'truncated' if cuts else 'terminated'}, although max_turns_truncates is {cuts}"
     for spec in lab.few:
+        _unstated(lab, spec)
         for who in lab.players:
             ends = lab.whole(who, spec)
             if not ends.over:
@@ -73,18 +78,30 @@ def limits_truncate(lab: Lab) -> None:
                 cure = f"end the episode with tw.success(...) where it is solved{lab.at('act')}"
                 text = f"the task is solved at turn {turns}, but reported as truncated; {cure}"
                 raise Broken(text, spec, policy=who)
-            if _limited(lab, spec, ends.actions(), turns + 5) == (False, False) and last.terminated:
-                raise Broken(f"the turn limit at turn {turns} is reported as terminated", spec, policy=who)
+            limited = _limited(lab, spec, ends.actions(), turns + 5) == (False, False)
+            if limited and (last.terminated, last.truncated) != (not cuts, cuts):
+                said = "terminated" if last.terminated else "truncated"
+                raise Broken(f"the turn limit at turn {turns} is reported as {said}, {declared}", spec, policy=who)
             if turns > 1:
                 cut = _limited(lab, spec, ends.actions()[: turns - 1], turns - 1)
-                if cut != (False, True):
-                    said = {"terminated": cut[0], "truncated": cut[1]}
-                    text = f"with max_turns = {turns - 1} the limit is reported as {said}, not as truncated"
+                if cut != (not cuts, cuts):
+                    said = f"{{'terminated': {cut[0]}, 'truncated': {cut[1]}}}"
+                    text = f"with max_turns = {turns - 1} the limit is reported as {said}, {declared}"
                     raise Broken(text, spec, policy=who)
 
 
+def _unstated(lab: Lab, spec: Any) -> None:
+    """Raise ``Broken`` if the first observation states a limit that truncates: it is part of the task."""
+    env = lab.subject.make()
+    observation, _ = env.reset(options={"task": spec})
+    told = re.search(rf"\b{env.max_turns}\s+({COUNTED})\b", observation.text, re.IGNORECASE)
+    if env.max_turns_truncates and told:
+        text = f"the first observation speaks of {told[0]!r}, so the limit is part of the task and must end it"
+        raise Broken(f"{text}: remove max_turns_truncates{lab.at('start')}", spec)
+
+
 def _limited(lab: Lab, spec: Any, actions: list[Action], limit: int) -> tuple[bool, bool]:
-    """How the last of ``actions`` is answered when ``max_turns`` is ``limit``."""
+    """Return how the last of ``actions`` is answered when ``max_turns`` is ``limit``: terminated, truncated."""
     env = lab.subject.make()
     env.max_turns = limit
     env.reset(options={"task": spec})
@@ -246,7 +263,7 @@ TURN_LAWS = (
         gate=True,
     ),
     Law("turns_counted", "turns count 1, 2, 3, … and end at the limit", turns_counted),
-    Law("limits_truncate", "a turn limit truncates and an end of the task terminates, never both", limits_truncate),
+    Law("limits_end", "the task's own turn limit terminates, another truncates, and no end is both", limits_end),
     Law("over_means_over", "no step is accepted before reset or after the end", over_means_over),
     Law("any_action_is_answered", "nothing that an agent sends raises", any_action_is_answered),
     Law("observations_bounded", "no observation is longer than max_observation_chars", observations_bounded),

@@ -11,6 +11,7 @@ import gymnasium
 from ...errors import UsageError
 from ..contract import Contract
 from ..messages import ActionLike, Observation, message
+from ..step import OUT_OF_TURNS
 from .base import Resets, Resetting, Stepping, Steps, TurnWrapper
 
 
@@ -84,6 +85,7 @@ class MultiAttempt(TurnWrapper):
             info["failed_checks"] = dict(info.pop("score").checks)
             info["obs_key"] = self._keyed(begun["obs_key"])
             del info["success"]
+            info.pop(OUT_OF_TURNS, None)  # of the attempt, not of the episode
             told = message("user", f"That attempt failed. Attempt {self._attempt} of {self._attempts} begins.")
             observation = Observation((*observation.messages, told, *first.messages))
             terminated = truncated = False

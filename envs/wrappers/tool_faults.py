@@ -14,6 +14,7 @@ from ...tasks.rng import unit_hash
 from ..base import NearMiss
 from ..contract import Contract
 from ..messages import Action, ActionLike, Message, Observation, TextPart, ToolCall, clip, message
+from ..step import OUT_OF_TURNS
 from ..toolenv import ToolEnv
 from ..tools import Tool
 from .base import Judging, Resets, Resetting, Stepping, Steps, TurnWrapper
@@ -36,7 +37,7 @@ class ToolFaults(TurnWrapper):
     ``info["faults"]`` says what was done. Messages without calls pass.
 
     A turn in which nothing reached the environment is a turn here and none there: its turn limit leaves as many
-    actions as ever, and the episode is truncated after twice as many.
+    actions as ever, and the episode ends after twice as many, as it ends at the environment's own limit.
 
     Args:
         env: the environment; wrap it with this before wrappers that change observations.
@@ -137,7 +138,9 @@ class ToolFaults(TurnWrapper):
             info = {**info, **_told(read.tool_calls, fates, info)}
         if self.turn >= self.max_turns and not terminated and not truncated:
             score = yield Judging()
-            info, truncated = {**info, "score": score, "success": score.success}, True
+            truncated = bool(self.env.get_wrapper_attr("max_turns_truncates"))
+            terminated = not truncated
+            info = {**info, "score": score, "success": score.success, OUT_OF_TURNS: True}
         return Observation((*observation.messages, *self._back())), reward, terminated, truncated, info
 
     def near_misses(self) -> Mapping[str, NearMiss]:

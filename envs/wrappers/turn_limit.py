@@ -1,4 +1,4 @@
-"""``TurnLimit``: a shorter episode."""
+"""``TurnLimit``: a limit that the run sets, and not the task."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import gymnasium
 
 from ...errors import UsageError
 from ..messages import ActionLike
+from ..step import OUT_OF_TURNS
 from .base import Judging, Stepping, Steps, TurnWrapper
 
 
 class TurnLimit(TurnWrapper):
     """Truncate the episode after ``max_turns`` actions, and judge it then.
 
-    The environment's own limit stays in force: the lower of the two counts.
+    The task does not end there, so a critic values the state in which the episode stopped. The environment's own limit
+    stays in force: whichever is reached first ends the episode.
 
     Args:
         env: the environment.
@@ -26,20 +28,26 @@ class TurnLimit(TurnWrapper):
 
     def __init__(self, env: gymnasium.Env[Any, Any], max_turns: int) -> None:
         super().__init__(env, max_turns=max_turns)
-        if max_turns < 1:
-            raise UsageError(f"a turn limit must be at least 1; got {max_turns}")
+        if isinstance(max_turns, bool) or not isinstance(max_turns, int) or max_turns < 1:
+            raise UsageError(f"a turn limit must be an integer of at least 1; got {max_turns!r}")
         self._limit = max_turns
 
     @property
     def max_turns(self) -> int:
-        """The episode is truncated after this many actions."""
+        """The episode ends after this many actions."""
         return min(self._limit, int(self.env.get_wrapper_attr("max_turns")))
+
+    @property
+    def max_turns_truncates(self) -> bool:
+        """Whether the lower of the two limits truncates."""
+        own: bool = self.env.get_wrapper_attr("max_turns_truncates")
+        return own or self._limit < int(self.env.get_wrapper_attr("max_turns"))
 
     def stepping(self, action: ActionLike) -> Steps:
         """Truncate at the limit."""
         observation, reward, terminated, truncated, info = yield Stepping(action)
         if self.turn >= self._limit and not terminated and not truncated:
             score = yield Judging()
-            info = {**info, "score": score, "success": score.success}
+            info = {**info, "score": score, "success": score.success, OUT_OF_TURNS: True}
             truncated = True
         return observation, reward, terminated, truncated, info

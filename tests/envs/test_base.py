@@ -88,7 +88,7 @@ def through_async(cls: type[tw.TurnEnv], actions: list[Any], **reset: Any) -> li
 EPISODES = {
     "solved": ["3", "7"],
     "failed": ["3", "8"],
-    "truncated": ["1", "1", "1", "1"],
+    "out of turns": ["1", "1", "1", "1"],
     "unparseable": ["one", tw.Action(problem="No tags."), "10"],
     "unparseable at the limit": ["", "", "", ""],
 }
@@ -152,11 +152,14 @@ def test_all_sync_forms_share_one_background_thread() -> None:
 # -- endings -----------------------------------------------------------------------------------------------------
 
 
-def test_the_turn_limit_truncates_and_the_world_is_judged_then() -> None:
+@pytest.mark.parametrize("cuts", [False, True])
+def test_the_turn_limit_ends_the_episode_and_the_world_is_judged_then(cuts: bool) -> None:
     env = Counter()
+    env.max_turns_truncates = cuts
     env.reset(seed=0)
     answers = [env.step(text) for text in ("1", "2", "3", "1")]
-    assert [answer[2:4] for answer in answers] == [(False, False)] * 3 + [(False, True)]
+    assert [answer[2:4] for answer in answers] == [(False, False)] * 3 + [(not cuts, cuts)]
+    assert ["out_of_turns" in answer[4] for answer in answers] == [False] * 3 + [True]
     assert "score" not in answers[2][4]
     assert answers[3][4]["score"] == tw.Score(False, {"half way": True})
     assert answers[3][4]["success"] is False
@@ -165,6 +168,7 @@ def test_the_turn_limit_truncates_and_the_world_is_judged_then() -> None:
 def test_an_end_at_the_limit_is_an_end() -> None:
     answers = sync(Counter, ["1", "1", "1", "7"])
     assert answers[-1][2:4] == [True, False]
+    assert "out_of_turns" not in answers[-1][4], "it would have ended without a limit"
 
 
 def test_an_end_with_a_score_is_not_judged_again() -> None:
@@ -184,7 +188,7 @@ def test_a_limit_without_turns_is_refused(limit: int) -> None:
 def test_an_instance_may_have_another_limit_than_its_class() -> None:
     env = Counter(max_turns=1)
     env.reset(seed=0)
-    assert env.step("1")[3] is True
+    assert env.step("1")[2:4] == (True, False)
     assert Counter.max_turns == 4
 
 

@@ -254,7 +254,7 @@ def test_the_turn_limit_judges_the_world() -> None:
     env = Till(max_turns=1)
     env.reset(seed=0)
     _, reward, terminated, truncated, info = env.step(put(10))
-    assert (reward, terminated, truncated, info["success"]) == (1.0, False, True, True), "success is paid at any end"
+    assert (reward, terminated, truncated, info["success"]) == (1.0, True, False, True), "success is paid at any end"
 
 
 def test_the_reward_may_come_from_the_checks() -> None:

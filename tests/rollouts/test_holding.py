@@ -38,7 +38,8 @@ async def test_a_session_is_told_of_the_end_and_closed_once_more() -> None:
 
 async def test_what_would_have_been_read_next_comes_from_the_session() -> None:
     agent = HoldingAgent(answer, next_ids=(4, 4))
-    assert (await play(agent, length=9, max_turns=2)).final_prompt_ids == (4, 4)
+    assert (await play(agent, length=9, turn_limit=2)).final_prompt_ids == (4, 4)
+    assert (await play(agent, length=9, max_turns=2)).final_prompt_ids == (), "the task's own limit is its end"
     assert (await play(agent, length=2)).final_prompt_ids == (), "a task that is over has no next state"
 
 

@@ -88,12 +88,25 @@ async def test_an_episode_records_what_happened_turn_by_turn() -> None:
     assert episode.fingerprints["task"] == episode.task.digest
 
 
-async def test_a_turn_limit_truncates() -> None:
+async def test_the_task_s_own_turn_limit_terminates() -> None:
     (episode,) = await played(Count, answering(), tasks(1), env_kwargs={"length": 9, "max_turns": 2})
+    assert episode.outcome is tw.Outcome.COMPLETED
+    assert (episode.turns[-1].terminated, episode.turns[-1].truncated) == (True, False)
+    assert episode.out_of_turns
+    assert len(episode.turns) == 2
+    assert not episode.success
+
+
+@pytest.mark.parametrize("isolation", ["auto", "thread"])
+async def test_a_turn_limit_of_the_run_truncates(isolation: Any) -> None:
+    kwargs = {"length": 9, "turn_limit": 2}
+    (episode,) = await played(Count, answering(), tasks(1), env_kwargs=kwargs, isolation=isolation)
     assert episode.outcome is tw.Outcome.TRUNCATED
+    assert episode.out_of_turns
     assert len(episode.turns) == 2
     assert episode.turns[-1].truncated
-    assert not episode.turns[-1].terminated, "a limit is not an end of the task"
+    assert not episode.turns[-1].terminated, "a limit of the run is not an end of the task"
+    assert replay(episode, Count).ok, "the record names the limit"
     assert not episode.success
     assert '"length": 9' in episode.fingerprints["env_kwargs"]
 
@@ -905,7 +918,7 @@ def chatting(**settings: Any) -> tuple[ChatAgent, Parrot]:
 @pytest.mark.parametrize("context", ["full", "last:1"])
 async def test_a_truncated_episode_says_what_would_have_been_read_next(context: str) -> None:
     agent, policy = chatting(context=context)
-    (short,) = await played(Count, agent, tasks(1), env_kwargs={"length": 9, "max_turns": 2})
+    (short,) = await played(Count, agent, tasks(1), env_kwargs={"length": 9, "turn_limit": 2})
     assert short.outcome is tw.Outcome.TRUNCATED
     agent, policy = chatting(context=context)
     (longer,) = await played(Count, agent, tasks(1), env_kwargs={"length": 9, "max_turns": 3})
@@ -918,7 +931,7 @@ async def test_other_episodes_have_nothing_left_to_read() -> None:
     (completed,) = await played(Count, agent, tasks(1))
     assert completed.outcome is tw.Outcome.COMPLETED
     assert completed.final_prompt_ids == ()
-    (scripted,) = await played(Count, answering(), tasks(1), env_kwargs={"length": 9, "max_turns": 2})
+    (scripted,) = await played(Count, answering(), tasks(1), env_kwargs={"length": 9, "turn_limit": 2})
     assert scripted.outcome is tw.Outcome.TRUNCATED
     assert scripted.final_prompt_ids == (), "an agent that reads no tokens has none to read"
 

@@ -29,7 +29,7 @@ from turnwise.rollouts.columns import from_table, to_table
 from turnwise.rollouts.episode import Fork, Lookahead
 from turnwise.rollouts.runner import run
 from turnwise.rollouts.schema import ADDED, SCHEMA
-from turnwise.rollouts.store import EpisodeStore, load_episodes
+from turnwise.rollouts.store import EpisodeStore, contradicted, load_episodes
 
 from .fakes import Count, answering, tasks
 
@@ -442,7 +442,7 @@ def test_a_store_whose_making_was_interrupted_can_be_made_again(tmp_path: Path) 
     (tmp_path / "s" / "_lock").touch()
     (tmp_path / "s" / "_manifest.json.new").write_text("{")
     write(tmp_path / "s", sample(1))
-    assert json.loads((tmp_path / "s" / "_manifest.json").read_text())["version"] == 3
+    assert json.loads((tmp_path / "s" / "_manifest.json").read_text())["version"] == 4
 
 
 def with_maps(table: pa.Table) -> pa.Table:
@@ -465,13 +465,33 @@ def test_a_store_with_maps_is_read_and_converted_when_it_grows(tmp_path: Path) -
     write(tmp_path / "s", episodes)
     part, manifest = tmp_path / "s" / "part-000000.parquet", tmp_path / "s" / "_manifest.json"
     pq.write_table(with_maps(pq.ParquetFile(part).read()), part)
-    manifest.write_text(manifest.read_text().replace('"version": 3', '"version": 2'))
+    manifest.write_text(manifest.read_text().replace('"version": 4', '"version": 2'))
     assert load_episodes(tmp_path / "s") == episodes, "a reader takes it as it is"
     assert json.loads(manifest.read_text())["version"] == 2
     write(tmp_path / "s", more := sample(1, seed=2))
     assert load_episodes(tmp_path / "s") == episodes + more
-    assert json.loads(manifest.read_text())["version"] == 3
+    assert json.loads(manifest.read_text())["version"] == 4
     assert pq.read_table(tmp_path / "s").num_rows == 5, "pandas and datasets read all parts alike"
+
+
+def test_in_a_store_from_before_version_4_the_task_s_own_limit_ends_it(tmp_path: Path) -> None:
+    """Such stores recorded each turn limit as a truncation, which a critic would bootstrap from."""
+    played, empty, *others = sample(6)
+    cut = replace(played.turns[-1], terminated=False, truncated=True)
+    played = replace(played, outcome=tw.Outcome.TRUNCATED, turns=(*played.turns[:-1], cut))
+    episodes = [played, replace(empty, outcome=tw.Outcome.TRUNCATED, turns=()), *others]
+    write(tmp_path / "s", episodes)
+    part, manifest = tmp_path / "s" / "part-000000.parquet", tmp_path / "s" / "_manifest.json"
+    pq.write_table(pq.ParquetFile(part).read().drop_columns(["out_of_turns"]), part)
+    manifest.write_text(manifest.read_text().replace('"version": 4', '"version": 3'))
+    old = load_episodes(tmp_path / "s")
+    assert old[1:] == episodes[1:]
+    assert (old[0].outcome, old[0].out_of_turns) == (tw.Outcome.COMPLETED, True)
+    assert (old[0].turns[-1].terminated, old[0].turns[-1].truncated) == (True, False)
+    assert not list(contradicted(tmp_path / "s")), "the column agrees with the converted episodes"
+    write(tmp_path / "s", sample(1, seed=9))
+    assert load_episodes(tmp_path / "s")[:-1] == old, "converting it changes nothing more"
+    assert not list(contradicted(tmp_path / "s"))
 
 
 def test_no_column_is_a_map() -> None:

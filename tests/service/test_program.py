@@ -158,7 +158,7 @@ async def test_a_program_that_ends_early_is_silent_from_then_on(play: Play) -> N
     """Its choice, and so judged by the environment and trained on: failing early must not look cheap."""
     source = 'ask(env()["messages"]); env({"text": "one"}); ask(env()["messages"])'
     policy = Speaker(lambda prompt: "I give up")
-    (episode,) = await play(source, policy, env=Count, env_kwargs={"length": 9, "max_turns": 3})
+    (episode,) = await play(source, policy, env=Count, env_kwargs={"length": 9, "turn_limit": 3})
     assert (episode.outcome, episode.trainable) == (tw.Outcome.TRUNCATED, True)
     assert [turn.action.text for turn in episode.turns] == ["one", "", ""]
     assert text_of(episode.turns[1].action_ids) == "I give up<end>", "the last answer is what led to the silence"
@@ -177,7 +177,7 @@ while True:
 """,
         Speaker(lambda prompt: "x"),
         env=Count,
-        env_kwargs={"length": 9, "max_turns": 2},
+        env_kwargs={"length": 9, "turn_limit": 2},
     )
     assert episode.outcome is tw.Outcome.TRUNCATED
     last = episode.turns[-1]

@@ -71,7 +71,7 @@ class EpisodeConfig(Config):
     isolation: Isolation = "auto"
     """Place of environments: ``inline``, ``thread`` or ``process``; ``auto`` asks the environment."""
     env_kwargs: dict[str, Any] = pydantic.Field(default_factory=dict)
-    """Constructor arguments of the environment."""
+    """Constructor arguments of the environment, and ``turn_limit``: a limit that the run sets, which truncates."""
 
     def options(self, *, seed: int, group_size: int = 1) -> RunOptions:
         """Return the runner's options for one round."""

@@ -14,6 +14,7 @@ from ....errors import InfrastructureError, TurnwiseError, UsageError
 from ...background import resolve
 from ...base import Reset, Stepped, TaskT
 from ...messages import Action, ActionLike, clip
+from ...step import OUT_OF_TURNS
 from ..acting import WebTools
 from .recording import TRACE, Recording, recordings_in, said
 
@@ -88,7 +89,7 @@ class RecordedTools(WebTools[TaskT]):
         self.recording.add(read, observation, reward, await self._picture())
         if terminated or truncated:
             verdict = "solved" if info["success"] else "not solved"
-            await self._end_recording(f"{verdict}; the turns were over" if truncated else verdict)
+            await self._end_recording(f"{verdict}; the turns were over" if info.get(OUT_OF_TURNS) else verdict)
         return stepped
 
     async def leave(self) -> None:

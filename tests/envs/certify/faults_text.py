@@ -241,14 +241,31 @@ class NegativeTurn(Password):
         return replace(step, info={"turn": -1})
 
 
-@fault("limits_truncate", "the limit is reported as .*terminated.: True")
+@fault("limits_end", "the limit is reported as .*terminated.: True.*max_turns_truncates is True")
 class TruncatedAsTerminated(Password):
+    max_turns_truncates = True
+
     def act(self, action: tw.Action) -> Any:
         step = super().act(action) if action.text else tw.running("Say something.")
         return tw.failure("Out of time.") if self.turn >= self.max_turns and not step.done else step
 
 
-@fault("limits_truncate", "solved at turn 4, but reported as truncated")
+@fault("limits_end", "the limit is reported as .*truncated.: True.*max_turns_truncates is False")
+class OwnLimitTruncates(Password):
+    def act(self, action: tw.Action) -> Any:
+        step = super().act(action) if action.text else tw.running("Say something.")
+        return tw.truncation("Out of time.") if self.turn >= self.max_turns and not step.done else step
+
+
+@fault("limits_end", "speaks of '8 turns', so the limit is part of the task.*remove max_turns_truncates")
+class StatedLimitTruncates(Password):
+    max_turns_truncates = True
+
+    def start(self, task: tw.TaskSpec, rng: tw.Rng) -> Any:
+        return f"{super().start(task, rng)} You have {self.max_turns} turns."
+
+
+@fault("limits_end", "solved at turn 4, but reported as truncated")
 class TerminatedAsTruncated(Password):
     def act(self, action: tw.Action) -> Any:
         step = super().act(action)

@@ -118,7 +118,7 @@ def test_what_was_half_done_is_named_when_the_turns_run_out() -> None:
     env.reset(seed=LIVING_ROOM)
     commands = ("take stale food", "west", "west", "open fridge", "put stale food in fridge")
     _, reward, terminated, truncated, info = walk(env, *commands)
-    assert (reward, terminated, truncated) == (0.0, False, True)
+    assert (reward, terminated, truncated) == (0.0, True, False)
     score = info["score"]
     assert isinstance(score, tw.Score)
     assert score.checks == {"stale food is at the fridge": True, "stale food is closed in": False}

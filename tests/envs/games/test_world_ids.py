@@ -80,5 +80,5 @@ def test_a_limit_given_to_the_constructor_overrules_the_task(id: str) -> None:
     assert not terminated
     assert not truncated
     _, _, terminated, truncated, _ = env.step("nonsense")
-    assert truncated
-    assert not terminated
+    assert terminated
+    assert not truncated

@@ -231,7 +231,7 @@ def test_who_runs_into_the_limit_earns_nothing_and_is_judged(opened: Opens) -> N
     env = opened(max_turns=2)
     called(env, "open", id="ada")
     _, reward, terminated, truncated, info = env.step(ToolCall("open", {"id": "bela"}))
-    assert (reward, terminated, truncated) == (0.0, False, True)
+    assert (reward, terminated, truncated) == (0.0, True, False)
     assert info["evidence_recall"] == 1.0
     assert info["score"].checks["answer"] is False
 

@@ -31,13 +31,14 @@ def count_words(text: str) -> int:
 
 
 @given(own=st.integers(1, 9), limit=st.integers(1, 9))
-def test_the_lower_limit_truncates_and_is_judged(own: int, limit: int) -> None:
+def test_the_lower_limit_ends_the_episode_in_its_way_and_it_is_judged(own: int, limit: int) -> None:
     env = TurnLimit(Password(max_turns=own), limit)
     env.reset(seed=0)
+    assert env.max_turns_truncates == (limit < own)
     for turn in range(1, min(own, limit) + 1):
         _, _, terminated, truncated, info = env.step("hint")
-        assert not terminated
-        assert truncated == (turn == min(own, limit)) == ("score" in info)
+        assert (terminated or truncated) == (turn == min(own, limit)) == ("score" in info) == ("out_of_turns" in info)
+    assert (terminated, truncated) == (own <= limit, limit < own), "the task's own limit ends it, the run's cuts it off"
     assert info["success"] is False
     assert env.max_turns == min(own, limit)
 
@@ -48,9 +49,9 @@ def test_an_end_of_the_task_at_the_limit_stays_a_termination() -> None:
     assert env.step(env.unwrapped.word)[1:4] == (1.0, True, False)
 
 
-@pytest.mark.parametrize("turns", [0, -1])
-def test_a_limit_without_a_turn_is_refused(turns: int) -> None:
-    with pytest.raises(UsageError, match="must be at least 1"):
+@pytest.mark.parametrize("turns", [0, -1, True, 2.5, "3"])
+def test_a_limit_without_a_turn_is_refused(turns: Any) -> None:
+    with pytest.raises(UsageError, match="must be an integer of at least 1"):
         TurnLimit(Password(), turns)
 
 

@@ -186,12 +186,15 @@ def test_an_oracle_that_tries_again_solves_what_leaves_no_turn_to_spare(seed: in
 
 
 def test_there_is_a_limit_all_the_same() -> None:
-    env: Any = ToolFaults(Ledger(), timeouts=1.0)
-    env.reset(seed=0)
-    for i in range(12):
-        _, _, terminated, truncated, info = env.step(write(i))
-    assert (terminated, truncated, info["success"], env.turn) == (False, True, False, 12)
-    assert env.unwrapped.turn == 0
+    for cuts in (False, True):
+        env: Any = ToolFaults(Ledger(), timeouts=1.0)
+        env.unwrapped.max_turns_truncates = cuts
+        env.reset(seed=0)
+        for i in range(12):
+            _, _, terminated, truncated, info = env.step(write(i))
+        assert (terminated, truncated, info["success"], env.turn) == (not cuts, cuts, False, 12)
+        assert info["out_of_turns"]
+        assert env.unwrapped.turn == 0
     assert ToolFaults(Ledger(), lost=0.5).max_turns == 6, "where every call gets through there is nothing to add"
 
 
