@@ -32,7 +32,7 @@ def attacks_on(world: World, shown: Sequence[str]) -> dict[str, Sequence[ActionL
     """Ways to break an episode, by name.
 
     Args:
-        world: that of the episode at its beginning.
+        world: the world of the episode at its start.
         shown: names of the apps that the task shows.
     """
     passwords = {row["app"]: row["password"] for row in world.db.rows("SELECT app, password FROM passwords")}

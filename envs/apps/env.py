@@ -1,4 +1,4 @@
-"""``AppsEnv``: work for somebody through the calls of their apps, judged by what has become of the apps' rows."""
+"""``AppsEnv``: do a user's work by calling their apps, judged by the final rows of the apps' database."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Described = Literal["all", "docs"]
 
 @dataclass(frozen=True)
 class Place:
-    """Where an episode is, for a fork."""
+    """State of an episode, as stored by a fork."""
 
     work: AppTask
     world: World
@@ -55,16 +55,16 @@ class AppsByCalls(ToolEnv[AppTask]):
     """``AppsEnv`` without programs.
 
     Args:
-        described: ``"all"``: the tools are told with their parameters; ``"docs"``: only those that describe the others,
-            which can be called all the same.
-        templates: only tasks of these templates.
-        brief: begin with what is asked, and nothing else; for models to which every word is dear.
-        variation: chooses among the ways in which the oracle solves a task.
-        max_turns: of an episode; omitted, what the level allows.
-        render_mode: of Gymnasium.
+        described: ``"all"``: list every tool with its parameters; ``"docs"``: list only the tools that describe the
+            others, which can still be called.
+        templates: names of the templates to draw tasks from; omitted, all.
+        brief: begin with the request alone, without an introduction; for models with a short context.
+        variation: a number that selects among the ways in which the oracle solves a task.
+        max_turns: limit of actions per episode; omitted, the level's own.
+        render_mode: Gymnasium's render mode.
 
     Raises:
-        UsageError: no such way of describing, or no such template.
+        UsageError: ``described`` or a template is unknown.
     """
 
     family: TaskFamily[AppTask] | None = APPS_FAMILY
@@ -79,7 +79,7 @@ class AppsByCalls(ToolEnv[AppTask]):
     ending: Ending | None
     tried: tuple[Tried, ...]
     planned: dict[bool, tuple[Act, ...]]
-    """How the task is solved from its beginning, with and without reading descriptions; found when it is asked for."""
+    """Solutions of the task from its beginning, by whether they read descriptions first; computed on first use."""
 
     def __init__(
         self,
@@ -97,13 +97,13 @@ class AppsByCalls(ToolEnv[AppTask]):
         self._limited = max_turns is not None
         if templates is not None:
             self.tasks = partial(AppsFamily.only, templates)  # type: ignore[method-assign]
-            self.tasks()  # whoever names a template that is not there hears of it here
+            self.tasks()  # fails here if a template is unknown
         super().__init__(max_turns=max_turns, render_mode=render_mode)
 
     # -- the episode ------------------------------------------------------------------------------------------------
 
     def start(self, task: AppTask, rng: Rng) -> ObservationLike:
-        """Open the world of the task, and say what is asked."""
+        """Open the task's world and return the request."""
         self.work, self.world = task, open_world(self.task, task)
         self.heard, self.ending, self.tried = Heard(), None, ()
         self.planned = {}
@@ -123,7 +123,7 @@ class AppsByCalls(ToolEnv[AppTask]):
         )
 
     def offered(self) -> Sequence[Tool]:
-        """The calls of the apps that the task shows, and how to end it; before an episode, all there are."""
+        """Return the calls of the task's apps, and those that end the task; before the first episode, all calls."""
         return self._calls()
 
     def _calls(self) -> Sequence[Tool]:
@@ -133,15 +133,15 @@ class AppsByCalls(ToolEnv[AppTask]):
 
     @property
     def tools(self) -> Sequence[Tool]:
-        """What the agent is told of: everything that is offered, or what describes it."""
+        """Tools listed to the agent: all that are offered, or those that describe the others."""
         told = self.offered() if self.described == "all" else [one for one in self.offered() if _guides(one.name)]
         return tuple(one.bind(self) for one in told)
 
     def made(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """What a call of an app answers.
+        """Run a call of an app and return its answer.
 
         Raises:
-            ToolError: it is refused.
+            ToolError: the app refuses the call.
         """
         assert self.work is not None
         again = False
@@ -214,55 +214,55 @@ class AppsByCalls(ToolEnv[AppTask]):
         return "The task has ended."
 
     def said(self, text: str) -> Step | ObservationLike:
-        """What the user says to a message, where there is a conversation."""
+        """Send a message without calls to the user, if the task has a conversation, and return the reply."""
         if self.work is None or self.work.talk is None:
             return super().said(text)  # type: ignore[return-value]  # which awaits nothing
         return self.say(text)
 
     def judge(self) -> Score:
-        """Which rows changed as they must, which should not have, and whether the end is right."""
+        """Score the rows that had to change, those that must not change, and the way in which the episode ended."""
         assert self.work is not None
         return judge(self.work, self.world.changes(), self.ending, IDLE, violations(self.work, self.heard, self.ending))
 
     # -- for certification, demonstrations and forks ----------------------------------------------------------------
 
     def oracle(self) -> ActionLike:
-        """The first act of the solution that is not done yet."""
+        """Return the first action of the solution that is still open."""
         return self.follow(self._plan(curious=self.task.level >= 3))
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """What almost solves the task, or pretends to."""
+        """Return plays that almost solve the task, or only claim to."""
         assert self.work is not None
         acts, rng = self._plan(curious=False), Rng("near misses", self.task.digest)
         found = near_misses(self.work, self._opened(), acts, self.world.apps, rng)
         return {name: _following(miss) for name, miss in found.items()}
 
     def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
-        """Calls at their bounds, without end and in circles, for every app that the task shows."""
+        """Return calls with extreme arguments, endless calls and loops, for every app that the task shows."""
         assert self.work is not None
         return attacks_on(self._opened(), self.work.shown)
 
     def secrets(self) -> Sequence[str]:
-        """What only looking can tell."""
+        """Return facts that the agent can learn only by looking."""
         return self.work.secrets if self.work is not None else ()
 
     def best_return(self) -> float:
-        """Success."""
+        """Return the best return: 1 for success."""
         return 1.0
 
     def state_key(self) -> str:
-        """What has changed, who is logged in, and how far the conversation and the task have come."""
+        """Return a key for the changed rows, the logins, and the progress of the conversation and the task."""
         changes = [(change.table, change.id, change.after) for change in self.world.changes()]
         sessions = sorted(self.world.situation.sessions)
         return stable_hash(repr((changes, sessions, self.heard, self.ending))).hex()[:32]
 
     def snapshot(self) -> Place:
-        """The episode as a value; the world in it is copied, which is a copy of its database."""
+        """Return the episode's state; it contains a copy of the world and of its database."""
         assert self.work is not None
         return Place(self.work, self.world.fork(), self.heard, self.ending, self.tried, self.max_turns)
 
     def restore(self, snapshot: Place) -> None:
-        """Go on from a snapshot, which stays as it is."""
+        """Continue from a snapshot, which does not change."""
         self.work, self.world = snapshot.work, snapshot.world.fork()
         self.heard, self.ending, self.tried = snapshot.heard, snapshot.ending, snapshot.tried
         self.max_turns, self.planned = snapshot.turns, {}
@@ -279,7 +279,7 @@ class AppsByCalls(ToolEnv[AppTask]):
         return self.planned[curious]
 
     def follow(self, acts: Sequence[Act]) -> ActionLike:
-        """Return the first of some acts that is not done yet."""
+        """Return the first of some actions that is still open."""
         return next_action(acts, self.tried, self._calls(), self.world)
 
     def _note(self, name: str, arguments: Mapping[str, Any], again: bool = False) -> None:
@@ -287,14 +287,14 @@ class AppsByCalls(ToolEnv[AppTask]):
 
 
 class AppsEnv(ProgramEnv[AppTask], AppsByCalls):
-    """A person's apps in one database; what must change, may change and must not change is known row by row.
+    """Work with a user's apps in one database; the task knows which rows must, may and must not change.
 
-    The agent ends its task with ``task_answer``, or with ``task_refuse`` where it cannot or must not be done. In tasks
-    with a conversation, ``say``, and a message without calls, are said to the user.
+    The agent ends its task with ``task_answer``, or with ``task_refuse`` if it cannot or must not be done. In tasks
+    with a conversation, ``say`` sends the user a message, and so does a message without calls.
 
     Args:
-        actions: ``"tools"``: the calls are tools; ``"python"``: programs in a sandbox call them.
-        kwargs: of ``ProgramEnv`` and of ``AppsByCalls``.
+        actions: ``"tools"``: the calls are tools; ``"python"``: programs in a sandbox make the calls.
+        kwargs: further arguments of ``ProgramEnv`` and ``AppsByCalls``.
     """
 
     groups = (*(app.name for app in APPS), "docs", "task")

@@ -1,4 +1,4 @@
-"""BFCL's multi-turn tasks as environments: a user with several requests, tools with a state, the suite's own verdict.
+"""BFCL's multi-turn tasks as environments: a user with several requests, stateful tools, and the suite's own verdict.
 
 Ids: ``turnwise/BFCLMultiTurnBase-v0``, ``…MissFunc-v0``, ``…MissParam-v0`` and ``…LongContext-v0``.
 """
@@ -27,18 +27,18 @@ from .oracle import next_action
 from .world import World
 
 STEPS = 20
-"""How many messages with calls one turn of the user may take; with one more the suite gives up on the task."""
+"""Messages with calls that one turn of the user allows. With one more, the suite gives up on the task."""
 LONGEST = 60_000
-"""Characters of one answer that an agent is shown; the verdict knows all of it."""
+"""Characters of one answer shown to the agent. The verdict uses the full answer."""
 TURNS = 8
-"""No task has more turns of the user."""
+"""The most user turns that any task has."""
 
 
 class BfclEnv(ToolEnv[BfclTask]):
-    """Do what a user asks for in several turns. A message without a call ends the turn: the user goes on, or is done.
+    """Do what a user asks for in several turns. A message without a call ends the turn: the user continues or is done.
 
-    The task is solved when after every turn of the user the state is that of the suite's possible answer, and its
-    answers are among those that the agent has got so far. Nothing is said about it before the end.
+    The task is solved if two conditions hold after every turn of the user: the state equals that of the suite's
+    possible answer, and the agent has received all of its answers so far. The agent gets no feedback before the end.
     """
 
     max_turns = TURNS * (STEPS + 1)
@@ -51,26 +51,26 @@ class BfclEnv(ToolEnv[BfclTask]):
     )
 
     def __init__(self, *, max_turns: int | None = None, render_mode: str | None = None) -> None:
-        installed()  # whoever lacks the package hears of it here, and not in the first episode
+        installed()  # fails here if the package is missing, and not in the first episode
         super().__init__(max_turns=max_turns, render_mode=render_mode)
 
     def start(self, task: BfclTask, rng: Rng) -> str:
-        """Build the world of the agent, and another in which the possible answer will be played."""
+        """Build the agent's world, and a second one in which the possible answer will be played."""
         self.played, self.world, self.gold = task, World(task), World(task)
         self.at, self.held_back = 0, frozenset(name for turn in task.turns for name in turn.added)
         self.problems: tuple[str, ...] = ()
         self.heard: tuple[str, ...] = ()
         return self._begin_turn()
 
-    # -- what an agent does --------------------------------------------------------------------------------------
+    # -- actions of the agent -------------------------------------------------------------------------------------
 
     def offered(self) -> Sequence[Tool]:
-        """The functions that the suite has handed over so far; before the first episode, all that it knows."""
+        """Return the functions that the suite has handed over so far; before the first episode, all of them."""
         played: BfclTask | None = getattr(self, "played", None)
         return functions_of(played.classes, without=self.held_back) if played else functions_of(CLASSES)
 
     def act(self, action: Action) -> Step:
-        """Run calls; a message without one ends the user's turn."""
+        """Run the calls of a message; a message without calls ends the user's turn."""
         if not action.tool_calls:
             return self._end_turn()
         self.called_at_all, before = True, len(self.heard)
@@ -81,7 +81,7 @@ class BfclEnv(ToolEnv[BfclTask]):
         return step
 
     def called(self, function: str, arguments: dict[str, Any]) -> str:
-        """Run one call whose arguments fit its description, and remember what was answered."""
+        """Run one call with valid arguments, and remember its answer."""
         text = self.world.call(function, arguments)
         self.heard = (*self.heard, text)
         wanted = self._turn_now.answer[self.done : self.done + 1]
@@ -95,7 +95,10 @@ class BfclEnv(ToolEnv[BfclTask]):
         return self.played.turns[self.at]
 
     def _begin_turn(self) -> str:
-        """What the user says, and new functions in words: an agent's prompt names those that it began with."""
+        """Return the user's next message, or a description of the functions that the suite adds in this turn.
+
+        The suite's own words describe them, since the agent's prompt lists only the functions that it started with.
+        """
         self.steps, self.done, self.called_at_all = 0, 0, False
         added = self._turn_now.added
         self.held_back -= set(added)
@@ -115,7 +118,10 @@ class BfclEnv(ToolEnv[BfclTask]):
         return termination("The conversation is over.", self.reward(score), score, problems=wrong)
 
     def _problem(self) -> str:
-        """What the suite finds wrong with the turn that ends here; nothing where its possible answer has no call."""
+        """Describe what the suite finds wrong with the turn that ends here; empty if nothing is wrong.
+
+        A turn whose possible answer has no calls is not checked.
+        """
         answer = self._turn_now.answer
         expected = [self.gold.call(call.function, call.arguments) for call in answer]
         if not answer:
@@ -136,39 +142,39 @@ class BfclEnv(ToolEnv[BfclTask]):
         return Score(all(verdicts), {f"turn {i + 1}": verdict for i, verdict in enumerate(verdicts) if turns[i].answer})
 
     def oracle(self) -> ActionLike:
-        """The next call of the possible answer; several at once where there are more than the suite allows messages."""
+        """Return the next call of the possible answer, or several if too few messages are left for single calls."""
         return next_action(self._turn_now, self.done, STEPS - self.steps)
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """What the suite fails: saying what was to be done, and doing it at another time than it was asked for."""
+        """Return near misses: announcing the calls instead of making them, and making them in another turn."""
         return near_misses(self.played.turns)
 
     def state_key(self) -> str:
-        """Where the conversation is, what was answered so far, and the state of the world."""
+        """Return a key for the position in the conversation, the answers so far, and the state of the world."""
         heard = sorted(Counter(self.heard).items())
         parts = stable_hash(self.at, self.problems, sorted(self.held_back), [list(pair) for pair in heard])
         return f"{parts.hex()[:16]}:{self.world.key()}"
 
 
 class BfclMultiTurnBase(BfclEnv):
-    """The user says all that is needed, and every function is there."""
+    """The user gives all the information, and every function is available from the start."""
 
     family = BfclFamily("base")
 
 
 class BfclMultiTurnMissFunc(BfclEnv):
-    """A function that is needed is handed over only after the user has asked for what it does."""
+    """The suite hands over a required function only after the user has asked for what it does."""
 
     family = BfclFamily("miss_func")
 
 
 class BfclMultiTurnMissParam(BfclEnv):
-    """The user leaves out something that is needed, and says it in the turn after."""
+    """The user leaves out required information, and gives it in the next turn."""
 
     family = BfclFamily("miss_param")
 
 
 class BfclMultiTurnLongContext(BfclEnv):
-    """The answers are full of what nobody asked for."""
+    """Like the base tasks, but answers contain much irrelevant data."""
 
     family = BfclFamily("long_context")

@@ -1,4 +1,4 @@
-"""The suite's functions as tools: its descriptions become JSON Schema, and arguments are held to it."""
+"""The suite's functions as tools: its descriptions become JSON Schema, which validates the arguments."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from ...tasks.bfcl.suite import descriptions
 from ..tools import PREFIX, Tool
 
 LARGEST = 10**15
-"""No whole number in an argument is larger than this; nobody needs one, and arithmetic on one can take for ever."""
+"""Largest absolute value of an integer argument. No task needs more, and arithmetic on huge integers may never end."""
 SMALLER: Mapping[tuple[str, str], int] = {
     ("logarithm", "precision"): 1_000,
     ("square_root", "precision"): 1_000,
     ("round_number", "decimal_places"): 1_000,
     ("power", "exponent"): 10_000,
 }
-"""Parameters that say how long a computation takes."""
+"""Parameters that determine how long a computation takes, with their largest absolute values."""
 ALSO_TEXT = {("close_ticket", "ticket_id")}
-"""The suite's own answers give text where its description says integer."""
+"""Integer parameters that also accept text, because the suite's own answers pass text for them."""
 NAMES = {"dict": "object", "float": "number"}
-"""What the suite calls otherwise than JSON Schema does."""
+"""Types of the suite whose names in JSON Schema differ."""
 UNSET: Any = object()
 
 
 class Callee(Protocol):
-    """What runs a call."""
+    """The object that runs the calls of these tools, such as an environment."""
 
     def called(self, function: str, arguments: dict[str, Any]) -> str:
-        """The answer to a call whose arguments fit."""
+        """Run a call with valid arguments and return its answer."""
 
 
 def functions_of(classes: Iterable[str], *, without: frozenset[str] = frozenset()) -> tuple[Tool, ...]:
-    """The functions of some classes in the suite's order, unbound, ``without`` those held back."""
+    """Return the functions of some classes, except ``without``, as unbound tools in the suite's order."""
     return tuple(tool for name in classes for tool in _functions(name) if tool.name not in without)
 
 
@@ -66,7 +66,7 @@ def _plain(value: Any) -> Any:
 
 
 def _schema(given: Mapping[str, Any], function: str, parameter: str = "") -> dict[str, Any]:
-    """The suite's dialect as JSON Schema. A default of ``"None"`` is a slip for none at all, and left out."""
+    """Translate the suite's dialect to JSON Schema. A default of ``"None"`` is the suite's spelling of no default."""
     kind = NAMES.get(given["type"], given["type"])
     schema: dict[str, Any] = {"type": ["integer", "string"] if (function, parameter) in ALSO_TEXT else kind}
     schema |= {word: given[word] for word in ("description", "default") if given.get(word, "None") != "None"}
@@ -80,7 +80,10 @@ def _schema(given: Mapping[str, Any], function: str, parameter: str = "") -> dic
 
 
 def _model(name: str, given: Mapping[str, Any]) -> type[pydantic.BaseModel]:
-    """What validates: strictly, since the suite converts nothing. ``1`` is no text, ``"1"`` no number."""
+    """Return the pydantic model that validates arguments.
+
+    It is strict, because the suite converts nothing: ``1`` is not text, and ``"1"`` is not a number.
+    """
     required = set(given.get("required", ()))
     fields: dict[str, Any] = {
         f"{PREFIX}{word}": (_type(part, name, word), pydantic.Field(... if word in required else UNSET, alias=word))

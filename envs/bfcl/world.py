@@ -1,7 +1,7 @@
 """The suite's stateful classes as one world: fresh instances, called by name and keyword, compared as the suite does.
 
-The suite keeps its instances in the globals of a module and ``eval``s calls there. Here every world has its own, and
-no text that an agent wrote is ever evaluated.
+The suite keeps its instances in the globals of a module and ``eval``s calls there. Here every world has its own, and no
+text that an agent wrote is ever evaluated.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ...tasks.bfcl.suite import BfclTask, class_of, descriptions
 
 STATELESS = "MathAPI"
 TREES = frozenset({"mkdir", "cp", "mv"})
-"""Functions that can make a tree of files grow."""
+"""Functions that can make a file tree grow."""
 DEPTH, NODES = 40, 5_000
-"""How deep and how large a tree of files may become."""
+"""The greatest depth and size (in nodes) of a file tree."""
 _one_at_a_time = Lock()
 
 
 class World:
-    """All instances that one task involves.
+    """All instances that one task needs.
 
     Args:
-        task: which classes there are, and how they begin.
+        task: the task, which names the classes and their initial states.
     """
 
     def __init__(self, task: BfclTask) -> None:
@@ -40,16 +40,16 @@ class World:
             instance = class_of(name)()
             if name != STATELESS:
                 instance._load_scenario(copy.deepcopy(task.config.get(name, {})), long_context=task.long_context)
-                # Copied once more: the suite puts records of its modules into every instance, and then changes them.
+                # Copy once more: the suite puts records of its modules into every instance, and then changes them.
                 instance = copy.deepcopy(instance)
             self.instances[name] = instance
         self.owners = {entry["name"]: name for name in task.classes for entry in descriptions(name)}
 
     def call(self, function: str, arguments: Mapping[str, Any]) -> str:
-        """What the suite would answer to this call, in its own words; errors included.
+        """Run a call and return the suite's answer in its own words, including its error messages.
 
         Raises:
-            ToolError: the call would build a tree of files without end; nothing was changed.
+            ToolError: the call would build an endless file tree; the state has not changed.
         """
         owner = self.owners[function]
         before = copy.deepcopy(self.instances[owner]) if function in TREES else None
@@ -59,7 +59,7 @@ class World:
                 text = _text(method(**arguments))
             except MemoryError:
                 raise
-            except Exception as error:  # whatever a class raises is the suite's own error text
+            except Exception as error:  # any error of a class is the suite's own error text
                 text = f"Error during execution: {error}"
         if before is not None and not _fits(self.instances[owner].root):
             self.instances[owner] = before
@@ -67,7 +67,7 @@ class World:
         return text
 
     def differences(self, other: World) -> list[str]:
-        """Which public attributes differ, as ``Class.attribute``; none means that the suite finds them equal."""
+        """List the public attributes that differ, as ``Class.attribute``; empty if the suite finds the worlds equal."""
         return [
             f"{name}.{attribute}"
             for name, instance in other.instances.items()
@@ -76,7 +76,7 @@ class World:
         ]
 
     def key(self) -> str:
-        """A name for the state: equal for equal states, in every process."""
+        """Return a key of the state: equal for equal states, in every process."""
         found = hashlib.sha256()
         for name in sorted(self.instances):
             for attribute, value in sorted(vars(self.instances[name]).items()):
@@ -90,14 +90,14 @@ def _text(result: Any) -> str:
     if isinstance(result, dict):
         try:
             return json.dumps(result)
-        except Exception:  # as the suite does: an object inside is shown as it is
+        except Exception:  # as the suite does: use the string form of an object that JSON lacks
             return str(result)
     return str(result)
 
 
 @contextmanager
 def _precision() -> Iterator[None]:
-    """Give back the precision that ``logarithm`` and ``square_root`` set for the whole process and thread."""
+    """Restore the precision that ``logarithm`` and ``square_root`` change for the whole process and thread."""
     mp = importlib.import_module("mpmath").mp
     before = mp.dps
     try:
@@ -108,7 +108,7 @@ def _precision() -> Iterator[None]:
 
 
 def _fits(root: Any) -> bool:
-    """Whether a tree is small enough to be walked. Copied folders share their contents, and may contain themselves."""
+    """Return whether a tree is small enough to walk. Copied folders share contents, and may contain themselves."""
     left, todo = NODES, [(root, 0)]
     while todo:
         folder, depth = todo.pop()

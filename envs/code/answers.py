@@ -1,4 +1,4 @@
-"""What an agent would do or say to make an attempt at a task, in each way to act; and what a plain answer means."""
+"""Convert attempts at a task into the actions of each way to act, and plain answers into attempts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ...tasks.code.task import WHOLE, Attempt, CodeTask
 from ..messages import Action, ToolCall
 
 FENCE = re.compile(r"^[ \t]*(```+|~~~+)[^\n`]*\n(.*?)(?:^[ \t]*\1|\Z)", re.DOTALL | re.MULTILINE)
-"""A block of code as people and models write it; one that was cut off ends with the text."""
+"""A fenced block of code as people and models write it; a block that was cut off ends with the text."""
 SUBMIT = ToolCall("submit")
 
 
 def attempt_of(task: CodeTask, text: str) -> Attempt:
-    """What a plain answer means: the content of the task's one taken file, or something to do.
+    """Return the attempt that a plain answer means: the content of the task's single taken file, or a command.
 
     Raises:
         UsageError: the task takes several files.
@@ -33,7 +33,7 @@ def attempt_of(task: CodeTask, text: str) -> Attempt:
 
 
 def text_of(task: CodeTask, attempt: Attempt) -> str | None:
-    """The plain answer that an attempt is; ``None`` if it is none."""
+    """Return the plain answer that stands for an attempt; ``None`` if no plain answer does."""
     if attempt == task.solution and task.answer:
         return task.answer
     if task.perform:
@@ -44,13 +44,13 @@ def text_of(task: CodeTask, attempt: Attempt) -> str | None:
 
 
 def tool_calls(attempt: Attempt) -> list[ToolCall]:
-    """An attempt through tools, without the submission."""
+    """Return the tool calls that make an attempt, without the submission."""
     writes = [ToolCall("write", {"path": path, "content": content.decode()}) for path, content in attempt.files.items()]
     return [*writes, *(ToolCall("run", {"command": command}) for command in attempt.commands)]
 
 
 def cells(attempt: Attempt) -> list[ToolCall]:
-    """An attempt through a Python session, without the submission."""
+    """Return the Python cells that make an attempt, without the submission."""
     lines = [
         f"from pathlib import Path\nPath({path!r}).parent.mkdir(parents=True, exist_ok=True)\n"
         f"Path({path!r}).write_bytes({content!r})"
@@ -61,7 +61,7 @@ def cells(attempt: Attempt) -> list[ToolCall]:
 
 
 def actions_of(task: CodeTask, attempt: Attempt, how: str) -> list[Action]:
-    """All actions of an attempt in one way to act, with the submission; none if it cannot be said so."""
+    """Return all actions of an attempt in one way to act, submission included; empty if that way cannot express it."""
     if how == "text":
         text = text_of(task, attempt)
         return [] if text is None else [Action(text)]

@@ -1,4 +1,4 @@
-"""Which sandboxes an environment uses: one backend per name and process, and never one that was not asked for."""
+"""Sandbox backends of environments: one per name and process, and never one that the user did not ask for."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from ...sandboxes.named import backend_named, default_backend
 from ...sandboxes.spec import MIB, Limit, Limits, Mount, SandboxSpec
 
 GRACE = 10.0
-"""Seconds that sandboxes have to be destroyed in when the process ends."""
+"""Seconds for destroying sandboxes when the process ends."""
 READY = 2
-"""Sandboxes that are made before an episode or its grading asks for one."""
+"""Sandboxes to create before an episode or its grading needs one."""
 UNCONFINED = "unconfined"
 SPEC = SandboxSpec(limits=Limits(memory=256 * MIB, disk=16 * MIB))
-"""The sandboxes of episodes and of grading."""
+"""Specification of the sandboxes for episodes and for grading."""
 LIBRARIES = PurePosixPath("/libraries")
-"""Where a task's libraries lie inside."""
+"""Path of a task's libraries inside a sandbox."""
 
 
 def spec_for(name: str | None, relaxed: Sequence[str] = ()) -> SandboxSpec:
-    """What a sandbox is asked to be; whoever names ``unconfined`` has said that no limit need hold.
+    """Return the specification of a sandbox. ``unconfined`` relaxes every limit, since it can enforce none.
 
     Raises:
-        UsageError: there is no such limit.
+        UsageError: ``relaxed`` has an unknown limit.
     """
     unknown = set(relaxed) - set(Limit)
     if unknown:
@@ -42,14 +42,14 @@ def spec_for(name: str | None, relaxed: Sequence[str] = ()) -> SandboxSpec:
 
 
 def with_libraries(spec: SandboxSpec, folder: Path | None, name: str | None) -> SandboxSpec:
-    """The same sandbox of the backend ``name``, in which Python finds the packages of a folder.
+    """Return the specification for the backend ``name``, extended so that Python finds the packages of a folder.
 
     Raises:
-        UsageError: no other user can read the folder, as sandboxes are made for when they are made by root.
+        UsageError: other users cannot read the folder, as sandboxes that root creates need to.
     """
     if folder is None:
         return spec
-    if name == UNCONFINED:  # which sees the folder where it is, and mounts nothing
+    if name == UNCONFINED:  # it sees the folder where it is, and mounts nothing
         return spec.model_copy(update={"env": {**spec.env, "PYTHONPATH": str(folder)}})
     closed = [path for path in (folder, *folder.parents) if not path.stat().st_mode & stat.S_IXOTH]
     if closed and os.geteuid() == 0:
@@ -60,11 +60,11 @@ def with_libraries(spec: SandboxSpec, folder: Path | None, name: str | None) -> 
 
 @lru_cache(maxsize=8)
 def shared_backend(name: str | None) -> Backend:
-    """The backend of this name, which works here; without a name, the first that works and confines.
+    """Return the backend of this name; without a name, the first confining backend that works here.
 
     Raises:
-        UsageError: there is none of this name.
-        SandboxUnavailableError: it does not work here, or nothing does that confines.
+        UsageError: the name is unknown.
+        SandboxUnavailableError: the backend does not work here, or no confining backend does.
     """
     backend = LOOP.wait(default_backend()) if name is None else _working(name)
     backend.keep_ready(READY)
@@ -81,6 +81,6 @@ def _working(name: str) -> Backend:
 
 
 def _close(backend: Backend) -> None:
-    """Leave no sandbox behind when the process ends; what hangs is left to ``reap``."""
+    """Destroy all sandboxes when the process ends; ``reap`` later removes those that hang."""
     with suppress(Exception):
         LOOP.wait(asyncio.wait_for(backend.close(), GRACE))

@@ -1,8 +1,8 @@
-"""Building a repair task set: faults are put into a package, and its own tests, run in real sandboxes, say which count.
+"""Build a repair task set: inject faults into a package, and keep those that its own tests catch in real sandboxes.
 
-A fault counts if the tests of its module, which pass on the original, fail with it: once in a sandbox that screens
-several faults one after the other, and once more in another, whole and in another order, at whose end the original has
-to pass again. Whatever does not end in time, or does not come out the same twice, is left out.
+A fault counts if tests of its module that pass on the original fail with it, in two sandboxes. The first sandbox
+screens several faults one after the other. The second one runs the full tests in another order and ends with the
+original, which has to pass again. A fault is left out if a run exceeds its time limit or the two sandboxes disagree.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from .driving import driven, suite_job
 BATCH = 16
 """Faults that one sandbox screens."""
 PATIENCE = 120.0
-"""Seconds that the tests of one module may take on the original."""
+"""Seconds for the tests of one module on the original."""
 Outcomes = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far building has come.
+    """Progress of a build.
 
     Args:
-        kept: verified faults.
-        tried: faults that were tried, those of earlier runs included.
-        total: faults that there are.
+        kept: number of verified faults.
+        tried: number of faults tried, including those of earlier runs.
+        total: number of possible faults.
     """
 
     kept: int
@@ -61,15 +61,15 @@ class Progress:
 
 
 class Builder:
-    """Builds one task set, or goes on building it.
+    """Builds one task set, or continues a build.
 
     Args:
-        package: what it is built of.
-        folder: where it is written.
-        backend: makes the sandboxes.
-        spec: of them.
-        name: of the backend, as it was asked for.
-        more: distributions that the tests need beside pytest.
+        package: the package and tests to build from.
+        folder: the output folder.
+        backend: creates the sandboxes.
+        spec: specification of the sandboxes.
+        name: name of the backend, as the user gave it.
+        more: distributions that the tests need besides pytest.
     """
 
     def __init__(
@@ -90,17 +90,17 @@ class Builder:
         """Try faults until all were tried, or ``limit`` are verified.
 
         Args:
-            limit: how many faults to verify at most; ``None`` for all that there are.
-            jobs: sandboxes at a time.
-            told: called as faults are tried.
+            limit: maximum number of faults to verify; ``None`` for all.
+            jobs: number of sandboxes that run at the same time.
+            told: callback that receives the progress after each batch.
 
         Raises:
-            UsageError: the folder holds a task set of something else, or no module has tests that pass.
-            SandboxError: a sandbox could not be made.
+            UsageError: the folder holds another task set, or no module has tests that pass.
+            SandboxError: a sandbox could not be created.
         """
         suites = await self._suites(jobs)
         candidates = [(suite, batch) for suite in suites for batch in self._batches(suite)]
-        candidates.sort(key=lambda pair: stable_hash(pair[0].module, pair[1][0][0]))  # every module from the beginning
+        candidates.sort(key=lambda pair: stable_hash(pair[0].module, pair[1][0][0]))  # cover every module early
         kept = {(line["module"], line["number"]) for line in lines_of(self.folder / TASKS)}
         tried = kept | {(line["module"], line["number"]) for line in lines_of(self.folder / TRIED)}
         total = sum(len(batch) for _, batch in candidates)
@@ -115,7 +115,7 @@ class Builder:
                     return
                 left = [(number, fault) for number, fault in batch if (suite.module, number) not in tried]
                 found = await self._verified(suite, left) if left else []
-                if limit is not None:  # whoever wants more later finds the others untried
+                if limit is not None:  # a later run with a higher limit finds the others untried
                     room = max(0, limit - state.kept)
                     over, found = {fault.number for fault in found[room:]}, found[:room]
                     left = [pair for pair in left if pair[0] not in over]
@@ -127,7 +127,7 @@ class Builder:
         return state
 
     async def _suites(self, jobs: int) -> tuple[Suite, ...]:
-        """The modules whose tests pass on the original, as the folder has them, or found out now."""
+        """Return the modules whose tests pass on the original, from the folder if it has them, or by running them."""
         digest = digest_of(self.package.files)
         known = self.folder / HEADER
         if known.is_file():
@@ -152,7 +152,7 @@ class Builder:
         return suites
 
     async def _suite(self, module: str, files: tuple[str, ...]) -> Suite | None:
-        """A module's tests on the original; ``None`` if none passes, or if they do not end the same twice."""
+        """Run a module's tests on the original; return ``None`` if none passes, or if two runs differ."""
         began = asyncio.get_running_loop().time()
         job = suite_job(files, PATIENCE)
         first, second = await driven([job, job], self.package.files, self.backend, self.spec)
@@ -168,7 +168,7 @@ class Builder:
         return [numbered[start : start + BATCH] for start in range(0, len(numbered), BATCH)]
 
     async def _verified(self, suite: Suite, batch: Sequence[tuple[int, Mutation]]) -> list[Fault]:
-        """Those faults of a batch that the tests of their module catch, twice."""
+        """Return those faults of a batch that the tests of their module catch twice."""
         source = self.package.files[suite.module].decode("utf-8")
         broken = {number: mutate(source, [fault]) for number, fault in batch}
         screened = await self._run(suite, [broken[number] for number, _ in batch], first=True)
@@ -186,13 +186,13 @@ class Builder:
         ]
 
     async def _run(self, suite: Suite, sources: Sequence[str], first: bool) -> list[Outcomes | None]:
-        """How the tests end on each of several sources of the module, one after the other in one sandbox."""
+        """Run the tests on each of several versions of the module, one after the other in one sandbox."""
         seconds = 2 + 3 * suite.seconds
         jobs = [suite_job(suite.files, seconds, {suite.module: source}, first) for source in sources]
         return [_outcomes(report) for report in await driven(jobs, self.package.files, self.backend, self.spec)]
 
     def _keep(self, suite: Suite, batch: Sequence[tuple[int, Mutation]], found: Sequence[Fault]) -> None:
-        """Write down what came of a batch: what was found first, so that an interruption loses nothing."""
+        """Record the results of a batch: verified faults first, so that an interruption loses none."""
         kept = {fault.number for fault in found}
         with open(self.folder / TASKS, "a", encoding="utf-8") as file:
             file.writelines(line_of(fault) for fault in found)
@@ -209,7 +209,7 @@ class Builder:
 
 
 def failing(suite: Suite, outcomes: Outcomes | None) -> tuple[str, ...]:
-    """The tests that pass on the original and fail here; nothing if they could not be run at all, or did not end."""
+    """Return the tests that pass on the original and fail here; empty if they did not run or did not finish."""
     if outcomes is None:
         return ()
     return tuple(

@@ -1,4 +1,4 @@
-"""What a repair task set is built of: the sources and tests of a package, from wherever it comes, and pytest."""
+"""Sources of a repair task set: a package with its tests, from a folder, an sdist or an installation, and pytest."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ...tasks.code.repair.packages import files_below
 
 TEST_FOLDERS = ("tests", "test")
 RUNS_TESTS = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
-"""Distributions that tests need, all of them pure Python."""
+"""Distributions that tests need; all are pure Python."""
 LARGEST = 2 * 1024 * 1024
-"""Bytes of a file that is still a source or a test's data."""
+"""Largest size of a source or test data file, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class Opened:
     """A package and its tests.
 
     Args:
-        name: of the package.
-        version: as its metadata say, or empty.
-        licence: likewise.
-        files: sources and tests by path; the package lies at the top.
+        name: name of the package.
+        version: version from the package's metadata, or empty.
+        ``licence``: license from the metadata, or empty.
+        files: contents of sources and tests by path; the package is at the top level.
     """
 
     name: str
@@ -42,7 +42,7 @@ def opened(package: str) -> Opened:
     """Read a folder, an sdist, or an installed package with its tests.
 
     Raises:
-        UsageError: there is no such thing, or no package or no tests are in it.
+        UsageError: the path or name is unknown, or contains no package or no tests.
     """
     path = Path(package)
     if path.is_dir():
@@ -66,13 +66,13 @@ def opened(package: str) -> Opened:
 
 
 def is_test(path: str) -> bool:
-    """Whether a path is one of a file of tests."""
+    """Return whether a path names a file of tests."""
     name = PurePosixPath(path).name
     return name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
 
 
 def suites_of(files: Mapping[str, bytes]) -> dict[str, tuple[str, ...]]:
-    """The test files of each module that has its own: those called after it."""
+    """Return the test files of each module that has its own, matched by name."""
     tests = [path for path in files if is_test(path)]
     modules = [
         path
@@ -92,10 +92,10 @@ def suites_of(files: Mapping[str, bytes]) -> dict[str, tuple[str, ...]]:
 
 
 def libraries(more: Sequence[str] = ()) -> dict[str, bytes]:
-    """The files of pytest and what it needs, as they are installed here, without compiled ones.
+    """Return the installed files of pytest and its dependencies, without compiled ones.
 
     Raises:
-        UsageError: one is not installed, or is not pure Python.
+        UsageError: a distribution is not installed, or is not pure Python.
     """
     files: dict[str, bytes] = {}
     for name in (*RUNS_TESTS, *more):
@@ -160,7 +160,7 @@ def _installed(package: str) -> Opened:
 
 
 def _licence(data: email.message.Message) -> str:
-    """What the metadata say of the licence, in a few words."""
+    """Return a short form of the license in a package's metadata."""
     classified = [line.rpartition("::")[2].strip() for line in data.get_all("Classifier", []) if "License" in line]
     said = data.get("License-Expression") or "; ".join(classified) or (data.get("License") or "").partition("\n")[0]
     return str(said)[:200]

@@ -1,4 +1,4 @@
-"""Runs jobs in a fresh sandbox through ``inside/driver.py``, and believes its reports no further than their shape."""
+"""Run jobs in a fresh sandbox through ``inside/driver.py``, whose reports are trusted no further than their shape."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ...sandboxes.spec import SandboxSpec
 from ...tasks.code import canonical
 
 PLACE = ".turnwise"
-"""Where the driver lies in a grading sandbox."""
+"""Folder of the driver in a grading sandbox."""
 INSIDE = Path(__file__).parent / "inside"
 GRACE = 5.0
-"""Seconds for the driver itself, beyond what its checks may take."""
+"""Seconds for the driver itself, in addition to those for its checks."""
 MANY = 3600.0
-"""Seconds of a grading that has no bound of its own."""
+"""Seconds for a grading without a limit of its own."""
 
 
 async def driven(
@@ -30,18 +30,18 @@ async def driven(
     submitted: Mapping[str, bytes] | None = None,
     seconds: float = MANY,
 ) -> list[Mapping[str, Any]]:
-    """What ``inside/driver.py`` reports of each job, done in a fresh sandbox with these files.
+    """Run jobs in a fresh sandbox with some files, and return the driver's report on each job.
 
     Args:
-        jobs: what to do.
-        files: of the task's author.
-        backend: makes the sandbox.
-        spec: of the sandbox.
-        submitted: an agent's files; if there is no room for them, every job has failed.
-        seconds: that all jobs have together.
+        jobs: jobs for ``inside/driver.py``.
+        files: contents of the task author's files, by path.
+        backend: creates the sandbox.
+        spec: specification of the sandbox.
+        submitted: an agent's files, by path; if they do not fit into the sandbox, every job fails.
+        seconds: time limit for all jobs together, in seconds.
 
     Raises:
-        SandboxError: the sandbox could not be made or died, or there is no Python in it.
+        SandboxError: the sandbox could not be created or died, or it has no Python.
     """
     limit = min(seconds, sum(job["seconds"] for job in jobs))
     sources = [INSIDE / "driver.py", Path(canonical.__file__)]
@@ -63,12 +63,12 @@ async def driven(
 def suite_job(
     files: Sequence[str], seconds: float, write: Mapping[str, str] | None = None, first: bool = False
 ) -> dict[str, Any]:
-    """What the driver is told to run files of tests: what it writes before, and whether the first failure is enough."""
+    """Return a job that writes the files in ``write`` and runs test files; ``first`` stops at the first failure."""
     return {"kind": "suite", "files": list(files), "seconds": seconds, "write": dict(write or {}), "first": first}
 
 
 def _reports(done: ExecResult, n: int) -> list[Mapping[str, Any]]:
-    """What the driver wrote, believed no further than its shape."""
+    """Parse the driver's output. Only its shape is checked, since submitted code may have forged it."""
     try:
         read = json.loads(done.stdout.head + done.stdout.tail) if not done.stdout.dropped else None
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""``CodeEnv``: work on files through tools, a Python session or plain answers, judged by what the files are worth."""
+"""``CodeEnv``: work on files through tools, a Python session or plain answers, judged by the final files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ RULES: Mapping[How, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an episode is, for a fork: its files and what was measured of them; a session's state is in no value."""
+    """State of an episode, as stored by a fork: its files and their progress. It cannot hold a session's state."""
 
     work: CodeTask
     files: Snapshot
@@ -62,23 +62,26 @@ class Place:
 
 
 class CodeEnv(Workbench[CodeTask]):
-    """A workspace of files, and an agent that may change them; ``family`` makes a ``CodeTask``.
+    """A workspace of files that the agent may change; ``family`` generates ``CodeTask`` objects.
 
     Args:
-        sandbox: the backend in which code runs; omitted, the first that works here and confines. Nothing runs
-            unconfined unless ``"unconfined"`` is asked for by name.
-        relaxed: limits that may go unenforced where the backend cannot hold them here.
+        sandbox: name of the backend that runs code; omitted, the first confining backend that works here. Nothing runs
+            unconfined unless you pass ``"unconfined"``.
+        relaxed: limits that may go unenforced if the backend cannot enforce them here.
         actions: ``"tools"``; ``"python"``, a session that keeps its state; or ``"text"``: a plain answer is written to
-            the task's file and tried, and judged once its visible tests pass (after RLEF, arXiv 2410.02089).
-        partial: pay the weights of the checks that hold instead of success alone.
+            the task's file and tested, and judged once its visible tests pass (after RLEF, arXiv 2410.02089).
+        partial: reward the weights of the passing checks instead of success alone.
         progress: measure the task's points of progress after each action, as ``info["progress"]``.
-        shaping: pay this much times the share of points of progress, as differences of potentials (Ng, Harada and
-            Russell 1999), which is 0 at the end: every return of a task is less by what its beginning is worth.
-        seconds: that a command has.
-        trial_seconds: that the visible tests of one action have together, and as many for its points of progress.
-        grading_seconds: that the checks have together when the episode ends. A check that has not ended by then fails.
-        max_turns: actions of an episode; omitted, what the task says.
-        render_mode: of Gymnasium.
+        shaping: scale of a potential-based shaping reward (Ng, Harada and Russell 1999). The potential is this times
+            the share of points of progress, and 0 at the end, so that every return of a task falls by its initial
+            potential.
+        seconds: time limit of one command, in seconds.
+        trial_seconds: time limit of the visible tests of one action together, in seconds; its points of progress have
+            the same limit again.
+        grading_seconds: time limit of all checks together when the episode ends, in seconds. A check that has not
+            finished by then fails.
+        max_turns: limit of actions per episode; omitted, the task's own.
+        render_mode: Gymnasium's render mode.
     """
 
     blocking = False
@@ -89,7 +92,7 @@ class CodeEnv(Workbench[CodeTask]):
 
     work: CodeTask
     first: Snapshot
-    """The workspace as it was when the episode began."""
+    """The workspace at the start of the episode."""
 
     def __init__(
         self,
@@ -118,7 +121,7 @@ class CodeEnv(Workbench[CodeTask]):
         super().__init__(max_turns=max_turns, render_mode=render_mode)
 
     def offered(self) -> Sequence[Tool]:
-        """The tools of the way to act that was chosen."""
+        """Return the tools of the chosen way to act."""
         return tuple(tool for tool in tools_of(type(self)) if tool.name in OFFERED[self.how])
 
     # -- an episode ---------------------------------------------------------------------------------------------
@@ -154,11 +157,11 @@ class CodeEnv(Workbench[CodeTask]):
     def _judged(self, step: Step, score: Score) -> Step:
         step = super()._judged(step, score)
         self.room.abandon()
-        # What was paid in advance is taken back, also where it is a limit that ends the episode.
+        # Take back the potential paid so far, also if a limit ends the episode.
         return replace(step, reward=step.reward - self._potential(), info={**step.info, **self._told()})
 
     async def judge(self) -> Score:
-        """Grade the files as they are, in a fresh sandbox."""
+        """Grade the current files in a fresh sandbox."""
         results = await self._graded(self.work.checks, self.grading_seconds)
         self.troubles += [result.trouble for result in results if result.trouble is not None]
         extra = collateral(self.work, workspace_of(self.first), workspace_of(self.room.seen))
@@ -166,13 +169,13 @@ class CodeEnv(Workbench[CodeTask]):
         return Score(all(checks.values()) and not extra, checks, extra)
 
     def reward(self, score: Score) -> float:
-        """Success; with ``partial``, the weights of the checks that hold, as long as nothing else was touched."""
+        """Return 1 for success; with ``partial``, the weights of the passing checks, if nothing else was changed."""
         if score.success or not self.partial or score.collateral:
             return float(score.success)
         return sum(self.work.credit[name] for name, holds in score.checks.items() if holds)
 
     def close(self) -> None:
-        """Let go of the sandbox."""
+        """Release the sandbox."""
         if hasattr(self, "room"):
             self.room.abandon()
 
@@ -189,8 +192,8 @@ class CodeEnv(Workbench[CodeTask]):
         return "Submitted."
 
     async def _tried(self) -> tuple[Graded, ...]:
-        """What comes of the visible checks now."""
-        clock = asyncio.get_running_loop().time  # of a time limit, as of any other await
+        """Return the results of the visible checks on the current files."""
+        clock = asyncio.get_running_loop().time  # includes waiting, like every time limit
         began = clock()
         results = await self._graded(self.work.visible, self._trial_left)
         self._trial_left = max(0.0, self._trial_left - (clock() - began))
@@ -205,7 +208,7 @@ class CodeEnv(Workbench[CodeTask]):
         return await graded(checks, self.work, workspace, self.room.backend, self._spec(), Bounds(seconds))
 
     async def _answered(self, text: str) -> Step:
-        """Do what a plain answer means, and end the episode unless a visible check fails."""
+        """Apply a plain answer, and end the episode unless a visible check fails."""
         if not text.strip():
             return running(f"Your answer is empty. {self.work.ask}".strip(), self.unparsed_reward, unparsed=True)
         attempt = attempt_of(self.work, text)
@@ -223,7 +226,7 @@ class CodeEnv(Workbench[CodeTask]):
     # -- progress -----------------------------------------------------------------------------------------------
 
     async def _points(self) -> Mapping[str, bool]:
-        """Which points of progress are reached; nothing where they are not measured."""
+        """Return which points of progress are reached; empty if they are not measured."""
         if not self.measures:
             return {}
         return {result.name: result.passed for result in await self._graded(self.work.progress, self.trial_seconds)}
@@ -233,36 +236,36 @@ class CodeEnv(Workbench[CodeTask]):
         return self.shaping * sum(reached) / len(reached) if reached else 0.0
 
     def _told(self) -> dict[str, object]:
-        """What info says beside the turn and the score."""
+        """Return the entries that ``info`` has in addition to the turn and the score."""
         told: dict[str, object] = {"progress": dict(self.progress)} if self.measures else {}
         return {**told, **({"troubles": [str(trouble) for trouble in self.troubles]} if self.troubles else {})}
 
     # -- for certification, demonstrations and forks ------------------------------------------------------------
 
     def oracle(self) -> ActionLike:
-        """The first thing that the solution does and that is not yet done."""
+        """Return the first action of the solution that is still open."""
         return next_action(self.work, self.how, self._actions, workspace_of(self.room.seen))
 
     def random_action(self, rng: Rng) -> ActionLike:
-        """A random tool with random arguments; in text, one of the answers that the task could have had."""
+        """Return a random tool with random arguments; with text actions, one of the task's possible answers."""
         if self.how != "text":
             return super().random_action(rng)
         return rng.pick(self.work.guesses) if self.work.guesses else "pass"
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """The task's cheats, and handing in what was found."""
+        """Return the task's cheats, and the submission of the unchanged files."""
         return near_misses(self.work, self.how)
 
     def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
-        """What is hostile to files, programs and grading; in text, the submissions."""
+        """Return attacks on files, programs and grading; with text actions, only submissions."""
         return attacks_on(self.work, self.how)
 
     def best_return(self) -> float:
-        """Success."""
+        """Return the best return: 1 for success."""
         return 1.0
 
     def state_key(self) -> str:
-        """The content of the workspace; with a session, also everything that was done."""
+        """Return a key for the content of the workspace; with a session, also for all actions so far."""
         said = [repr(action) for action in self._actions] if self.room.has_session else []
         return stable_hash(self.room.seen.digest, *said).hex()[:32]
 
@@ -270,7 +273,7 @@ class CodeEnv(Workbench[CodeTask]):
         return Place(self.work, self.room.seen, self.first, self.progress, self.max_turns, self.room.has_session)
 
     def restore(self, snapshot: Place) -> None:
-        """Begin with the files of a snapshot. A Python session is in none: what was done in the episode is repeated."""
+        """Start with the files of a snapshot. It cannot hold a Python session: if there was one, replay the actions."""
         if snapshot.has_session:
             resolve(self._again(snapshot.work))
             return

@@ -1,22 +1,22 @@
-"""Grading: what an agent left is judged in a fresh sandbox, and what its code is worth is decided outside.
+"""Grading: an agent's files are checked in a fresh sandbox, and the results are judged outside of it.
 
-1. A snapshot of the agent's workspace is read by the trusted process. Only the files named in ``CodeTask.taken`` go on,
-   as bytes: no ``conftest.py``, ``sitecustomize.py``, planted module, symbolic link, process or result file does.
-2. They are put into a sandbox that nobody has used, with the task's ``originals`` over them (tests as they were) and
-   its ``hidden`` files, which exist nowhere before.
+1. The trusted process reads a snapshot of the agent's workspace. It takes only the bytes of the files named in
+   ``CodeTask.taken``: no ``conftest.py``, ``sitecustomize.py``, planted module, link, process or result file.
+2. It puts them into an unused sandbox, with the task's ``originals`` over them (the tests as they were) and its
+   ``hidden`` files, which have not existed anywhere before.
 3. There, ``inside/driver.py`` runs each check in a process of its own, with a time limit, and reports over a pipe.
 4. The trusted process compares. The sandbox is destroyed.
 
-What a submission could still do, and why it earns nothing. Its code runs in the process that reports, so a determined
-one can find the reporting function in memory and make it say anything. For a ``ValueCheck`` that is worthless: what is
-reported is a value, its canonical text is compared with one that never enters any sandbox, and to report the right
-value is to compute it. Always-equal objects, patched comparisons, subclasses and ``sys.exit(0)`` have another text than
-plain data, or none. The inputs of hidden cases can be read by the code that they are given to; that is no secret. For a
-``TestCheck`` the process does say itself whether a test passed: exits, prints, planted files and patched ``unittest``
-are caught, but code that hunts the driver through stack frames can forge it, and a test that compares with ``==`` can
-be passed by an object that equals everything. Tasks that train a policy should use values. A ``WorkCheck`` compares
-values like a ``ValueCheck``; its counts are counted by the same process, so that its files are held to a language
-that has no word for the counter (``CodeTask.languages``), and the counting is woven into them before they go in.
+Remaining attacks, and why they earn nothing. Submitted code runs in the process that reports, so that a determined
+submission can find the reporting function in memory and make it report anything. For a ``ValueCheck`` that is
+worthless. The report is a value, its canonical text is compared with one that never enters any sandbox, and reporting
+the right value means computing it. Always-equal objects, patched comparisons, subclasses and ``sys.exit(0)`` have
+another text than plain data, or none. Code can read the inputs of hidden cases that it is given; they are not secret.
+For a ``TestCheck``, the process itself reports whether a test passed. Exits, prints, planted files and a patched
+``unittest`` are caught. But code that finds the driver through stack frames can forge the report, and an object that
+equals everything passes a test that compares with ``==``. Use values for tasks that train a policy. A ``WorkCheck``
+compares values like a ``ValueCheck``, but the same process counts the work. Its files are therefore restricted to a
+language that cannot name the counter (``CodeTask.languages``), and counting is woven into them before they go in.
 """
 
 from __future__ import annotations
@@ -38,30 +38,29 @@ from .driving import PLACE, driven, suite_job
 from .workspace import Workspace
 
 WOVEN = f"{PLACE}/woven"
-"""Where the taken files lie that count their work."""
+"""Folder of the taken files that count their own work."""
 DETAIL = 600
-"""Characters of the reasons why operations were refused."""
+"""Characters kept of the reasons why operations were refused."""
 Driven = ValueCheck | TestCheck | WorkCheck | SuiteCheck
-"""Checks that run something."""
+"""Checks that run code."""
 ENDINGS = {
     "timeout": Trouble.TIMEOUT,
     "oom": Trouble.OOM,
     "forged": Trouble.TAMPERING,
     "size": Trouble.SIZE,
 }
-"""How a check's process can end without a report, other than by crashing."""
+"""Ways in which a check's process can end without a report, other than a crash."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The most that a grading may take. A submission that exceeds a bound fails its checks: that is never a failure of
-    the environment.
+    """Limits of one grading. A submission that exceeds one fails its checks; this is never an environment failure.
 
     Args:
-        seconds: wall-clock seconds of all checks together, whatever each of them may take.
-        taken: bytes of all taken files together.
-        source: bytes of a file that is held to a language, which is parsed outside the sandbox; twice as many as the
-            file had at first, where that is more.
+        seconds: wall-clock time for all checks together, in seconds, whatever the limits of the single checks.
+        taken: size of all taken files together, in bytes.
+        source: size of a file with a restricted language, in bytes, since it is parsed outside of the sandbox. Twice
+            the file's initial size is allowed if that is more.
     """
 
     seconds: float = 45.0
@@ -71,13 +70,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Graded:
-    """What came of one check.
+    """The result of one check.
 
     Args:
-        name: of the check.
-        passed: whether it holds.
-        trouble: why not.
-        detail: that in words, for whoever may know what was expected.
+        name: name of the check.
+        passed: whether the check passed.
+        trouble: class of the failure.
+        detail: description of the failure, for readers who may know the expected values.
     """
 
     name: str
@@ -94,17 +93,18 @@ async def graded(
     spec: SandboxSpec | None = None,
     bounds: Bounds = Bounds(),
 ) -> tuple[Graded, ...]:
-    """Each check, tried on what an agent left.
+    """Run each check on the files that an agent left.
 
     Args:
-        checks: of ``task``: those of the end, the visible ones, or its points of progress.
-        workspace: the agent's.
-        backend: makes the fresh sandbox; none is made if only files are checked.
-        spec: of that sandbox.
-        bounds: the most that it may take.
+        checks: checks of ``task``: the final ones, the visible ones, or those of its points of progress.
+        task: the task.
+        workspace: the agent's workspace.
+        backend: creates the fresh sandbox; none is created if all checks only read files.
+        spec: specification of that sandbox.
+        bounds: limits of the grading.
 
     Raises:
-        SandboxError: the sandbox could not be made or died; whatever the submission does to the driver is no such
+        SandboxError: the sandbox could not be created or died. A submission that attacks the driver does not raise this
             error, but fails its checks.
     """
     inside = [check for check in checks if not isinstance(check, FileCheck)]
@@ -117,7 +117,7 @@ async def graded(
 
 
 def collateral(task: CodeTask, before: Workspace, after: Workspace) -> tuple[str, ...]:
-    """What changed in the workspace of a strict task and should not have, in words."""
+    """Describe unwanted changes in the workspace of a strict task."""
     if not task.strict:
         return ()
     free = {*task.taken, *(check.path for check in task.checks if isinstance(check, FileCheck))}
@@ -130,7 +130,7 @@ def collateral(task: CodeTask, before: Workspace, after: Workspace) -> tuple[str
 
 
 def objected_to(task: CodeTask, workspace: Workspace) -> tuple[str, ...]:
-    """What the taken files say that the task does not allow, in words."""
+    """Describe code in the taken files that the task's languages do not allow."""
     found = []
     for path, language in task.languages.items():
         content = workspace.content(path)
@@ -169,7 +169,7 @@ async def _driven(
 
 
 def _too_large(task: CodeTask, workspace: Workspace, bounds: Bounds) -> str:
-    """Which bound on bytes the taken files exceed, in words; empty if none."""
+    """Describe which size limit the taken files exceed; empty if none."""
     sizes = {path: len(content) for path, content in workspace.only(task.taken).items()}
     if sum(sizes.values()) > bounds.taken:
         return f"the files to be graded have {sum(sizes.values())} bytes; at most {bounds.taken} are graded"
@@ -181,7 +181,10 @@ def _too_large(task: CodeTask, workspace: Workspace, bounds: Bounds) -> str:
 
 
 def _woven(taken: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The taken Python files that can be woven; whatever cannot does not compile either, and is left out."""
+    """Return the taken Python files with counting woven in, and the meter.
+
+    A file that cannot be woven would not compile either, and is left out.
+    """
     files = {f"{WOVEN}/{path}": content for path, content in meter_files().items()}
     for path, content in taken.items():
         if path.endswith(".py"):
@@ -193,7 +196,7 @@ def _woven(taken: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def _job(check: Driven) -> dict[str, Any]:
-    """What the driver is told of a check: everything but what is expected."""
+    """Return the driver's job for a check: everything except the expected results."""
     if isinstance(check, TestCheck):
         return {"kind": "tests", "tests": check.tests, "seconds": check.seconds}
     if isinstance(check, SuiteCheck):
@@ -231,7 +234,7 @@ def _suite_judged(check: SuiteCheck, outcomes: Any) -> Graded:
 
 
 def _wrong(check: ValueCheck | WorkCheck, values: Any) -> Graded | None:
-    """The first case that did not come out right."""
+    """Return the failure of the first case with a wrong value, if any."""
     if not isinstance(values, list) or len(values) != len(check.cases):
         return Graded(check.name, False, Trouble.TAMPERING, "what it reported has another shape")
     for case, value in zip(check.cases, values, strict=True):
@@ -244,7 +247,7 @@ def _wrong(check: ValueCheck | WorkCheck, values: Any) -> Graded | None:
 
 
 def _too_much(check: WorkCheck, work: Any) -> Graded | None:
-    """The first case that took more than it may."""
+    """Return the failure of the first case that took too much work, if any."""
     if not isinstance(work, list) or [type(amount) for amount in work] != [int] * len(check.cases):
         return Graded(check.name, False, Trouble.TAMPERING, "what it reported has another shape")
     for case, units, most in zip(check.cases, work, check.most, strict=True):

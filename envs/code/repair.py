@@ -1,4 +1,4 @@
-"""Repair as an environment: bundled modules, or a task set built of somebody's package."""
+"""Repair environments: faults in bundled modules, or in a package of the user's choice."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from .env import CodeEnv
 
 
 class CodeRepairEnv(CodeEnv):
-    """A module that worked until somebody changed it: find the faults and repair them, judged by hidden values.
+    """Find and repair the faults injected into a working module; hidden values decide.
 
     Args:
-        tasks: a folder that ``turnwise tasks build-repair`` wrote, whose own tests judge; omitted, bundled modules.
-        settings: as of ``CodeEnv``.
+        tasks: a folder written by ``turnwise tasks build-repair``, whose own tests decide; omitted, the bundled
+            modules.
+        settings: further arguments of ``CodeEnv``.
     """
 
     family: TaskFamily[CodeTask] | None = REPAIR
@@ -30,7 +31,7 @@ class CodeRepairEnv(CodeEnv):
         super().__init__(**settings)
 
     def tasks(self) -> TaskFamily[CodeTask]:  # type: ignore[override]
-        """The family of the task set that was named, so that it is the instance that knows it and not the class."""
+        """The family of the chosen task set. It depends on the instance, so it is not an attribute of the class."""
         return self.chosen
 
 

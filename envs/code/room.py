@@ -1,4 +1,4 @@
-"""``Room``: the sandbox of one episode, its files after the last action, and the care that nothing of it is left."""
+"""``Room``: the sandbox of one episode, its files after the last action, and its reliable destruction."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from ...sandboxes.spec import SandboxSpec
 from .backends import shared_backend
 
 EMPTY = Snapshot(bytes(2 * 512))
-"""A directory with nothing in it: the two blocks with which an archive ends."""
+"""An empty directory: the two blocks that end a tar archive."""
 
 
 class Room:
-    """A sandbox that is made when it is first needed, and destroyed when the room is closed or forgotten.
+    """A sandbox that is created on first use and destroyed when the room is closed or garbage-collected.
 
-    One that has died of what ran in it (the kernel killed it for memory), or of old age, is replaced by another with
-    the files that were last looked at: neither is a failure of the infrastructure.
+    A sandbox that died of the code in it (the kernel killed it for memory), or of old age, is replaced by a new one
+    with the files last read. Neither is an infrastructure failure.
 
-    A copy, deep or not, is another room that begins with the files that were last looked at.
+    A copy, deep or not, is another room that starts with the files last read.
 
     Args:
-        backend: the name of what makes it; ``None`` for the first that works here and confines.
-        spec: what the sandbox is asked to be.
-        files: what lies in it at first.
-        start: what lies in it at first, as a snapshot of another.
+        backend: name of the backend; ``None`` for the first confining one that works here.
+        spec: specification of the sandbox.
+        files: initial files, by path.
+        start: snapshot of another sandbox with the initial files.
     """
 
     def __init__(
@@ -44,30 +44,30 @@ class Room:
         self._sandbox: Sandbox | None = None
         self._session: Session | None = None
         self._seen: Snapshot | None = start
-        self._used = True  # since its files were last looked at
+        self._used = True  # since its files were last read
         self._closed = False
         self._finalizer: weakref.finalize[[Sandbox], Room] | None = None
 
     @property
     def backend(self) -> Backend:
-        """What makes its sandbox."""
+        """The backend that creates the sandbox."""
         return shared_backend(self._name)
 
     @property
     def has_session(self) -> bool:
-        """Whether a Python session was opened in it: its state is in no snapshot."""
+        """Whether a Python session was opened; snapshots do not contain its state."""
         return self._session is not None
 
     @property
     def digest(self) -> str | None:
-        """Names the files as they were last looked at; ``None`` before."""
+        """Digest of the files as last read; ``None`` before the first reading."""
         return self._seen.digest if self._seen is not None else None
 
     async def sandbox(self) -> Sandbox:
-        """The sandbox; made now if it has not been needed before.
+        """Return the sandbox, and create it on first use.
 
         Raises:
-            SandboxError: it could not be made, or has died.
+            SandboxError: it could not be created, or has died.
         """
         if self._closed:
             raise SandboxError("the episode has ended, and so has its sandbox")
@@ -82,18 +82,18 @@ class Room:
         return self._sandbox
 
     async def session(self) -> Session:
-        """Its Python session, opened now if there is none, or if the last one ended."""
+        """Return the Python session; open one if there is none, or if the last one ended."""
         if self._session is None or not self._session.alive:
             self._session = await (await self.sandbox()).session("python")
         return self._session
 
     async def look(self) -> Snapshot:
-        """Its files as they are now; none, if what ran there left them so that they cannot be read."""
-        # Commands leave nothing running that could change a file later; a session may.
+        """Read the current files. The snapshot is empty if the code in the sandbox left them unreadable."""
+        # Commands leave no processes behind that could change a file later, but a session may.
         if not self._closed and (self._used or self._session is not None):
             try:
                 self._seen = await (await self.sandbox()).snapshot()
-            except ToolError:  # the agent's doing: it must cost the agent the episode, and not the episode its score
+            except ToolError:  # the agent's doing: it costs the agent the episode, which still needs a score
                 self._seen = EMPTY
             except SandboxError:
                 if self._seen is None or self._sandbox is None or not await self._spent(self._sandbox):
@@ -103,29 +103,29 @@ class Room:
 
     @property
     def seen(self) -> Snapshot:
-        """Its files as they were last looked at.
+        """Files as last read.
 
         Raises:
-            SandboxError: nobody has looked.
+            SandboxError: the files have not been read yet.
         """
         if self._seen is None:
             raise SandboxError("the files of this sandbox have not been read yet")
         return self._seen
 
     async def close(self) -> None:
-        """Destroy the sandbox; what was last seen of its files stays known."""
+        """Destroy the sandbox; the files last read stay available."""
         sandbox = self._left()
         if sandbox is not None:
             await sandbox.destroy()
 
     def abandon(self) -> None:
-        """``close`` without waiting for it."""
+        """Destroy the sandbox in the background."""
         sandbox = self._left()
         if sandbox is not None:
             _abandoned(sandbox)
 
     async def _spent(self, sandbox: Sandbox) -> bool:
-        """Whether it is dead, and of its age or for memory; of anything else, it is the infrastructure that failed."""
+        """Return whether the sandbox died of age or for memory; any other death is an infrastructure failure."""
         if sandbox.alive:
             return False
         stats = await sandbox.stats()

@@ -14,15 +14,15 @@ from .words import outcome
 
 
 class CodeTool(ToolEnv):
-    """A tool environment in which the agent may also run Python, in a sandbox of the episode's own.
+    """A tool environment in which the agent may also run Python in a sandbox of its episode.
 
-    Derive from it beside your tools. Each call is a program by itself; files that it writes are there for the next. The
-    sandbox is made when the tool is first called, sees nothing of the environment, and is copied when it forks.
+    Derive from this class and add your tools. Each call runs a separate program; later calls see the files that it
+    writes. The sandbox is created on the first call, cannot see the environment, and is copied by a fork.
 
     Args:
-        sandbox: the backend; omitted, the first that works here and confines.
-        seconds: that a program has.
-        kwargs: of the environment.
+        sandbox: name of the backend; omitted, the first confining one that works here.
+        seconds: time limit of one program, in seconds.
+        kwargs: further arguments of the environment.
     """
 
     room: Room
@@ -50,5 +50,5 @@ class CodeTool(ToolEnv):
         return outcome(done, self.seconds)
 
     def close(self) -> None:
-        """Let go of the sandbox."""
+        """Release the sandbox."""
         self.room.abandon()

@@ -1,4 +1,4 @@
-"""What a code environment says: files with line numbers, output clipped in the middle, reports of tests."""
+"""Text of observations in code environments: numbered lines, output clipped in the middle, test reports."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ...tasks.code.trouble import Trouble, trouble_in
 from .grading import Graded
 
 LONGEST = 4000
-"""Characters of one answer to a call."""
+"""Most characters of one answer to a call."""
 LISTED = 200
-"""Files of a listing."""
+"""Most files of a listing."""
 FOUND = 50
-"""Lines that a search shows."""
+"""Most lines that a search shows."""
 COUNTED = 1000
-"""Lines that a search counts."""
+"""Most lines that a search counts."""
 ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
-"""Where an object lies in memory, as its ``repr`` tells: another number in every process."""
+"""An object's memory address in its ``repr``, which differs between processes."""
 
 
 def clipped(text: str, limit: int = LONGEST) -> str:
-    """The beginning and the end of a text, and how much was left out between them."""
+    """Return the beginning and the end of a text, with the number of omitted characters between them."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -31,7 +31,7 @@ def clipped(text: str, limit: int = LONGEST) -> str:
 
 
 def numbered(text: str, first: int, count: int) -> str:
-    """Lines of a file with their numbers, and how many there are in all."""
+    """Return lines of a file with their numbers, and the total number of lines."""
     lines = text.splitlines()
     if not lines:
         return "The file is empty."
@@ -45,7 +45,7 @@ def numbered(text: str, first: int, count: int) -> str:
 
 
 def listing(files: Sequence[FileInfo]) -> str:
-    """Files with their sizes, directories with a stroke."""
+    """List files with their sizes, and directories with a trailing slash."""
     lines = [f"{info.path}/" if info.kind == "directory" else _listed(info) for info in files[:LISTED]]
     if len(files) > LISTED:
         lines.append(f"[… {len(files) - LISTED} more …]")
@@ -57,7 +57,7 @@ def _listed(info: FileInfo) -> str:
 
 
 def matches(found: Iterable[tuple[str, int, str]]) -> str:
-    """Lines in which a text was found, by file and number."""
+    """List lines in which a text was found, by file and line number."""
     lines = [f"{path}:{number}: {line.strip()[:160]}" for path, number, line in islice(found, COUNTED + 1)]
     least = "more than " if len(lines) > COUNTED else ""
     more = [f"[… {least}{min(len(lines), COUNTED) - FOUND} more …]"] if len(lines) > FOUND else []
@@ -65,7 +65,7 @@ def matches(found: Iterable[tuple[str, int, str]]) -> str:
 
 
 def outcome(result: ExecResult, seconds: float) -> str:
-    """What a command wrote, and how it ended within the ``seconds`` that it had."""
+    """Describe a command's output and how it ended within its limit of ``seconds``."""
     ending = {
         Status.TIMEOUT: f"Stopped: it did not finish within {seconds:g} seconds.",
         Status.OOM: "Stopped: it ran out of memory.",
@@ -77,7 +77,7 @@ def outcome(result: ExecResult, seconds: float) -> str:
 
 
 def trouble_with(result: ExecResult) -> Trouble | None:
-    """The class of what went wrong with a command; ``None`` if nothing did."""
+    """Return the class of a command's failure; ``None`` if it succeeded."""
     if result.ok:
         return None
     special = {Status.TIMEOUT: Trouble.TIMEOUT, Status.OOM: Trouble.OOM, Status.SIGNALED: Trouble.CRASH}
@@ -85,7 +85,7 @@ def trouble_with(result: ExecResult) -> Trouble | None:
 
 
 def report(results: Sequence[Graded]) -> str:
-    """What came of the visible checks."""
+    """Describe the results of the visible checks."""
     if not results:
         return "There are no visible tests."
     good = sum(result.passed for result in results)

@@ -19,9 +19,9 @@ from .workspace import workspace_of
 
 Line = Annotated[int, pydantic.Field(ge=1)]
 READ = 1024 * 1024
-"""Bytes of the largest file that is read or patched."""
+"""Size of the largest file that can be read or patched, in bytes."""
 SEARCHED = 2 * 1024 * 1024
-"""Bytes of all files that one search looks at; the files that would go beyond are left out, which is said."""
+"""Total size of the files that one search reads, in bytes; it skips further files and reports that."""
 
 
 class Workbench(ToolEnv[TaskT]):
@@ -29,9 +29,9 @@ class Workbench(ToolEnv[TaskT]):
 
     room: Room
     seconds: float
-    """That a command has."""
+    """Time limit of one command, in seconds."""
     troubles: list[Trouble]
-    """What went wrong in the present action."""
+    """Failures during the current action."""
 
     @tool
     async def read(self, path: str, first_line: Line = 1, lines: Line = 200) -> str:

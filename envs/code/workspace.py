@@ -13,13 +13,13 @@ from ...sandboxes.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A regular file, or what else has a name.
+    """A regular file or any other directory entry.
 
     Args:
         kind: ``file``, ``directory``, ``link`` or ``other``.
         mode: permission bits.
-        content: of a file.
-        target: of a symbolic link.
+        content: content of a regular file.
+        target: target of a symbolic link.
     """
 
     kind: str
@@ -30,30 +30,30 @@ class Entry:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Everything in a workspace, by path.
+    """All entries of a workspace.
 
     Args:
-        entries: without the workspace itself.
+        entries: entries by path, without the workspace's own directory.
     """
 
     entries: Mapping[str, Entry]
 
     def content(self, path: str) -> bytes | None:
-        """The bytes of a regular file; ``None`` if there is none of this name. Links are not followed."""
+        """Return the content of a regular file, or ``None`` if there is none of this name. Links are not followed."""
         entry = self.entries.get(path)
         return entry.content if entry is not None and entry.kind == "file" else None
 
     def only(self, paths: Iterable[str]) -> dict[str, bytes]:
-        """Those of the named files that are there."""
+        """Return the contents of those named files that exist."""
         found = {path: self.content(path) for path in paths}
         return {path: content for path, content in found.items() if content is not None}
 
 
 def workspace_of(snapshot: Snapshot) -> Workspace:
-    """What a snapshot holds.
+    """Parse a snapshot.
 
     Raises:
-        SandboxError: it is no archive that a sandbox may hand out.
+        SandboxError: the snapshot is not an archive that a sandbox may return.
     """
     entries: dict[str, Entry] = {}
     try:

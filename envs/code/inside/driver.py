@@ -1,8 +1,9 @@
-"""Runs the checks of one grading, inside a fresh sandbox: a copy of this file, beside a copy of ``canonical.py``.
+"""Run the checks of one grading inside a fresh sandbox, as a copy of this file next to a copy of ``canonical.py``.
 
-It reads the checks from its standard input and writes one line of JSON, what came of each, to its standard output. Each
-check has a process of its own, forked from one that has imported nothing of what was submitted; what it reports comes
-back over a pipe and counts only behind a word that was drawn for this run. Stand-alone: stdlib, Python 3.8 or newer.
+The driver reads the checks from its standard input and writes one line of JSON with their results to its standard
+output. Each check runs in a process of its own, forked from one that has not imported any submitted code. It reports
+over a pipe, and only output behind a word drawn for this run counts. The file stands alone: standard library only,
+Python 3.8 or newer.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ import canonical  # type: ignore[import-not-found]  # lies beside the copy of th
 
 HERE, WORK = os.path.dirname(os.path.abspath(__file__)), os.getcwd()
 REPORT = 512 * 1024
-"""Bytes that one check may report."""
+"""Most bytes that one check may report."""
 DETAIL = 600
-"""Characters of a traceback's end that are kept."""
+"""Characters kept from the end of a traceback."""
 _exit, _write, _dumps = os._exit, os.write, json.dumps
 
 
 class Tampered(Exception):
-    """What does the checking was changed by what is checked."""
+    """Raised when submitted code has modified what checks it."""
 
 
 def main() -> None:
-    """Run every check of the job, one after the other."""
+    """Run every check of the job in order."""
     job = json.loads(sys.stdin.buffer.read())
     until = now() + float(sys.argv[1])
     out = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):  # what submitted code prints goes nowhere
+    for stream in (0, 1, 2):  # discard what submitted code prints
         os.dup2(nothing, stream)
     if any(check["kind"] in ("tests", "suite") for check in job):
         let_others_look(0)
@@ -52,14 +53,17 @@ def main() -> None:
 
 
 def let_others_look(allowed: int) -> None:
-    """Whether processes of the same user may open this one's files and memory: the one that supervises keeps them."""
+    """Allow or forbid other processes of the user to open this one's files and memory; the supervisor forbids it."""
     import ctypes
 
     ctypes.CDLL(None).prctl(4, allowed, 0, 0, 0)  # PR_SET_DUMPABLE
 
 
 def supervised(check: dict[str, Any], out: int, until: float) -> dict[str, Any]:
-    """What a check's own process, which does not get ``out``, reports by ``until``; or how it ended without."""
+    """Run a check in a process of its own, which does not get ``out``, and return its report.
+
+    A check without a report by ``until`` gets one that describes how its process ended.
+    """
     seconds = max(0.0, min(check["seconds"], until - now()))
     word = os.urandom(16).hex().encode()
     read, write = os.pipe()
@@ -87,7 +91,7 @@ def supervised(check: dict[str, Any], out: int, until: float) -> dict[str, Any]:
 
 
 def listen(read: int, child: int, word: bytes, until: float) -> tuple[bytes | None, int | None]:
-    """What stands behind the word, once a whole line of it has come; and how the child ended, if it did."""
+    """Return the line behind the word once it is complete, and the child's exit status if it has ended."""
     heard, status = b"", None
     while True:
         ready, _, _ = select.select([read], [], [], 0 if status is not None else min(0.05, max(0.0, until - now())))
@@ -104,12 +108,12 @@ def listen(read: int, child: int, word: bytes, until: float) -> tuple[bytes | No
 
 
 def now() -> float:
-    """Seconds that only grow."""
+    """Return monotonic time, in seconds."""
     return time.monotonic()
 
 
 def stop(child: int) -> None:
-    """End a check's process and its group; what left the group ends with the sandbox."""
+    """Kill a check's process and its group; a process that left the group ends with the sandbox."""
     for victim in (-child, child):
         with suppress(OSError):
             os.kill(victim, signal.SIGKILL)
@@ -117,7 +121,7 @@ def stop(child: int) -> None:
 
 
 def perform(check: dict[str, Any], word: bytes, pipe: int) -> None:
-    """Be the process of one check; never returns."""
+    """Run one check in the child process; never returns."""
     try:
         os.setsid()
         spare_the_others()
@@ -134,20 +138,20 @@ def perform(check: dict[str, Any], word: bytes, pipe: int) -> None:
 
 
 def spare_the_others() -> None:
-    """If memory runs out, this process goes first, and not the one that supervises it."""
+    """Make the kernel kill this process first when memory runs out, and not its supervisor."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
 
 
 def failed(error: BaseException) -> dict[str, Any]:
-    """An exception as a report."""
+    """Return a report for an exception."""
     lines = traceback.format_exception(type(error), error, error.__traceback__)
     kept = [line for line in lines if HERE not in line]
     return {"error": "exception", "type": type(error).__name__, "detail": "".join(kept)[-DETAIL:]}
 
 
 def namespace_of(name: str) -> dict[str, Any]:
-    """The names of a module, freshly imported; none without a name."""
+    """Return the names of a freshly imported module; without a name, an almost empty namespace."""
     if not name:
         return {"__name__": "check"}
     __import__(name)
@@ -155,13 +159,13 @@ def namespace_of(name: str) -> dict[str, Any]:
 
 
 def values(check: dict[str, Any]) -> dict[str, Any]:
-    """The canonical text of each expression's value, or of what it raised."""
+    """Return the canonical text of each expression's value, or of the exception that it raised."""
     names = namespace_of(check["module"])
     return {"values": [worth(source, dict(names)) for source in check["sources"]]}
 
 
 def worth(source: str, names: dict[str, Any]) -> str:
-    """What one expression is worth, as it leaves the sandbox."""
+    """Return one expression's value, or the exception that it raised, as canonical text."""
     try:
         return str(canonical.shortened(canonical.encode(evaluated(source, names))))
     except canonical.Unplain as error:
@@ -171,7 +175,7 @@ def worth(source: str, names: dict[str, Any]) -> str:
 
 
 def evaluated(source: str, names: dict[str, Any]) -> object:
-    """Run statements; the value of the last, which is an expression."""
+    """Run statements and return the value of the last, which is an expression."""
     tree = ast.parse(source)
     last = ast.Expression(tree.body.pop().value)  # type: ignore[attr-defined]
     exec(compile(tree, "<check>", "exec"), names)
@@ -179,7 +183,7 @@ def evaluated(source: str, names: dict[str, Any]) -> object:
 
 
 def tests(check: dict[str, Any]) -> dict[str, Any]:
-    """Whether each named test passed."""
+    """Return the named tests that passed; the first one that fails raises its exception."""
     import unittest
 
     before = dict(vars(unittest.TestCase))
@@ -196,7 +200,7 @@ def tests(check: dict[str, Any]) -> dict[str, Any]:
 
 
 def one_test(module: ModuleType, names: list[str]) -> None:
-    """Run a function, or the method of a class; raises what it raises."""
+    """Run a test function or a test method, and let its exceptions through."""
     import unittest
 
     found = getattr(module, names[0])
@@ -220,12 +224,12 @@ def one_test(module: ModuleType, names: list[str]) -> None:
 
 
 def work(check: dict[str, Any]) -> dict[str, Any]:
-    """What each expression is worth, and how much work it took; the first is charged with the import.
+    """Return each expression's value and the work that it took; the first count includes the import.
 
     Operations whose work cannot be counted are refused; the reasons are reported even if the code caught the error.
     """
     sys.path.insert(0, os.path.join(HERE, "woven"))
-    from turnwise_work_meter import meter  # type: ignore[import-not-found]  # lies beside the woven files
+    from turnwise_work_meter import meter  # type: ignore[import-not-found]  # in the folder of the woven files
 
     sys.setrecursionlimit(3 * sys.getrecursionlimit())  # counted calls may take more frames than plain ones
     counter, counts, found = meter.WORK, [], []
@@ -241,7 +245,7 @@ def work(check: dict[str, Any]) -> dict[str, Any]:
 
 
 def suite(check: dict[str, Any]) -> dict[str, Any]:
-    """How each test of some files ends under pytest."""
+    """Return the outcome of each test of some files under pytest."""
     import pytest
 
     for path, text in check["write"].items():
@@ -255,18 +259,18 @@ def suite(check: dict[str, Any]) -> dict[str, Any]:
 
 
 class Recorder:
-    """A plug-in of pytest that keeps how each test ended."""
+    """A pytest plugin that records the outcome of each test."""
 
     def __init__(self) -> None:
         self.outcomes: dict[str, str] = {}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Keep what a test did, unless it went wrong before or after."""
+        """Record the outcome of a test, or of a setup or teardown that did not pass."""
         if report.when == "call" or report.outcome != "passed":
             self.outcomes[report.nodeid] = str(report.outcome)
 
     def pytest_collectreport(self, report: Any) -> None:
-        """Keep that a file could not be read."""
+        """Record a file that could not be collected."""
         if report.failed:
             self.outcomes[f"{report.nodeid} (collecting)"] = "failed"
 
