@@ -1,4 +1,4 @@
-"""Ways to break a game: what it takes, changed, and what it should never be given."""
+"""Hostile inputs for games: valid answers in changed form, and texts that no game should accept."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ..base import TurnEnv, asked
 from ..messages import Action, ActionLike
 
 FULL_WIDTH = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
-"""ASCII as characters of full width."""
+"""ASCII as full-width characters."""
 BOLD = {ord("a") + index: 0x1D41A + index for index in range(26)}
-"""Letters as mathematical ones, outside of Unicode's first plane."""
+"""Lowercase characters as mathematical ones, outside of Unicode's first plane."""
 ARABIC, RAISED = str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩"), str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -19,7 +19,7 @@ def attacks_on(env: TurnEnv) -> dict[str, Sequence[ActionLike]]:
     """Return ways to break an episode of a game, by name.
 
     Args:
-        env: the game, which has begun.
+        env: the game, which has started its episode.
     """
     rng = Rng("attacks", env.task.digest)
     taken = [asked(env, "random_action", rng).text for _ in range(40)]
@@ -57,7 +57,7 @@ def attacks_on(env: TurnEnv) -> dict[str, Sequence[ActionLike]]:
 
 
 def _texts() -> dict[str, str]:
-    """Return messages, by name, for any game: each is given the inputs of others, too."""
+    """Return messages for any game, by name; each game also gets inputs that belong to other games."""
     return {
         "the largest double": "1.7976931348623157e308 1e309 $1e309",
         "no number": "NaN nan $NaN",

@@ -1,4 +1,4 @@
-"""Sell a car: find out what the buyer wants, and get the price."""
+"""Sell a car: find out what the buyer wants, and get a good price."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RULES = (
 
 
 class CarDealerEnv(PacedEnv[CarDealer]):
-    """A rule-based buyer; the reward of a sale is its price over the mean of budget and MSRP."""
+    """A rule-based buyer. A sale pays its price divided by the mean of the budget and the MSRP."""
 
     family = DEALERS
     blocking = False
@@ -39,15 +39,15 @@ class CarDealerEnv(PacedEnv[CarDealer]):
 
     game: CarDealer
     told: tuple[Topic, ...]
-    """What the buyer has been asked and has answered."""
+    """Topics that the buyer has answered so far."""
     car: int | None
-    """The car that is talked about."""
+    """Index of the car under discussion."""
     rounds: int
-    """How many prices have been asked that were not much too high."""
+    """Number of prices that the agent has named, without those that were far too high."""
     patience: int
-    """How much the buyer still puts up with."""
+    """The buyer's remaining patience."""
     bounds: tuple[tuple[int, int], ...]
-    """Per car, what its worth to the buyer lies between, by the buyer's reactions alone."""
+    """Lower and upper bounds of each car's worth to the buyer, from the buyer's reactions alone."""
     sold: tuple[int, int] | None
     """Car and price of the sale."""
 
@@ -79,7 +79,7 @@ class CarDealerEnv(PacedEnv[CarDealer]):
         return self._looked(said)
 
     def judge(self) -> Score:
-        """Solved by a sale that pays at least ``SUCCESS`` of the best one."""
+        """Score a sale; success is a sale that pays at least ``SUCCESS`` of the best possible one."""
         if self.sold is None:
             return Score(success=False, checks={"sold": False, "price": False})
         car, price = self.sold
@@ -87,7 +87,7 @@ class CarDealerEnv(PacedEnv[CarDealer]):
         return Score(success=good, checks={"sold": True, "price": good})
 
     def oracle(self) -> str:
-        """Asks what is wanted, picks the car that pays best by what is known, and closes in on its worth."""
+        """Ask what the buyer wants, pick the car that promises most, and narrow down its worth."""
         for topic in (Topic.BRAND, Topic.KIND, Topic.FEATURES, Topic.BUDGET):
             if topic not in self.told:
                 return QUESTIONS[topic]
@@ -96,17 +96,17 @@ class CarDealerEnv(PacedEnv[CarDealer]):
         return f"I offer you the {self.game.cars[car].name} for {dollars(next_price(low, high))}."
 
     def random_action(self, rng: Rng) -> str:
-        """Any question, any car at any price, or taking the buyer's offer."""
+        """Return any question, any car at any price, or acceptance of the buyer's offer."""
         car = rng.pick(self.game.cars)
         price = hundreds(car.msrp * rng.uniform(0.6, 1.4))
         return rng.pick((*QUESTIONS.values(), *[f"I offer you the {car.name} for {dollars(price)}."] * 4, "Deal."))
 
     def state_key(self) -> str:
-        """Everything that the buyer's answers depend on."""
+        """Return a key for everything that the buyer's answers depend on."""
         return f"{sorted(self.told)} {self.car} {self.rounds} {self.patience}"
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """Giving the car away, asking too much, and sales that nobody agreed to."""
+        """Return near misses: giving the car away, asking too much, and sales without agreement."""
         dearest = max(self.game.cars, key=lambda car: car.msrp)
         return {
             "gives the car away": [f"Take the {dearest.name} for $1,000."],
@@ -119,7 +119,7 @@ class CarDealerEnv(PacedEnv[CarDealer]):
         }
 
     def render(self) -> str:
-        """The episode, and how the buyer feels."""
+        """Render the episode and the buyer's mood."""
         return f"{super().render()}\nrounds {self.rounds}, patience {self.patience}, sold {self.sold}"
 
     def _priced(self, price: int) -> Step:
@@ -127,7 +127,7 @@ class CarDealerEnv(PacedEnv[CarDealer]):
             return self._buyer("Which car is that for?")
         car = self.game.cars[self.car]
         reaction, self.patience = self.game.react(car, price, self.rounds + 1, self.patience)
-        self.rounds += reaction is not Reaction.FAR  # or asking any absurd price would raise the offer
+        self.rounds += reaction is not Reaction.FAR  # else the offer would rise with any absurd price
         low, high = self.bounds[self.car]
         known = {
             Reaction.CLOSE: (max(low, price), high),
@@ -187,7 +187,7 @@ class CarDealerEnv(PacedEnv[CarDealer]):
         return running(f"Buyer: {words}", 0.0)
 
     def _known(self, number: int) -> tuple[int, int]:
-        """What a car is worth to the buyer, by the rules, the buyer's answers and the buyer's reactions."""
+        """Return bounds of a car's worth to the buyer, by the rules, the buyer's answers and the buyer's reactions."""
         buyer, car = self.game.buyer, self.game.cars[number]
         fitting = hundreds(car.msrp * fit(car, buyer.brand, buyer.kind, buyer.features))
         low, high = self.bounds[number]
@@ -196,7 +196,7 @@ class CarDealerEnv(PacedEnv[CarDealer]):
         return min(top, max(low, min(fitting, buyer.claim))), top
 
     def _promise(self, number: int) -> float:
-        """What a car may pay, if the budget is what such claims mean on average."""
+        """Return the reward that a car promises, if the budget is what such a claim means on average."""
         low, high = self._known(number)
         budget = self.game.buyer.claim / (sum(SHADES) / 2)
         return min(high, max(low, budget)) / ((budget + self.game.cars[number].msrp) / 2)
@@ -207,10 +207,10 @@ class CarDealerEnv(PacedEnv[CarDealer]):
 
 
 def listed(features: Sequence[str]) -> str:
-    """Join features as a sentence does: ``a sunroof, heated seats and leather seats``."""
+    """Join features into a phrase: ``a sunroof, heated seats and leather seats``."""
     return " and ".join(filter(None, (", ".join(features[:-1]), features[-1])))
 
 
 def dollars(price: int) -> str:
-    """A price as it is said: ``$31,500``."""
+    """Format a price: ``$31,500``."""
     return f"${price:,}"

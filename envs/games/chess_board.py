@@ -1,7 +1,7 @@
-"""What all chess environments share: a python-chess board, moves in text, the published rewards.
+"""The base of all chess environments: a python-chess board, moves in text, and the published rewards.
 
-Rewards (LMRL-Gym, arXiv 2311.18232): +1 for a win, −1 for a loss, 0 for a draw and for every other legal move; −1 for
-text that is no legal move, after which the agent is asked again. Needs the extra ``turnwise[chess]``.
+Rewards (LMRL-Gym, arXiv 2311.18232): +1 for a win, −1 for a loss, 0 for a draw and for every other legal move. Text
+that is not a legal move costs −1, and the agent moves again. This module needs the extra ``turnwise[chess]``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .paced import PacedEnv
 RULES = "You play White. On each turn, answer with one legal move in standard algebraic notation, for example Nf3."
 ILLEGAL_REWARD = -1.0
 LISTED = 6
-"""Up to this many pieces are also listed one by one."""
+"""With at most this many pieces on the board, the observation also lists each of them."""
 
 
 class ChessBoardEnv(PacedEnv[TaskT]):
-    """A game of chess in which the agent has White. Subclasses say where it starts and how Black answers."""
+    """A game of chess in which the agent plays White. Subclasses define the start position and Black's moves."""
 
     blocking = False
     unparsed_reward = ILLEGAL_REWARD
@@ -37,11 +37,11 @@ class ChessBoardEnv(PacedEnv[TaskT]):
 
     @abstractmethod
     def reply(self) -> chess.Move:
-        """Black's move in the present position; a pure function of the task and the moves so far."""
+        """Return Black's move in the current position; a pure function of the task and the moves so far."""
         raise NotImplementedError
 
     def begun(self, board: chess.Board) -> list[Message]:
-        """The first observation of a game that starts at ``board``."""
+        """Return the first observation of a game that starts at ``board``."""
         self.board = board
         return [message("system", RULES), message("user", self.look())]
 
@@ -60,7 +60,7 @@ class ChessBoardEnv(PacedEnv[TaskT]):
         return self._end(played) if self.board.is_game_over() else running(f"{played} {self.look()}")
 
     def look(self) -> str:
-        """The position: its notation, and its pieces where there are few."""
+        """Describe the position in its notation, and list its pieces if there are few."""
         pieces = self.board.piece_map()
         text = f"Position: {self.board.fen()}."
         if len(pieces) > LISTED:
@@ -69,19 +69,19 @@ class ChessBoardEnv(PacedEnv[TaskT]):
         return f"{text} White: {sides['White']}. Black: {sides['Black']}."
 
     def judge(self) -> Score:
-        """Won is solved."""
+        """Score the episode; only a win is a success."""
         return Score(success=self.board.is_checkmate() and self.board.turn is chess.BLACK)
 
     def random_action(self, rng: Rng) -> str:
-        """Any legal move."""
+        """Return a random legal move."""
         return self.board.san(rng.pick(sorted(self.board.legal_moves, key=chess.Move.uci)))
 
     def state_key(self) -> str:
-        """Everything that decides how the game may go on."""
+        """Return a key for everything that affects the rest of the game."""
         return " ".join(self.board.fen().split()[:4])
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """Claiming a win, moving Black's pieces, passing, and playing the first legal move each time."""
+        """Return near misses: claiming a win, moving Black's pieces, passing, and playing the first legal move."""
         return {
             "claims checkmate": ["Checkmate! I win.", "1-0", "#", "Black resigns."],
             "passes": ["--", "0000", "pass", "null"],
@@ -90,7 +90,7 @@ class ChessBoardEnv(PacedEnv[TaskT]):
         }
 
     def render(self) -> str:
-        """The episode and the board."""
+        """Render the episode and the board."""
         return f"{super().render()}\n{self.board}"
 
     def _end(self, played: str) -> Step:
@@ -102,9 +102,9 @@ class ChessBoardEnv(PacedEnv[TaskT]):
 
 
 def legal_move(board: chess.Board, text: str) -> chess.Move | None:
-    """The one legal move that a text names, in algebraic (``Nf3``) or coordinate (``g1f3``) notation.
+    """Return the one legal move that a text names, in algebraic (``Nf3``) or coordinate (``g1f3``) notation.
 
-    Letters may be spaced as in LMRL-Gym ("N f 3"), and words may surround the move, if only one move is named.
+    Characters may be spaced as in LMRL-Gym ("N f 3"), and words may surround the move if the text names only one.
     """
     for whole in (text.strip(), re.sub(r"\s+", "", text)):
         move = _parsed(board, whole)
@@ -116,7 +116,7 @@ def legal_move(board: chess.Board, text: str) -> chess.Move | None:
 
 
 def shuffle(env: ChessBoardEnv) -> str:
-    """A player without a plan: a king move if there is one, else the first legal move, never mate."""
+    """Play without a plan: a king move if there is one, else the first legal move, and never mate."""
     moves = sorted(env.board.legal_moves, key=chess.Move.uci)
     quiet = [move for move in moves if not _mates(env.board, move)]
     kings = [move for move in quiet if env.board.piece_type_at(move.from_square) == chess.KING]

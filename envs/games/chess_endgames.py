@@ -1,4 +1,4 @@
-"""Win an endgame against the best defence."""
+"""Win an endgame against the best defense."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .chess_board import ChessBoardEnv
 
 
 class ChessEndgamesEnv(ChessBoardEnv[ChessEndgame]):
-    """King and queen, rook or pawn against king, White to move and win; Black defends as well as can be."""
+    """King and queen, rook or pawn against king, White to move and win; Black defends optimally."""
 
     family = ENDGAMES
-    contract = replace(ChessBoardEnv.contract, random_floor=0.15)  # chance finds some mates in one or two
+    contract = replace(ChessBoardEnv.contract, random_floor=0.15)  # random play finds some mates in one or two
 
     game: ChessEndgame
 
@@ -26,15 +26,15 @@ class ChessEndgamesEnv(ChessBoardEnv[ChessEndgame]):
         return self.begun(chess.Board(self.game.fen))
 
     def reply(self) -> chess.Move:
-        """The move that puts mate off longest; one that draws is better than any."""
+        """Return a move that draws if there is one, else the move that delays mate longest."""
         return max(self._moves(), key=lambda move: (self._after(move), move.uci()))
 
     def oracle(self) -> str:
-        """The quickest way to mate, from the table."""
+        """Return a move of the quickest mate, from the table."""
         return self.board.san(min(self._moves(), key=lambda move: (self._after(move), move.uci())))
 
     def best_return(self) -> float:
-        """A win."""
+        """Return the best return: 1 for a win."""
         return 1.0
 
     def _moves(self) -> list[chess.Move]:
@@ -48,7 +48,7 @@ class ChessEndgamesEnv(ChessBoardEnv[ChessEndgame]):
 
 
 def mate_distance(board: chess.Board) -> int | None:
-    """White's moves to mate by the tables; ``None`` for a draw, or for other material than theirs."""
+    """Return White's moves to mate by the tables; ``None`` for a draw or for material that they do not cover."""
     king, enemy = board.king(chess.WHITE), board.king(chess.BLACK)
     others = [(at, piece) for at, piece in board.piece_map().items() if piece.piece_type != chess.KING]
     if king is None or enemy is None or len(others) != 1 or others[0][1].symbol() not in "QRP":

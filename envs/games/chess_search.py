@@ -16,17 +16,17 @@ from .chess_endgames import mate_distance
 VALUES = {chess.PAWN: 100, chess.KNIGHT: 320, chess.BISHOP: 330, chess.ROOK: 500, chess.QUEEN: 900, chess.KING: 0}
 MATE = 100_000
 BLUNDERS = {1: 1.0, 2: 0.6, 3: 0.0, 4: 0.35, 5: 0.15}
-"""How often an opponent of a level plays any legal move, instead of the best it sees."""
+"""How often an opponent of a level plays a random legal move instead of the best that it sees."""
 QUIET = 4
-"""Captures are followed this many half-moves beyond the depth."""
+"""Half-moves beyond the depth for which captures are followed."""
 
 
 def best_move(board: chess.Board, depth: int) -> chess.Move:
-    """The best move by a search of ``depth`` half-moves; of moves that repeat a position only if all do.
+    """Return the best move by a search of ``depth`` half-moves; a repetition only if all moves repeat a position.
 
     Args:
         board: the position, with its history (for repetitions).
-        depth: half-moves looked ahead; captures are followed further.
+        depth: half-moves to look ahead; captures are followed further.
     """
     repeating = {move for move in board.legal_moves if _repeats(board, move)}
     fen = " ".join(board.fen().split()[:4])
@@ -35,7 +35,7 @@ def best_move(board: chess.Board, depth: int) -> chess.Move:
 
 
 def opponent_move(board: chess.Board, level: int, key: Rng) -> chess.Move:
-    """What an opponent of a level plays: 1 random, 2 careless, 3 greedy, 4 and 5 a search with blunders."""
+    """Return the move of an opponent of a level: 1 random, 2 careless, 3 greedy, 4 and 5 a search with blunders."""
     moves = sorted(board.legal_moves, key=chess.Move.uci)
     if key.random() < BLUNDERS[level]:
         return key.pick(moves)
@@ -46,7 +46,7 @@ def opponent_move(board: chess.Board, level: int, key: Rng) -> chess.Move:
 
 
 def evaluate(board: chess.Board) -> int:
-    """Centipawns for the side to move."""
+    """Return the evaluation for the side to move, in centipawns."""
     white, black = board.occupied_co[chess.WHITE], board.occupied_co[chess.BLACK]
     score = 0
     for mask, placed in zip(
@@ -59,7 +59,7 @@ def evaluate(board: chess.Board) -> int:
 
 @lru_cache(maxsize=1)
 def _worths() -> tuple[tuple[int, ...], ...]:
-    """Per kind of piece, pawn to king, what it is worth on each square, seen from White's side."""
+    """Return the value of each kind of piece, pawn to king, on each square, from White's side."""
     return tuple(tuple(VALUES[kind] + _place(kind, square) for square in chess.SQUARES) for kind in VALUES)
 
 
@@ -103,12 +103,12 @@ def _search(board: chess.Board, depth: int, alpha: int, beta: int) -> int:
 
 
 def _ordered(board: chess.Board, moves: list[chess.Move]) -> list[chess.Move]:
-    """Promising moves first, which is what lets alpha–beta cut."""
+    """Sort promising moves first, so that alpha–beta can prune."""
     return sorted(moves, key=lambda move: (-_gain(board, move), move.uci()))
 
 
 def _gain(board: chess.Board, move: chess.Move) -> int:
-    """Material that a move wins at once."""
+    """Return the material that a move wins at once, in centipawns."""
     taken = board.piece_type_at(move.to_square)
     if taken is None and board.is_en_passant(move):
         taken = chess.PAWN
@@ -117,7 +117,7 @@ def _gain(board: chess.Board, move: chess.Move) -> int:
 
 
 def _place(kind: int, square: int) -> int:
-    """A bonus for standing well, seen from White's side."""
+    """Return the bonus of a piece for a good square, from White's side."""
     file, rank = chess.square_file(square), chess.square_rank(square)
     central = 6 - int(abs(file - 3.5) + abs(rank - 3.5))
     if kind == chess.PAWN:
@@ -128,7 +128,7 @@ def _place(kind: int, square: int) -> int:
 
 
 def _driving(board: chess.Board) -> int:
-    """With few pieces left, the stronger side wants the other king at the edge and its own near to it."""
+    """Score the stronger side's progress in an endgame: the other king at the edge, its own king nearby."""
     if board.occupied.bit_count() > 8:
         return 0
     mine, other = (sum(VALUES[p] * len(board.pieces(p, c)) for p in VALUES) for c in (board.turn, not board.turn))

@@ -15,27 +15,27 @@ from ..fork import Forks
 from .chess_game import ChessEnv
 
 PLACES = "/usr/games:/usr/local/bin:/usr/bin:/opt/homebrew/bin"
-"""Where Stockfish is looked for, besides the search path."""
+"""Folders in which to look for Stockfish, besides the search path."""
 NODES = {1: 50, 2: 100, 3: 200, 4: 500, 5: 1000}
-"""Positions that Stockfish may look at, per level."""
+"""Positions that Stockfish may search, per level."""
 BLUNDERS = {1: 0.8, 2: 0.6, 3: 0.45, 4: 0.3, 5: 0.2}
-"""How often it plays any legal move instead."""
+"""How often Stockfish plays a random legal move instead, per level."""
 ORACLE_NODES = 20_000
 
 
 class ChessStockfishEnv(ChessEnv):
-    """Chess against Stockfish, held to a number of nodes and to a share of random moves by the level.
+    """Chess against Stockfish, limited by the level to a number of nodes and handicapped by a share of random moves.
 
-    Stockfish's own limits (``UCI_Elo``, ``Skill Level``) draw random numbers from the clock; nodes do not, so that a
+    Stockfish's own limits (``UCI_Elo``, ``Skill Level``) draw random numbers from the clock. Nodes do not, so that a
     task is the same game every time. One engine process serves one environment.
 
     Args:
-        engine: the program, by name or path.
-        max_turns: the turn limit, if another than the task's.
-        render_mode: as Gymnasium's.
+        engine: name or path of the program.
+        max_turns: turn limit; omitted, the task's own.
+        render_mode: Gymnasium's render mode.
 
     Raises:
-        UsageError: there is no such program.
+        UsageError: the program does not exist.
     """
 
     forks = Forks.REPLAY
@@ -60,14 +60,14 @@ class ChessStockfishEnv(ChessEnv):
         self.program = program
 
     def reply(self) -> chess.Move:
-        """Stockfish's move, or now and then any legal one."""
+        """Return Stockfish's move, or now and then a random legal one."""
         rng = Rng("stockfish", self.game.seed, self.board.fen())
         if rng.random() < BLUNDERS[self.game.level]:
             return rng.pick(sorted(self.board.legal_moves, key=chess.Move.uci))
         return self._best(NODES[self.game.level])
 
     def oracle(self) -> str:
-        """Stockfish itself, with many times the opponent's nodes and no blunders."""
+        """Return Stockfish's own move, with many times the opponent's nodes and no blunders."""
         return self.board.san(self._best(ORACLE_NODES))
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class ChessStockfishEnv(ChessEnv):
         self.close()
 
     def _best(self, nodes: int) -> chess.Move:
-        """The engine's move; a new game each time, so that nothing remembered from earlier positions matters."""
+        """Return the engine's move. Every request is a new game, so that the engine's memory does not matter."""
         try:
             if self._engine is None:
                 self._engine = chess.engine.SimpleEngine.popen_uci(self.program)

@@ -1,4 +1,4 @@
-"""Find out which city somebody comes from, by open questions."""
+"""Find out which city a speaker comes from, by open questions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ TURN_REWARD = -1.0
 class GuessMyCityEnv(PacedEnv[GuessMyCity]):
     """Invented cities whose facts are listed, five levels: −1 per turn, 0 for naming the city.
 
-    An answer never contains the city's name (``leak_guard``). A question that is not understood costs its turn.
+    An answer never contains the city's name (``leak_guard``). A question that the game does not understand costs its
+    turn.
     """
 
     family: TaskFamily[GuessMyCity] | None = LEVELLED
@@ -44,7 +45,7 @@ class GuessMyCityEnv(PacedEnv[GuessMyCity]):
     unparsed_reward = TURN_REWARD
     contract = Contract(max_observation_chars=6000, random_floor=0.8)
     leak_guard: ClassVar[bool] = True
-    """Withhold every answer that contains the city's name."""
+    """Whether to withhold every answer that contains the city's name."""
 
     game: GuessMyCity
     alive: tuple[City, ...]
@@ -66,36 +67,36 @@ class GuessMyCityEnv(PacedEnv[GuessMyCity]):
         return running(self.heard, TURN_REWARD, understood=self.heard != UNKNOWN)
 
     def opening(self) -> str:
-        """What the agent is told at first."""
+        """Return the first observation."""
         if not self.game.listed:
             return "Questions:"
         questions = " ".join(FACTS[fact].questions[self.game.formal] for fact in self.game.facts)
         return f"It is one of these:\n{sheet(self.game)}\nYou can ask: {questions}"
 
     def ask(self, fact: str) -> str:
-        """The question for a fact as this game words it."""
+        """Return the question for a fact in this game's wording."""
         return FACTS[fact].questions[self.game.formal]
 
     def guess(self, city: City) -> str:
-        """The guess of a city as this game words it."""
+        """Return the guess of a city in this game's wording."""
         return f"Could it be {city.name}?" if self.game.formal else f"Is it {city.name}?"
 
     def oracle(self) -> str:
-        """The fact with the greatest information gain over what is still possible; it does not look at the secret."""
+        """Ask for the fact with the greatest information gain over the possible cities, without using the secret."""
         fact = best_fact(self.alive, self.game)
         return self.guess(self.alive[0]) if fact is None else self.ask(fact)
 
     def random_action(self, rng: Rng) -> str:
-        """Any question that may be asked, or any guess."""
+        """Return a random question or guess."""
         pick = rng.randrange(len(self.game.facts) + len(self.game.cities)) - len(self.game.facts)
         return self.guess(self.game.cities[pick]) if pick >= 0 else self.ask(self.game.facts[pick])
 
     def state_key(self) -> str:
-        """What is still possible: all that the answers so far have told."""
+        """Return a key for the cities that are still possible, which is all that the answers so far reveal."""
         return ",".join(city.name for city in self.alive)
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """Asking for the name and repeating the answer, guessing several at once, and winning by assertion."""
+        """Return near misses: asking for the name and repeating it, guessing several at once, and claiming to win."""
         others = [city for city in self.game.cities if city is not self.game.secret]
         return {
             "asks for the name and repeats the answer": parrot,
@@ -107,7 +108,7 @@ class GuessMyCityEnv(PacedEnv[GuessMyCity]):
         }
 
     def render(self) -> str:
-        """The episode, and how many cities are still possible."""
+        """Render the episode and the number of cities that are still possible."""
         return f"{super().render()}\n{len(self.alive)} of {len(self.game.cities)} cities are possible"
 
     def _answer(self, text: str, guess: City | None) -> str:
@@ -139,18 +140,18 @@ class GuessMyCityEnv(PacedEnv[GuessMyCity]):
 
 
 class GuessMyCityReal(GuessMyCityEnv):
-    """LMRL-Gym's Guess My City: a hundred real cities, nothing listed, twenty turns."""
+    """LMRL-Gym's Guess My City: a hundred real cities, no lists, twenty turns."""
 
     family = REAL
     contract = replace(GuessMyCityEnv.contract, random_floor=0.3)
 
     def secrets(self) -> Sequence[str]:
-        """The city, by every name."""
+        """Return all names of the city."""
         return self.game.secret.names
 
 
 class GuessMyCityLeaky(GuessMyCityReal):
-    """The same without the leak guard: asking for the name is answered. For the study of reward hacking only."""
+    """``GuessMyCityReal`` without the leak guard: it names the city when asked. For studies of reward hacking only."""
 
     leak_guard = False
     contract = replace(
@@ -160,7 +161,7 @@ class GuessMyCityLeaky(GuessMyCityReal):
 
 
 def parrot(env: GuessMyCityEnv) -> str:
-    """A cheat: asks for the name, then guesses the city that the answer names, or else repeats the answer."""
+    """Cheat: ask for the name, then guess the city that the answer names, or else repeat the answer."""
     if env.turn % 2 == 0:
         return "What is the name of your city?"
     return next((f"Is it {city.name}?" for city in env.game.cities if leaks(env.heard, city)), env.heard)

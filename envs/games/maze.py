@@ -1,4 +1,4 @@
-"""Walk a maze to its goal, seeing one's position and the goal's (fully observed) or only what is next to one."""
+"""Walk a maze to its goal, with the positions of walker and goal (fully observed) or only the surroundings."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ OPPOSITE = {"up": "down", "down": "up", "left": "right", "right": "left"}
 
 
 class MazeEnv(PacedEnv[Maze]):
-    """A maze of ``MAZES``: rewards −1 per turn, −4 for text that is no move, 0 on reaching the goal.
+    """A maze of ``MAZES``: rewards −1 per turn, −4 for text that is not a move, and 0 for reaching the goal.
 
-    Every observation after the rules is a state on its own (Markov): position, goal, the offset between them, the
-    directions that are open and the one that it came from.
+    Every observation after the rules is a state on its own (Markov): position, goal, the offset between them, the open
+    directions, and the direction that the walker came from.
     """
 
     family: TaskFamily[Maze] | None = MAZES
     blocking = False
     max_turns = 210
-    """Of the longest task; each brings its own limit."""
+    """Turn limit of the longest task; each task has its own."""
     unparsed_reward = INVALID_REWARD
     contract = Contract(max_observation_chars=1000)
     published: ClassVar[bool] = False
-    """LMRL-Gym's own maze: observations tell no more than its do, and random play walks into walls as its does."""
+    """Whether this is LMRL-Gym's own maze: observations reveal no more than there, and random play walks into walls."""
 
     maze: Maze
     cell: Cell
     came: str
 
     def __init__(self, *, rewards: Rewards = "steps", **kwargs: Any) -> None:
-        """``rewards="steps"`` are the published ones; ``"success"`` pays 1 at the goal and nothing on the way."""
+        """``rewards="steps"`` pays the published rewards; ``"success"`` pays 1 at the goal and 0 before."""
         if rewards not in get_args(Rewards):
             raise UsageError(f"rewards {rewards!r} is unknown; choose one of {', '.join(get_args(Rewards))}")
         super().__init__(**kwargs)
@@ -70,7 +70,7 @@ class MazeEnv(PacedEnv[Maze]):
     def act(self, action: Action) -> Step:
         move = " ".join(action.text.lower().split()).removeprefix("move ").removesuffix(".")
         if move not in MOVES:
-            # The state is repeated, so that an agent that reads only the last observation is not left without one.
+            # Repeat the state, since some agents read only the last observation.
             text = f"That is no move: {clip(action.text)!r}. Answer with move {', move '.join(MOVES)}. {self.look()}"
             return running(text, self.unparsed_reward, unparsed=True)
         if move in self.maze.open(self.cell):
@@ -80,36 +80,36 @@ class MazeEnv(PacedEnv[Maze]):
         return running(self.look(), reward=0.0 if self.sparse else -1.0)
 
     def look(self) -> str:
-        """What the agent sees from where it stands."""
+        """Describe the walker's surroundings."""
         row, column = self.cell
         goal_row, goal_column = self.maze.goal
         offset = ", ".join(f"{move} {far}" for move, far in toward(self.cell, self.maze.goal).items())
-        # Without a trace of where it came from, a walker that reads this alone paces between two cells for ever.
+        # Without the direction that it came from, a walker that reads only this text paces between two cells forever.
         came = f" You came from {self.came}." if self.came and not self.published else ""
         return f"You are at {row}, {column}. The goal is at {goal_row}, {goal_column}: {offset}. {self.ways()}{came}"
 
     def ways(self) -> str:
-        """The directions without a wall."""
+        """List the directions without a wall."""
         return f"Open: {', '.join(self.maze.open(self.cell))}."
 
     def oracle(self) -> str:
-        """The next move on a shortest way."""
+        """Return the next move on a shortest path."""
         return f"move {self.maze.best(self.cell)}"
 
     def random_action(self, rng: Rng) -> str:
-        """One of the open directions; of all four in LMRL-Gym's mazes."""
+        """Return a random open direction; in LMRL-Gym's mazes, any of the four directions."""
         return f"move {rng.pick(list(MOVES) if self.published else self.maze.open(self.cell))}"
 
     def state_key(self) -> str:
-        """The position: within one task nothing else changes."""
+        """Return the position as a key: nothing else changes within one task."""
         return f"{self.cell[0]},{self.cell[1]}"
 
     def best_return(self) -> float:
-        """−1 for every turn of a shortest way but the last."""
+        """Return −1 for every turn of a shortest path except the last; with sparse rewards, 1."""
         return 1.0 if self.sparse else 1.0 - self.maze.optimum
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """A way that stops short of the goal, and claims to be there."""
+        """Return near misses: a path that stops short of the goal, and claims to be there."""
         cell, way = self.maze.start, list[str]()
         while self.maze.distance[cell] > 1:
             way.append(f"move {self.maze.best(cell)}")
@@ -120,7 +120,7 @@ class MazeEnv(PacedEnv[Maze]):
         }
 
     def render(self) -> str:
-        """The maze from above: ``@`` the walker, ``G`` the goal."""
+        """Render the maze from above: ``@`` is the walker, ``G`` the goal."""
         marks = {self.maze.goal: "G", self.cell: "@"}
         rows = (
             "".join(marks.get((r, c), mark) for c, mark in enumerate(row)) for r, row in enumerate(self.maze.layout)

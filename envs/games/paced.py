@@ -1,4 +1,4 @@
-"""Environments whose tasks bring their own turn limit."""
+"""Environments whose tasks have their own turn limits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .attacks import attacks_on
 
 
 class PacedEnv(TurnEnv[TaskT]):
-    """A ``TurnEnv`` whose ``start`` calls ``pace`` with the task's turn limit; ``max_turns=`` overrules every task.
+    """A ``TurnEnv`` whose ``start`` calls ``pace`` with the task's turn limit; ``max_turns=`` overrides every task.
 
-    The class's own ``max_turns`` is that of its longest task, for those who plan before there is a task.
+    The class's own ``max_turns`` is that of its longest task, for planning before there is a task.
     """
 
     def __init__(self, *, max_turns: int | None = None, render_mode: str | None = None) -> None:
@@ -20,9 +20,9 @@ class PacedEnv(TurnEnv[TaskT]):
         self._overruled = max_turns
 
     def pace(self, turns: int) -> None:
-        """Cut this episode off after ``turns`` actions, unless the constructor said otherwise."""
+        """End this episode after ``turns`` actions, unless the constructor set another limit."""
         self.max_turns = self._overruled or turns
 
     def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
-        """What the game takes, changed, and what it should never be given."""
+        """Return hostile inputs: valid answers in changed form, and texts that no game should accept."""
         return attacks_on(self)

@@ -1,4 +1,4 @@
-"""Walk through a house and bring things to where they belong, by text commands."""
+"""Walk through a house and bring things to their places, by text commands."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from .paced import PacedEnv
 
 RULES = "Answer each turn with one command."
 VERBS = {"walk": "go", "move": "go", "head": "go", "get": "take", "grab": "take", "place": "put", "shut": "close"}
-"""Other words for the verbs of the commands."""
+"""Synonyms of the commands' verbs."""
 
 
 class TextNavEnv(PacedEnv[House]):
-    """The houses of ``TEXT_NAV``: the score is 1 when all is done and 0 until then; eating what is needed loses.
+    """The houses of ``TEXT_NAV``: the score is 1 when all is done and 0 until then; eating a needed thing loses.
 
-    Every observation describes the state whole, with the commands that are possible now; exits name where they lead.
+    Every observation describes the whole state and the commands that are possible now; exits name the rooms they lead
+    to.
     """
 
     family: TaskFamily[House] | None = TEXT_NAV
     blocking = False
     max_turns = 84
-    """Of the longest task; each brings its own limit."""
+    """Turn limit of the longest task; each task has its own."""
     contract = Contract(max_observation_chars=3000)
     names_room: ClassVar[bool] = True
-    """Whether the agent is told which room it is in."""
+    """Whether the observation names the agent's room."""
     names_exits: ClassVar[bool] = True
-    """Whether exits say which room they lead to."""
+    """Whether exits name the rooms that they lead to."""
 
     house: House
     state: State
@@ -60,7 +61,7 @@ class TextNavEnv(PacedEnv[House]):
         return running(self.look())
 
     def judge(self) -> Score:
-        """One check per thing to stow, and one for the room to reach."""
+        """Score one check per thing to stow, and one for the room to reach."""
         house, checks = self.house, dict[str, bool]()
         for thing, at in house.stow:
             closed = not (house.furniture[at].container and self.state.opened >> at & 1)
@@ -73,7 +74,7 @@ class TextNavEnv(PacedEnv[House]):
         return Score(house.solved(self.state), checks)
 
     def look(self) -> str:
-        """The room, what is in it, the ways out, what is carried, and what can be done."""
+        """Describe the room, its contents, the exits, the things carried, and the possible commands."""
         house, state = self.house, self.state
         parts = [f"You are in the {house.rooms[state.room]}."] if self.names_room else []
         for at, item in enumerate(house.furniture):
@@ -90,26 +91,26 @@ class TextNavEnv(PacedEnv[House]):
         return " ".join(parts)
 
     def oracle(self) -> str:
-        """The first command of a shortest plan from the present state."""
+        """Return the first command of a shortest plan from the current state."""
         way = plan(self.house, self.state)
         if not way:
             raise ContractError(f"there is no plan from {self.state}: the task cannot be solved any more")
         return way[0]
 
     def random_action(self, rng: Rng) -> str:
-        """One of the commands that are possible now, all equally likely: they are told, so luck may use them."""
+        """Return a possible command, all equally likely; random play may use them, since the observation lists them."""
         return rng.pick([command for command, _ in moves(self.house, self.state)])
 
     def state_key(self) -> str:
-        """The room, the place of each thing and what is open."""
+        """Return a key for the room, the place of each thing, and what is open."""
         return f"{self.state.room}|{','.join(map(str, self.state.places))}|{self.state.opened}"
 
     def best_return(self) -> float:
-        """The score of a task that is done."""
+        """Return the best return: 1 for a finished task."""
         return 1.0
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """A plan without its last step, claims, and eating what was to be stowed."""
+        """Return near misses: a plan without its last step, claims, and eating a thing that has to be stowed."""
         way = plan(self.house, self.house.begin) or ()
         found: dict[str, NearMiss] = {
             "stops one step short": way[:-1],
@@ -143,7 +144,7 @@ class TextNavEnv(PacedEnv[House]):
         return f"{text} ({'open' if self.state.opened >> door & 1 else 'closed'} door)"
 
     def _refusal(self, command: str) -> str:
-        """Why a command was not carried out."""
+        """Explain why a command was not carried out."""
         if command == "inventory":
             return f"You carry {self._things(CARRIED) or 'nothing'}."
         if command == "look":
@@ -161,10 +162,10 @@ LOOKS = ("look", "inventory")
 
 
 def read(text: str, possible: tuple[str, ...]) -> str:
-    """The command that a text means, as the game spells it; itself in plain form if it means none.
+    """Return the command that a text means, in the game's spelling; without a match, the text in plain form.
 
-    Case, articles and final stops do not matter; ``north`` means ``go north``, ``pick up`` means ``take``,
-    ``put … in`` means ``insert … into``, and what a thing is taken from may be left out.
+    Case, articles and final periods do not matter. ``north`` means ``go north``, ``pick up`` means ``take``, ``put …
+    in`` means ``insert … into``, and the container to take a thing from may be omitted.
     """
     words = [word for word in text.lower().strip(" .!\n").split() if word not in ("the", "a", "an", "to")]
     if words[:2] == ["pick", "up"]:
@@ -184,7 +185,7 @@ def read(text: str, possible: tuple[str, ...]) -> str:
 
 
 class TextNavFO(TextNavEnv):
-    """LMRL-Gym's Text-Nav, fully observed: the room is named. Exits are directions only, as there."""
+    """LMRL-Gym's Text-Nav, fully observed: the observation names the room. Exits are directions only, as there."""
 
     family = FIXED_HOUSE
     max_turns = 15
@@ -192,7 +193,7 @@ class TextNavFO(TextNavEnv):
 
 
 class TextNavPO(TextNavEnv):
-    """LMRL-Gym's Text-Nav, partially observed: which room one is in has to be told from what stands there."""
+    """LMRL-Gym's Text-Nav, partially observed: the agent has to infer its room from the furniture."""
 
     family = FIXED_HOUSE
     max_turns = 15

@@ -34,7 +34,7 @@ TURN_REWARD = -1.0
 class TwentyQuestionsEnv(PacedEnv[TwentyQuestions]):
     """Listed candidates, listed questions, five levels: −1 per turn, 0 for naming the object.
 
-    A question that is not understood, or not among those listed, costs its turn too.
+    A question that the game does not understand, or does not list, also costs its turn.
     """
 
     family: TaskFamily[TwentyQuestions] | None = LEVELLED
@@ -70,41 +70,41 @@ class TwentyQuestionsEnv(PacedEnv[TwentyQuestions]):
         return running(self._voice.yes if yes else self._voice.no, TURN_REWARD)
 
     def opening(self) -> str:
-        """What the agent is told at first."""
+        """Return the first observation."""
         if not self.game.listed:
             return "Questions:"
         phrases = "; ".join(self.phrase(name) for name in self.game.attributes)
         return f"{self._voice.opening} {', '.join(self.game.candidates)}.\nAsk whether it is: {phrases}."
 
     def phrase(self, attribute: str) -> str:
-        """An attribute as this game words it."""
+        """Return an attribute in this game's wording."""
         known = attributes()[attribute]
         return known.synonym if self._voice.synonyms else known.phrase
 
     def ask(self, attribute: str) -> str:
-        """The question whether the object has an attribute."""
+        """Return the question about an attribute in this game's wording."""
         return self._voice.ask.format(self.phrase(attribute))
 
     def guess(self, name: str) -> str:
-        """The question whether it is an object."""
+        """Return the guess of an object in this game's wording."""
         return self._voice.guess.format(article(name))
 
     def oracle(self) -> str:
-        """Greedy information gain over what is still possible; it does not look at the secret."""
+        """Ask for the attribute with the greatest information gain over the possible objects, not using the secret."""
         attribute = best_question(self.alive, self.game.attributes)
         return self.guess(min(self.alive)) if attribute is None else self.ask(attribute)
 
     def random_action(self, rng: Rng) -> str:
-        """Any question that may be asked, or any guess."""
+        """Return a random question or guess."""
         pick = rng.randrange(len(self.game.attributes) + len(self.game.candidates)) - len(self.game.attributes)
         return self.guess(self.game.candidates[pick]) if pick >= 0 else self.ask(self.game.attributes[pick])
 
     def state_key(self) -> str:
-        """What is still possible: all that the answers so far have told."""
+        """Return a key for the objects that are still possible, which is all that the answers so far reveal."""
         return ",".join(sorted(self.alive))
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """Guessing everything at once, winning by assertion, and guesses that only contain or deny the name."""
+        """Return near misses: guessing everything at once, claiming to win, and guesses that contain or deny it."""
         secret = self.game.secret
         others = [name for name in self.game.candidates if name != secret]
         return {
@@ -117,7 +117,7 @@ class TwentyQuestionsEnv(PacedEnv[TwentyQuestions]):
         }
 
     def render(self) -> str:
-        """The episode, and how many objects are still possible."""
+        """Render the episode and the number of objects that are still possible."""
         return f"{super().render()}\n{len(self.alive)} of {len(self.game.candidates)} objects are possible"
 
     @property
@@ -126,18 +126,18 @@ class TwentyQuestionsEnv(PacedEnv[TwentyQuestions]):
 
 
 class TwentyQuestionsFull(TwentyQuestionsEnv):
-    """LMRL-Gym's Twenty Questions: 158 objects, nothing listed, twenty turns."""
+    """LMRL-Gym's Twenty Questions: 158 objects, no lists, twenty turns."""
 
     family = PUBLISHED
     contract = replace(TwentyQuestionsEnv.contract, random_floor=0.2)
 
     def secrets(self) -> Sequence[str]:
-        """The object, by every name."""
+        """Return all names of the object."""
         return [name for name, thing in names().items() if thing == self.game.secret]
 
 
 class TwentyQuestionsSubset(TwentyQuestionsEnv):
-    """ArCHer's subset of ten objects, with twelve questions: a world for vocabularies of a hundred words."""
+    """ArCHer's subset of ten objects with twelve questions, for vocabularies of a hundred words."""
 
     family = TEN_OBJECTS
     # Twenty random turns over 22 sentences name one of ten objects in 60 % of all episodes.

@@ -29,7 +29,8 @@ from .attacks import attacks_on
 class WordleEnv(TurnEnv[Wordle]):
     """Wordle over the word lists of ``WORDLES``: −1 per guess, 0 for the right one, six tries.
 
-    A guess is one word of the level's list, letters together or apart. Any other text costs a try and −1.
+    A guess is one word of the level's list, with or without spaces between its characters. Any other text costs a try
+    and −1.
     """
 
     family: TaskFamily[Wordle] | None = WORDLES
@@ -66,31 +67,31 @@ class WordleEnv(TurnEnv[Wordle]):
 
     @property
     def wording(self) -> Wording:
-        """How this task's template speaks."""
+        """The wording of this task's template."""
         return WORDINGS[self.game.template]
 
     def oracle(self) -> str:
-        """The guess that tells most apart, from what has been answered so far: it does not look at the secret."""
+        """Return the guess that best separates the remaining candidates, without using the secret."""
         return best_guess(self.game.level, self.guesses, TRIES - self.turn)
 
     def random_action(self, rng: Rng) -> str:
-        """Any word of the list."""
+        """Return a random word of the list."""
         return rng.pick(vocabulary(self.game.level))
 
     def state_key(self) -> str:
-        """Everything answered so far, and the tries left."""
+        """Return a key for the guesses, their answers, and the tries left."""
         return " ".join([str(self.turn), *(f"{guess}:{marks}" for guess, marks in self.guesses)])
 
     def secrets(self) -> tuple[str, ...]:
-        """The word to find."""
+        """Return the secret word."""
         return (self.game.secret,)
 
     def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
-        """What the game takes, changed, and what it should never be given."""
+        """Return hostile inputs: valid answers in changed form, and texts that no game should accept."""
         return attacks_on(self)
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """Guesses that do not listen, and texts that hold the secret among others."""
+        """Return near misses: guesses that ignore the answers, and texts that contain the secret among other words."""
         secret = self.game.secret
         others = [word for word in vocabulary(self.game.level) if word != secret]
         return {

@@ -1,4 +1,4 @@
-"""Ways to break a MiniWoB page: every key and mouse button everywhere, texts at their bounds, and what is held down."""
+"""Hostile inputs for MiniWoB pages: every key and mouse button everywhere, extreme texts, and buttons held down."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def attacks_on(ids: Sequence[str]) -> dict[str, Sequence[ActionLike]]:
     """Return ways to break an episode, by name.
 
     Args:
-        ids: of the elements of the page.
+        ids: ids of the page's elements.
     """
     some, far = ids[:: max(1, len(ids) // 12)], (-100_000, -1, 0, 80, 160, 100_000)
     points = [{"x": x, "y": y} for x in far for y in far]

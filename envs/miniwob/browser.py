@@ -1,6 +1,6 @@
-"""``MiniwobBrowser``: acting on a MiniWoB page with the mouse and the keyboard, as a person does.
+"""``MiniwobBrowser``: act on a MiniWoB page with the mouse and the keyboard, as a user does.
 
-No act runs a script of the agent's, and none opens an address. Elements are clicked at a point that a click reaches:
+No action runs a script of the agent's, and none opens a URL. Elements are clicked at a point that a click reaches:
 Playwright's own click would wait for widgets that overlap for some seeds until it gives up.
 """
 
@@ -29,63 +29,63 @@ if TYPE_CHECKING:
     from playwright.async_api import ElementHandle
 
 BRIEF = 2_000.0
-"""Milliseconds in which an act on an element succeeds, or does not."""
+"""Milliseconds within which an action on an element succeeds or fails."""
 LOOKS = 90
-"""How often a page that moves is looked at until it has come to rest: three seconds, twice what the slowest takes."""
+"""Most looks at a moving page until it comes to rest: three seconds, twice what the slowest page takes."""
 ENDLESS = frozenset({"miniwob/chase-circle.html", "miniwob/moving-items.html"})
-"""Pages that never rest: what is seen of them is a moment."""
+"""Pages that never rest: an observation shows one moment."""
 STEPS = 12
-"""A drag has so many movements of the mouse."""
+"""Mouse movements of a drag."""
 TYPED = frozenset({"date", "time", "datetime-local", "month", "week", "color", "range"})
-"""Fields that take a value, not keys."""
+"""Types of fields that take a value, not keys."""
 
 
 class MiniwobBrowser:
     """One episode's page.
 
     Args:
-        window: in which it is loaded.
+        window: the window that has loaded the page.
     """
 
     def __init__(self, window: Window) -> None:
         self.window = window
         self.notices, self.violations = self.window.notices, self.window.violations
         self._seen: Any = None
-        # Whoever forgets to close it would keep its window for ever.
+        # Without it, a browser that its user forgets to close would keep its window forever.
         self._end = weakref.finalize(self, _left, window)
         self._end.atexit = False
 
     @classmethod
     async def open(cls, task: MiniwobTask, trace: Path | None = None) -> MiniwobBrowser:
-        """A browser in front of a page whose episode has begun.
+        """Open a page and start its episode.
 
         Args:
-            task: which page, and its seed.
-            trace: the file of a trace of the episode, if one is wanted.
+            task: the task, with its page and seed.
+            trace: path of a trace of the episode, if wanted.
 
         Raises:
             UsageError: the package, Playwright or Chromium is missing.
-            EnvironmentFailedError: the page does not begin.
+            EnvironmentFailedError: the page does not start its episode.
         """
         page_of(task)
 
         async def opened() -> MiniwobBrowser:
             return cls(await begun(task, trace))
 
-        return await LOOP.run(opened())  # made over there: it closes itself if nobody waits for it any more
+        return await LOOP.run(opened())  # created on the loop: closes itself if its caller has given up
 
     @property
     def film(self) -> Film:
-        """What is kept of the episode for people."""
+        """The recorder of the episode."""
         return self.window.film
 
     @property
     def utterance(self) -> str:
-        """What is asked."""
+        """The page's request."""
         return self.window.utterance
 
     async def verdict(self) -> tuple[bool, float, str]:
-        """Whether the page has ended the episode, its raw reward in [-1, 1], and its reason."""
+        """Return whether the page has ended the episode, its raw reward in [-1, 1], and its reason."""
         return await LOOP.run(self.window.verdict())
 
     # -- acting on elements -----------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class MiniwobBrowser:
         await self._do(work())
 
     async def focus(self, ref: str) -> None:
-        """Put the cursor into an element."""
+        """Focus an element."""
 
         async def work() -> None:
             await (await self._element(ref)).focus()
@@ -115,7 +115,7 @@ class MiniwobBrowser:
         await self._do(work())
 
     async def fill(self, ref: str, value: str) -> None:
-        """Replace what is in a field, by keys where it takes keys: pages listen to them."""
+        """Replace the content of a field; by keys if it takes keys, since pages listen to them."""
         await self._do(self._fill(ref, value))
 
     async def _fill(self, ref: str, value: str) -> None:
@@ -134,7 +134,7 @@ class MiniwobBrowser:
         await typing(self.window.page, value if tag == "TEXTAREA" else " ".join(value.splitlines()))
 
     async def check(self, ref: str, on: bool) -> None:
-        """Set or clear a box."""
+        """Check or uncheck a checkbox."""
 
         async def work() -> None:
             element = await self._element(ref)
@@ -163,7 +163,7 @@ class MiniwobBrowser:
         await self._do(work())
 
     async def press(self, ref: str, keys: str) -> None:
-        """Press a key in an element, or in whatever has the cursor."""
+        """Press a key in an element, or in the focused element."""
 
         async def work() -> None:
             if ref:
@@ -173,7 +173,7 @@ class MiniwobBrowser:
         await self._do(work())
 
     async def type(self, text: str) -> None:
-        """Type into whatever has the cursor."""
+        """Type into the focused element."""
         await self._do(typing(self.window.page, text))
 
     async def drag(self, source: str, target: str) -> None:
@@ -196,7 +196,7 @@ class MiniwobBrowser:
         await self._do(self.window.page.mouse.move(x, y, steps=STEPS))
 
     async def hold(self, down: bool) -> None:
-        """Press the left button of the mouse where it is, or let it go."""
+        """Press or release the left mouse button at its current position."""
         mouse = self.window.page.mouse
         await self._do(mouse.down() if down else mouse.up())
 
@@ -212,45 +212,45 @@ class MiniwobBrowser:
         await mouse.up()
 
     async def scroll(self, dx: float, dy: float) -> None:
-        """Scroll what is under the mouse by so many pixels."""
+        """Scroll the element under the mouse by some pixels."""
         await self._do(self.window.page.mouse.wheel(dx, dy))
 
-    # -- where to: nowhere ------------------------------------------------------------------------------------------
+    # -- navigation: refused ---------------------------------------------------------------------------------------
 
     async def goto(self, url: str) -> None:
-        """Refused: a page that was opened again would begin another episode."""
+        """Refuse: opening the page again would start another episode."""
         self.violations.append(f"goto {url[:100]!r}")
         raise ToolError("nothing can be opened here: this task is one page")
 
     async def go_back(self) -> None:
-        """Refused."""
+        """Refuse."""
         await self.goto("the page before")
 
     async def go_forward(self) -> None:
-        """Refused."""
+        """Refuse."""
         await self.goto("the page after")
 
     async def new_tab(self) -> None:
-        """Refused."""
+        """Refuse."""
         await self.goto("about:blank")
 
     async def tab_focus(self, number: int) -> None:
-        """There is one tab."""
+        """Accept only tab 0, the only one."""
         if number != 0:
             raise ToolError("there is one tab, number 0")
 
     async def tab_close(self) -> None:
-        """Refused."""
+        """Refuse."""
         raise ToolError("the last tab cannot be closed")
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
     async def rest(self, seconds: float) -> None:
-        """Let the page go on for a while."""
+        """Let the page continue for some seconds."""
         await asyncio.sleep(seconds)
 
     async def look(self, wanted: Wanted) -> Page:
-        """What is seen now, once the page has come to rest."""
+        """Return the observation of the page once it has come to rest."""
         return await LOOP.run(self._look(wanted))
 
     async def _look(self, wanted: Wanted) -> Page:
@@ -260,15 +260,15 @@ class MiniwobBrowser:
             nodes = await self._seen.evaluate("o => ({nodes: o.nodes, title: o.title})")
             picture = await page.screenshot(clip=self.window.area) if wanted.picture else b""
             await self.window.run()
-        loaded().refill(self.window.path)  # only now, while an agent thinks: it would take the time of whoever waits
+        loaded().refill(self.window.path)  # only now, while the agent thinks: earlier it would delay this observation
         return page_from(nodes, self.window.url, picture)
 
     async def close(self) -> None:
-        """The episode is over; may be called again."""
+        """Close the browser at the end of its episode; may be called again."""
         await LOOP.run(self.window.close())
         self._end.detach()
 
-    # -- the inside -------------------------------------------------------------------------------------------------
+    # -- internals --------------------------------------------------------------------------------------------------
 
     async def _do(self, work: Coroutine[Any, Any, None]) -> None:
         await LOOP.run(told(work))

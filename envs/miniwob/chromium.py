@@ -1,6 +1,6 @@
-"""A window of this process's Chromium in which a page of the package is open, and nothing else can be opened.
+"""A window of this process's Chromium that shows one page of the package and cannot open anything else.
 
-Pages come from the package's folder through Playwright's routes: no server is asked, and nothing goes to a network.
+Playwright's routes serve pages from the package's folder: no server is involved, and nothing reaches a network.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from ..web.chromium.seat import Seat
 
 TALL = 210, 700
-"""Pixels of a page that are drawn: MiniWoB's, and FlightWoB's."""
+"""Heights of the drawn part of a page, in pixels: MiniWoB's, and FlightWoB's."""
 AGES = 2_000_000_000
-"""Milliseconds after which a page would give up: 23 days. Upstream's 10 s are no time for a model on a slow machine,
-and the raw reward does not depend on it. A browser's timers take no more than 2^31."""
+"""Milliseconds after which a page gives up: 23 days.
+
+Upstream's 10 s are too short for a model on a slow machine, and the raw reward does not depend on it. A browser's
+timers take at most 2^31.
+"""
 PATIENCE = 30_000.0
 """Milliseconds in which a page must load."""
 BEGIN = """
@@ -70,30 +73,31 @@ async ([seed, mode, ages]) => {
   return [core.getUtterance(), WOB_TASK_READY];
 }
 """
-"""What upstream's driver does at ``reset``; the display of time and rewards is hidden, since it shows a clock.
+"""Start an episode like upstream's driver at ``reset``, and hide the display of time and rewards, which shows a clock.
 
-What a page has put off for a moment is done before anybody looks: timers that end at once are called in their order.
-Longer ones start after the first look, by ``Window.run``, so that what is seen first does not depend on the machine's
-speed. A page may cancel one at any time, by the number that it was given."""
+Work that a page has put off for a moment is done before the first look: timers that end at once run in their order.
+Longer ones start after the first look, by ``Window.run``, so that the first observation does not depend on the
+machine's speed. A page may cancel a timer at any time, by the number that it received.
+"""
 
 
 class Nowhere:
-    """What the pool's server would answer with: nothing, since every request is answered before it gets there."""
+    """A site without pages for the pool's server: the routes answer every request before it reaches the server."""
 
     hosts: frozenset[str] = frozenset({HOST})
     cookies: ClassVar[dict[str, str]] = {}
 
     def handle(self, request: Request) -> Response:
-        """Nothing is there."""
+        """Return 404 for every request."""
         return Response("", HTTPStatus.NOT_FOUND)
 
 
 class Window:
-    """A page of the package: loaded, and then begun once, as upstream's driver begins it.
+    """A page of the package: loaded, and started once, as upstream's driver starts it.
 
     Args:
-        path: of the page, below the package's HTML.
-        trace: the file of a trace of the episode, if one is wanted.
+        path: path of the page below the package's HTML folder.
+        trace: path of a trace of the episode, if wanted.
     """
 
     def __init__(self, path: str, trace: Path | None = None) -> None:
@@ -106,7 +110,7 @@ class Window:
         self._seat: Seat | None = None
 
     async def load(self) -> None:
-        """Load the page. No seed has a part in that.
+        """Load the page, which does not depend on a seed.
 
         Raises:
             UsageError: the package, Playwright or Chromium is missing.
@@ -123,17 +127,17 @@ class Window:
                 self.page.on("dialog", self._dismiss)
                 await self.page.goto(self.url, timeout=PATIENCE)
                 await self.page.wait_for_selector("#sync-task-cover", state="attached", timeout=PATIENCE)
-                # The global object of this document. Asked through it, no other document can answer for it.
+                # The global object of this document. No other document can answer queries that go through it.
                 self._globals: JSHandle = await self.page.evaluate_handle("() => window")
 
     async def begin(self, task: MiniwobTask) -> None:
-        """Begin the episode.
+        """Start the episode.
 
         Args:
-            task: of this page, with a seed.
+            task: a task of this page, with a seed.
 
         Raises:
-            EnvironmentFailedError: the page does not begin.
+            EnvironmentFailedError: the page does not start its episode.
         """
         self._begun = True
         async with self._failing("does not begin"), pool().works:
@@ -143,14 +147,14 @@ class Window:
         self.utterance = said_by(asked)
 
     async def run(self) -> None:
-        """Let the page's clock run, once; called after the first look."""
+        """Start the page's clock, once; called after the first look."""
         if not self._runs:
             self._runs = True
             await self._globals.evaluate("page => page.turnwiseStart()")
 
     @property
     def alive(self) -> bool:
-        """Whether an episode can begin in it, in a browser that is not about to end."""
+        """Whether an episode can start in this window, in a browser that is not about to close."""
         return self._seat is not None and self._seat.alive and not self._seat.chromium.retired
 
     @contextlib.asynccontextmanager
@@ -166,10 +170,10 @@ class Window:
             raise
 
     async def verdict(self) -> tuple[bool, float, str]:
-        """Whether the page has ended the episode, its raw reward in [-1, 1], and its reason.
+        """Return whether the page has ended the episode, its raw reward in [-1, 1], and its reason.
 
         Raises:
-            EnvironmentFailedError: the page in which the episode began is gone.
+            EnvironmentFailedError: the page that started the episode has gone.
         """
         from playwright.async_api import Error
 
@@ -182,15 +186,15 @@ class Window:
 
     @property
     def area(self) -> FloatRect:
-        """The part of the window in which the page is."""
+        """The part of the window that the page occupies, in pixels."""
         flight = "flight/" in self.url
         return {"x": 0, "y": 0, "width": 800 if flight else 160, "height": TALL[flight]}
 
     async def picture(self) -> bytes:
-        """What a person sees of the page, PNG. Nothing is hidden or stopped for it, so nothing changes by it.
+        """Return a PNG screenshot of the page. It hides or stops nothing, so that the page does not change.
 
         Raises:
-            EnvironmentFailedError: there is no picture.
+            EnvironmentFailedError: Chromium gives no screenshot.
         """
         from playwright.async_api import Error
 
@@ -205,18 +209,18 @@ class Window:
         if seat is not None and self.trace is None:
             pool().leave_aside(seat)
         elif seat is not None:
-            await pool().leave(seat)  # which writes the trace
+            await pool().leave(seat)  # writes the trace
 
-    # -- where the page may not go --------------------------------------------------------------------------------
+    # -- blocked navigation -----------------------------------------------------------------------------------------
 
     async def _serve(self, route: Route) -> None:
-        """Answer a request from the package's folder; the episode's page is given once."""
+        """Answer a request from the package's folder; serve the episode's page once."""
         request = route.request
         parts = urlsplit(request.url)
         if request.is_navigation_request() and (self._elsewhere(request) or parts.netloc != HOST):
             self.violations.append(f"{request.url[:100]!r} was to be opened")
             self.notices.append(f"{request.url[:100]!r} was not opened: this task is one page")
-            await route.fulfill(status=204)  # upon which a browser stays where it is
+            await route.fulfill(status=204)  # the browser stays on its page
             return
         folder = installed().resolve()
         file = (folder / unquote(parts.path).lstrip("/")).resolve()
@@ -230,7 +234,7 @@ class Window:
 
         try:
             return self._begun and request.frame.parent_frame is None
-        except Error:  # the request of a window that is only opening, whose frame does not exist yet
+        except Error:  # the request of a window that is just opening, whose frame does not exist yet
             return self._begun
 
     async def _refuse_window(self, page: Page) -> None:
@@ -245,7 +249,7 @@ class Window:
 
 
 async def told(work: Coroutine[Any, Any, None]) -> None:
-    """Do something; what Playwright cannot do is told to the agent."""
+    """Await an action; report what Playwright cannot do to the agent."""
     from playwright.async_api import Error
 
     try:
@@ -257,7 +261,7 @@ async def told(work: Coroutine[Any, Any, None]) -> None:
 
 @contextlib.asynccontextmanager
 async def failing(url: str) -> AsyncIterator[None]:
-    """While a page is looked at: what Playwright cannot do is a failure of the page."""
+    """Treat Playwright's errors while looking at a page as a failure of the page."""
     from playwright.async_api import Error
 
     try:
@@ -267,17 +271,20 @@ async def failing(url: str) -> AsyncIterator[None]:
 
 
 def kind_of(file: Path) -> str:
-    """What a file is, for a browser. Pages do not say that they are in UTF-8: read from a disk, as upstream's driver
-    reads them, they are recognised; over HTTP they would be taken for Windows' alphabet."""
+    """Return the content type of a file.
+
+    Pages do not declare UTF-8. Read from a disk, as by upstream's driver, browsers detect it; over HTTP they would
+    assume Windows' encoding.
+    """
     kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
     return f"{kind}; charset=utf-8" if kind.startswith("text/") or kind.endswith("javascript") else kind
 
 
 def said_by(utterance: Any) -> str:
-    """What is asked, as upstream's driver tells it: some pages answer with the text and its fields.
+    """Return the request as upstream's driver does: some pages answer with the text and its fields.
 
     Raises:
-        InfrastructureError: neither.
+        InfrastructureError: the answer is neither text nor text with fields.
     """
     text = utterance.get("utterance") if isinstance(utterance, dict) else utterance
     if not isinstance(text, str):

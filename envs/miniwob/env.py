@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 
 Paid = Literal["success", "raw"]
 ELSEWHERE = frozenset({"goto", "go_back", "go_forward", "new_tab", "tab_focus", "tab_close"})
-"""Actions that open pages: here they could only begin the episode again, and are not offered."""
+"""Actions that open pages. They could only restart the episode, so they are not offered."""
 ENDS = frozenset({"send_msg_to_user", "report_infeasible"})
-"""Actions that end a task: here the page does."""
+"""Actions that end a task. The page ends it instead, so they are not offered."""
 REASON = "the page judges itself and tells nobody how it is solved: there is no oracle for other people's 128 pages"
 
 
 class MiniwobEnv(RecordedTools[MiniwobTask]):
-    """Do what a page asks for. The episode ends when the page says so; until then it says nothing about right or wrong.
+    """Do what a page asks for. The page ends the episode; before that, it gives no feedback.
 
     Args:
-        page: one of the suite's, such as ``click-test-2``.
-        reward: ``"success"``: 1 where the page's raw reward is above 0, else 0; ``"raw"``: that raw reward, in [-1, 1].
-        screenshot: a picture of the page with every observation.
-        record: a folder for recordings of the episodes, for people.
-        trace: a recording has Playwright's trace, too.
-        max_turns: of an episode.
-        render_mode: of Gymnasium.
+        page: name of a page of the suite, such as ``click-test-2``.
+        reward: ``"success"``: 1 if the page's raw reward is above 0, else 0; ``"raw"``: that raw reward, in [-1, 1].
+        screenshot: add a screenshot of the page to every observation.
+        record: folder for recordings of the episodes, for human viewers.
+        trace: add Playwright's trace to each recording.
+        max_turns: limit of actions per episode.
+        render_mode: Gymnasium's render mode.
 
     Raises:
-        UsageError: the package is not installed, or has no such page or reward; or nothing can be recorded.
+        UsageError: the package is not installed, the page or reward is unknown, or recording is impossible.
     """
 
     family: TaskFamily[MiniwobTask] | None = family_of("click-test")
@@ -64,7 +64,7 @@ class MiniwobEnv(RecordedTools[MiniwobTask]):
 
     browser: MiniwobBrowser
     raw: float = 0.0
-    """What the page has given, in [-1, 1]; 0 before it has judged."""
+    """The page's raw reward, in [-1, 1]; 0 before its verdict."""
     reason: str = ""
     over: bool = False
 
@@ -81,7 +81,7 @@ class MiniwobEnv(RecordedTools[MiniwobTask]):
     ) -> None:
         if reward not in ("success", "raw"):
             raise UsageError(f"MiniWoB is paid by 'success' or 'raw'; got {reward!r}")
-        installed()  # whoever lacks the package hears of it here, and not in the first episode
+        installed()  # fails here if the package is missing, and not in the first episode
         self.record_into(record, trace=trace)
         self.tasks = partial(family_of, page)  # type: ignore[method-assign]  # every id has its own
         self.paid, self.wanted = reward, Wanted(picture=screenshot, every=True)
@@ -90,7 +90,7 @@ class MiniwobEnv(RecordedTools[MiniwobTask]):
     # -- the episode ------------------------------------------------------------------------------------------------
 
     def start(self, task: MiniwobTask, rng: Rng) -> ObservationLike | Awaitable[ObservationLike]:
-        """Open the page as upstream's driver does, and say what it asks."""
+        """Open the page as upstream's driver does, and return its request."""
         return self._start(task)
 
     async def _start(self, task: MiniwobTask) -> ObservationLike:
@@ -103,19 +103,19 @@ class MiniwobEnv(RecordedTools[MiniwobTask]):
         return self.observed(f"Task: {self.browser.utterance}")
 
     def offered(self) -> Sequence[Tool]:
-        """What can be done on one page that ends by itself."""
+        """Return the actions for a single page that ends by itself."""
         return tuple(one for one in tools_of(type(self)) if one.name not in ELSEWHERE | ENDS)
 
     def turns_at(self, level: int) -> int:
-        """The same for every page."""
+        """Return the turn limit, which is the same for every level."""
         return self.max_turns
 
     def ends_with(self, tool: Tool) -> bool:
-        """Whether the page has ended the episode: calls after that are not run."""
+        """Return whether the page has ended the episode; later calls of the message are then skipped."""
         return self.over
 
     def act(self, action: Action) -> Step | ObservationLike | Awaitable[Step | ObservationLike]:
-        """Act; and see what the page says of it, however the act went."""
+        """Act, and fetch the page's verdict whatever happened."""
         return self._act(action)
 
     async def _act(self, action: Action) -> Step:
@@ -127,7 +127,7 @@ class MiniwobEnv(RecordedTools[MiniwobTask]):
         return replace(step, terminated=True, info=info) if self.over else step
 
     async def _after(self, act: Awaitable[None]) -> Sequence[Part]:
-        """Act, unless the page has ended the episode by itself in the meantime; and look."""
+        """Act, unless the page has meanwhile ended the episode by itself, and observe."""
         try:
             await self._heard()
             if self.over:
@@ -142,7 +142,7 @@ class MiniwobEnv(RecordedTools[MiniwobTask]):
         return (TextPart("The task is over."),) if self.over else self.observed().messages[0].parts
 
     async def _heard(self) -> None:
-        if not self.over:  # the first verdict counts: whatever is done to the page later changes nothing
+        if not self.over:  # the first verdict counts: later changes of the page have no effect
             self.over, self.raw, self.reason = await self.browser.verdict()
 
     # -- more for the mouse -----------------------------------------------------------------------------------------
@@ -182,22 +182,22 @@ class MiniwobEnv(RecordedTools[MiniwobTask]):
     # -- the verdict, and the rest ----------------------------------------------------------------------------------
 
     def judge(self) -> Score:
-        """The page's own verdict; an episode that it has not ended is not solved."""
+        """Score the page's own verdict; an episode that the page has not ended is a failure."""
         violations = tuple(f"left the page: {one}" for one in self.browser.violations)
         return Score(self.over and self.raw > 0, violations=violations)
 
     def reward(self, score: Score) -> float:
-        """Success, or the page's raw reward."""
+        """Return 1 for success and 0 otherwise, or the page's raw reward."""
         return self.raw if self.paid == "raw" else float(score.success)
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """BrowserGym's page can be told to end with reward 1; and pages can be opened again until an easy one comes."""
+        """Return near misses: a script that ends the page with reward 1, and reloading until an easy page comes."""
         return NEAR_MISSES
 
     def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
-        """Return every key and mouse button everywhere, texts at their bounds, and what is held down."""
+        """Return hostile inputs: every key and mouse button everywhere, extreme texts, and buttons held down."""
         return attacks_on(list(self.page.by_id))
 
     def state_key(self) -> str:
-        """What is seen, and whether it is over."""
+        """Return a key for the visible page and the verdict."""
         return str(stable_hash(self.page.text, self.over, self.raw).hex()[:32])

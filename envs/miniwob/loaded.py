@@ -1,8 +1,8 @@
-"""``Loaded``: windows in which a page is loaded already when an episode begins.
+"""``Loaded``: windows that have loaded a page before an episode starts.
 
-Upstream's driver loads a page once and begins one episode after another in it, with whatever the last one left there.
-Here every episode has a page of its own. Most of its reset is the loading, in which the seed has no part; so the next
-page is loaded while an agent thinks about this one.
+Upstream's driver loads a page once and starts one episode after another in it, with whatever the last one left there.
+Here every episode has a page of its own. Loading takes most of a reset and does not depend on the seed, so the next
+page loads while an agent thinks about the current one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from ...tasks.miniwob.suite import MiniwobTask
 
 EACH, MOST = 2, 8
-"""So many windows of one page, and of all pages together, wait for episodes."""
+"""Most windows that wait for episodes: of one page, and of all pages together."""
 STALE = 30.0
-"""Seconds after which a window that nobody wanted makes room for another page's. Before that it stays: with more pages
-than room, those that are there are of use, and pages that displaced each other would not be."""
+"""Seconds after which an unused window makes room for another page's.
+
+It stays until then: with more pages than room, the waiting windows are useful only if they do not keep displacing each
+other.
+"""
 
 
 class Loaded:
-    """Windows that wait for episodes. All of it is used on Chromium's loop."""
+    """Windows that wait for episodes. All methods run on Chromium's loop."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[float, Window]] = []
@@ -38,14 +41,14 @@ class Loaded:
 
     @property
     def waiting(self) -> list[str]:
-        """The pages that wait, by their paths, oldest first."""
+        """Paths of the waiting pages, oldest first."""
         return [window.path for _, window in self._waiting]
 
     async def take(self, path: str) -> Window:
-        """A window in which the page is loaded and nothing has begun.
+        """Return a window that has loaded the page but not started an episode.
 
         Args:
-            path: of the page, below the package's HTML.
+            path: path of the page below the package's HTML folder.
 
         Raises:
             UsageError: Playwright or Chromium is missing.
@@ -61,10 +64,10 @@ class Loaded:
         return window
 
     def refill(self, path: str) -> None:
-        """Have a page loaded, unless it waits already, or others have the room.
+        """Load a page in the background, unless enough windows of it wait already or others take the room.
 
         Args:
-            path: of a page in which an episode has begun.
+            path: path of a page that has just started an episode.
         """
         pool().refill()
         self.weed()
@@ -79,22 +82,22 @@ class Loaded:
         self._aside(self._load(path))
 
     async def empty(self) -> None:
-        """Close what waits."""
+        """Close all waiting windows."""
         while self._waiting:
             await self._waiting.pop()[1].close()
 
     async def _load(self, path: str) -> None:
         window = Window(path)
         try:
-            with suppress(Exception):  # whoever needs the page will meet the same, and say so
+            with suppress(Exception):  # an episode that needs the page will meet and report the same error
                 await window.load()
                 self._waiting.append((time.monotonic(), window))
-                self.weed()  # its browser may have been retired meanwhile
+                self.weed()  # its browser may have retired meanwhile
         finally:
             self._making.remove(path)
 
     def weed(self) -> None:
-        """Let go of what died, and of what keeps a browser from ending."""
+        """Close windows that died, or that keep a retired browser open."""
         for pair in [pair for pair in self._waiting if not pair[1].alive]:
             self._waiting.remove(pair)
             self._aside(pair[1].close())
@@ -107,27 +110,27 @@ class Loaded:
 
 @lru_cache(maxsize=1)
 def loaded() -> Loaded:
-    """The windows of this process, which end with its Chromium."""
+    """Return the windows of this process, which close with its Chromium."""
     one = Loaded()
-    pool().retiring.append(one.weed)  # also where only other episodes follow
+    pool().retiring.append(one.weed)  # also if only other episodes follow
     return one
 
 
 async def begun(task: MiniwobTask, trace: Path | None) -> Window:
-    """A window in which the episode of a task has begun.
+    """Return a window that has started the episode of a task.
 
     Args:
-        task: which page, and its seed.
-        trace: the file of a trace of the episode, if one is wanted.
+        task: the task, with its page and seed.
+        trace: path of a trace of the episode, if wanted.
 
     Raises:
         UsageError: Playwright or Chromium is missing.
-        EnvironmentFailedError: the page does not begin.
+        EnvironmentFailedError: the page does not start its episode.
     """
     if trace is None:
         window = await loaded().take(task.path)
     else:
-        window = Window(task.path, trace)  # a trace begins before the page does
+        window = Window(task.path, trace)  # the trace starts before the page
         await window.load()
     await window.begin(task)
     return window

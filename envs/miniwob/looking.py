@@ -1,7 +1,7 @@
-"""What is seen of a MiniWoB page: its elements with their places, colours and texts, as upstream's driver tells them.
+"""Observations of MiniWoB pages: elements with positions, colors and texts, as upstream's driver reports them.
 
-The tree of roles that other pages are told by (``envs/web``) would not do: here tasks ask for a red circle, an icon or
-a place, all drawn with elements that have neither role nor name.
+The tree of roles that describes other pages (``envs/web``) is not enough: tasks here ask for a red circle, an icon or a
+position, all drawn with elements that have neither role nor name.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ WALK = """
   return {nodes: walk(document.body, 0, 0, '', false), elements: kept, title: document.title};
 }
 """
-"""Gives the tree, and beside it the elements, which its ``ref`` number: nothing is written into the page."""
+"""Returns the tree, and next to it the elements, indexed by ``ref``; it writes nothing into the page."""
 FRAMES = """
 (() => {
   const ask = window.requestAnimationFrame.bind(window), later = window.setTimeout.bind(window);
@@ -117,7 +117,7 @@ FRAMES = """
   window.requestAnimationFrame = work => { frames.asked++; return ask(work); };
 })()
 """
-"""Counts, from before a page's scripts are read, the frames that they ask for: those that draw something that moves."""
+"""Counts the frames that a page's scripts request, from before they run: a request means that something moves."""
 STILL = (
     """
 async times => {
@@ -137,8 +137,11 @@ async times => {
 }
 """
 )
-"""What ``WALK`` gives once the page has come to rest: two frames later it looks the same and has drawn nothing. Time is
-counted in frames, however long they take on a busy machine. A page that never rests is looked at so many times."""
+"""Runs ``WALK`` until the page is at rest: two frames later it looks the same and has drawn nothing.
+
+Time is counted in frames, however long they take on a busy machine. For a page that never rests, ``times`` is the most
+looks.
+"""
 POINT = """
 (el) => {
   if (!el.isConnected) return {why: 'it is no longer on the page'};
@@ -163,16 +166,16 @@ POINT = """
   return {why: hit ? 'something else covers all of it' : 'it is outside of the window'};
 }
 """
-"""A point of an element that a click there reaches, in pixels of the window: widgets overlap for some seeds."""
+"""Finds a point of an element that a click there reaches, in pixels of the window: widgets overlap for some seeds."""
 
 
 def page_from(seen: Mapping[str, Any], url: str, picture: bytes = b"") -> Page:
-    """The page that ``WALK`` has seen.
+    """Return the page that ``WALK`` has seen.
 
     Args:
-        seen: its result.
-        url: of the page.
-        picture: a screenshot, if there is one.
+        seen: the result of ``WALK``.
+        url: URL of the page.
+        ``picture``: screenshot, PNG, if there is one.
     """
     nodes = told([_node(one) for one in seen["nodes"]], every=True)
     by_id = {node.id: node for top in nodes for node in top.walk() if node.ref}
