@@ -1,4 +1,4 @@
-"""``SearchTools``: what an agent can do that searches, within what an episode may cost."""
+"""``SearchTools``: the tools of a search environment, within an episode's budget."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ QUERY_CHARS, ANSWER_CHARS, CITED = 300, 2_000, 50
 
 
 class SearchTools(ToolEnv[SearchTask]):
-    """The tools of ``SearchEnv``, and what was done with them."""
+    """The tools of ``SearchEnv``, and a record of their use."""
 
     work: SearchTask | None = None
     engine: Retriever
     progress: Progress
     limits: Limits
     tags: bool
-    """The agent writes tags: it can search and answer."""
+    """Whether the agent writes tags; it can then only search and answer."""
     brief: bool
-    """Nothing is told but what was found."""
+    """Whether observations contain only retrieved text."""
     k: int
-    """How many hits a search has that does not say."""
+    """Default number of hits of a search."""
     snippet: int
     """Words of a page that a hit shows."""
 
     def offered(self) -> Sequence[Tool]:
-        """All tools, or those that have a tag."""
+        """Return all tools, or those that have a tag."""
         return [one for one in super().offered() if not self.tags or one.name in ("search", "answer")]
 
     @tool
@@ -70,7 +70,7 @@ class SearchTools(ToolEnv[SearchTask]):
                 break
             page = hit.document
             size = min(self.snippet, self._words_left())
-            # Brief hits stay word for word what models were trained on.
+            # Brief hits keep the format that models were trained on.
             shown = self._show(page, snippet(page, asked, size, stops=self.brief))
             lines.append(hit_line(number, page.id, page.title, shown, brief=self.brief, tags=self.tags))
         return self._told("\n".join(lines) or f"No results for {line(clip(asked))!r}; try other words.")
@@ -146,7 +146,7 @@ class SearchTools(ToolEnv[SearchTask]):
             raise ToolError(f"no words are left of your {self.limits.words:,}; answer from what you have read")
 
     def _show(self, page: Document, shown: Excerpt) -> Excerpt:
-        """Remember that a stretch of a page is shown."""
+        """Record that a stretch of a page is shown."""
         self.progress = self.progress.reading(page, shown, max(shown.words, 1))
         return shown
 
@@ -155,15 +155,15 @@ class SearchTools(ToolEnv[SearchTask]):
         return enough if self.brief else f"{enough}\n{left(self.limits, self.progress)}"
 
     def _page(self, id: str) -> Document:
-        """A page by its id: one that was seen, or one that the engine or the corpus knows."""
+        """Return a page by its id, from the pages shown so far, the corpus or the engine."""
         assert self.work is not None
         known = meant(id, self.progress.pages)
         page = self.work.corpus.get(id) if known is None else self.progress.pages[known]
-        if page is None and not len(self.work.corpus):  # its pages are elsewhere
+        if page is None and not len(self.work.corpus):  # the corpus is elsewhere
             try:
                 page = self.engine.get(id)
             except UsageError:
-                page = None  # this service can only search; what it has found can be opened
+                page = None  # this service can only search; pages that it has found can still be opened
         if page is None:
             raise ToolError(
                 f"page {line(clip(id))!r} does not exist; open a page listed by search, using the ID in brackets"

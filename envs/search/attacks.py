@@ -1,4 +1,4 @@
-"""Ways to break a search: queries that are a language elsewhere, texts at their bounds, and every page there is."""
+"""Hostile inputs for a search: queries that are syntax elsewhere, texts at their limits, and every page there is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUERIES = (
 )  # fmt: skip
 """Queries of at most 300 characters: operators, quotes, alphabets that grow in lower case, and very many words."""
 PATTERNS = ("(a+)+$", "(", "[", "a{99999}", "\\", "\\1", "(?P<x>", ".*" * 100, "e", ".", " e ", "e " * 150, "a" * 300)
-"""Texts to find that are regular expressions, or are everywhere."""
+"""Texts to find that are regular expressions, or that occur everywhere."""
 IDS = (
     "",
     " ",
@@ -40,7 +40,7 @@ def attacks_on(ids: Sequence[str]) -> dict[str, Sequence[ActionLike]]:
     """Return ways to break an episode, by name.
 
     Args:
-        ids: of pages of the corpus, at least one.
+        ids: ids of pages of the corpus, at least one.
     """
     first = ToolCall("open", {"id": ids[0]})
     found = [ToolCall("search", {"query": ids[0], "k": 10})]

@@ -1,4 +1,4 @@
-"""``SearchDocumentsEnv``: the questions of ``SearchEnv`` with their pages at hand; nothing is to be searched."""
+"""``SearchDocumentsEnv``: the questions of ``SearchEnv`` with the pages in the first observation, without a search."""
 
 from __future__ import annotations
 
@@ -31,17 +31,18 @@ TURNS, MOST_WORDS = 4, 5_000
 
 
 class SearchDocumentsEnv(SearchEnv):
-    """Answer a question from pages that are shown at once: those that show the answer, among others.
+    """Answer a question from pages that are shown at once: its evidence among other pages.
 
-    It tells what an agent that had found everything would score; and self-play's questions are verified by it. Of a
-    page of more than 400 words a part is shown, and at most 5,000 words of all.
+    The environment measures how an agent with perfect retrieval would score, and self-play uses it to verify questions.
+    It shows one part of a page with more than 400 words, and at most 5,000 words in total.
 
     Args:
-        others: pages that a search for the question's words finds, but not its evidence; chance adds what is missing.
-        kwargs: of ``SearchEnv``.
+        others: number of pages without evidence. A search for the question's words finds them; random pages fill up the
+            rest.
+        kwargs: further arguments of ``SearchEnv``.
 
     Raises:
-        UsageError: ``others`` is no number of pages.
+        UsageError: ``others`` is not a valid number of pages.
     """
 
     max_turns = TURNS
@@ -54,11 +55,11 @@ class SearchDocumentsEnv(SearchEnv):
         super().__init__(**kwargs)
 
     def turns_at(self, level: int) -> int:
-        """An answer, and a few turns to write it as it must be written."""
+        """Return the turns for an answer, and a few more to get its format right."""
         return self.max_turns if self._limited else TURNS
 
     def start(self, task: SearchTask, rng: Rng) -> ObservationLike:
-        """Show the pages, and ask."""
+        """Show the pages and ask the question."""
         super().start(task, rng)
         assert self.work is not None
         if not self._limited:
@@ -73,7 +74,7 @@ class SearchDocumentsEnv(SearchEnv):
         return f"{RULES}\n{BY_TAGS if self.tags else BY_TOOLS}\n\n{pages}\n\nQuestion: {self.work.question}"
 
     def _at_hand(self, rng: Rng) -> list[tuple[Document, Excerpt]]:
-        """A page for every fact, and others as far as there is room, in no order; and what is shown of each."""
+        """Choose a page for every fact, and others as far as there is room, in random order, each with its excerpt."""
         assert self.work is not None
         passages, stated = dict(self.work.passages), {id for fact in self.work.evidence for id in fact}
         found = {id: self._page(id) for id in dict.fromkeys(fact[0] for fact in self.work.evidence)}
@@ -94,21 +95,21 @@ class SearchDocumentsEnv(SearchEnv):
         return dealt
 
     def offered(self) -> Sequence[Tool]:
-        """How to answer."""
+        """Return only ``answer``."""
         return [one for one in super().offered() if one.name == "answer"]
 
     def secrets(self) -> Sequence[str]:
-        """None: the pages are shown."""
+        """Return no secrets: the pages are shown."""
         return ()
 
     def random_action(self, rng: Rng) -> ActionLike:
-        """Some words of the pages as the answer."""
+        """Answer with random words of the pages."""
         words = [word for page in self.progress.pages.values() for word in page.text.split()] or ["unknown"]
         begin = rng.randrange(len(words))
         return ToolCall("answer", {"text": " ".join(words[begin : begin + rng.randint(1, 2)])})
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """Guesses, and answers with more in them than the answer."""
+        """Return near misses: guesses, and answers that contain more than the answer."""
         assert self.work is not None
         right = self.work.answers[0]
         titles = ", ".join([*(page.title for page in self.progress.pages.values()), right])
@@ -122,6 +123,6 @@ class SearchDocumentsEnv(SearchEnv):
 
 
 def _begin(page: Document, passage: str | None) -> int:
-    """The word from which a page is shown: its first, unless a passage that matters stands beyond the first part."""
+    """Return the first word to show: 0, unless a relevant passage ends beyond the first part."""
     found = places(page, passage) if passage else []
     return 0 if not found or found[0][1] <= PART_WORDS else max(0, found[0][0] - PART_WORDS // 4)

@@ -1,4 +1,4 @@
-"""``SearchEnv``: questions over a corpus, answered by searching, judged by the answer and by what was read."""
+"""``SearchEnv``: questions about a corpus, answered by searching, judged by the answer and its evidence."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ from .telling import introduction
 How = Literal["tools", "tags"]
 Reward = Literal["success", "em", "f1", "checks"]
 HITS_SHOWN = 5
-"""In a corpus where many pages name one thing, three are too few: 2 % of the tasks cannot be solved by tags then."""
+"""Default number of hits. In a corpus where many pages name one thing, three leave 2 % of the tasks unsolvable by tags.
+"""
 DOC_WORDS = 250
-"""Of a page in answer to a tag; longer pages are cut around the words of the query."""
+"""Words of a page in answer to a tag; longer pages are cut around the words of the query."""
 PAGES = 300
 """Pages of the corpus that attacks open."""
 REWARDS: Mapping[str, Callable[[Score, Measures], float]] = {
@@ -49,7 +50,7 @@ REWARDS: Mapping[str, Callable[[Score, Measures], float]] = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where an episode is, for a fork."""
+    """State of an episode, as stored by a fork."""
 
     work: SearchTask
     engine: Retriever
@@ -61,30 +62,30 @@ class Place:
 class SearchEnv(SearchTools):
     """Answer a question by searching a corpus, opening pages and citing them.
 
-    Success is the right answer, with every fact read that it rests on, and nothing cited that was not read. A page has
-    been read when all of its words were shown, in a hit or by opening it.
+    Success requires the right answer, evidence read for every fact that it rests on, and no citation of an unread page.
+    A page counts as read when all of its words were shown, in a hit or by opening it.
 
     Args:
-        actions: ``"tools"``: search, open, find and answer; ``"tags"``: search and answer, and what is found is shown
-            at once between ``<information>`` and ``</information>`` (Search-R1, 2503.09516).
-        retriever: ``"fts5"``, ``"tantivy"``, or the address of a service that speaks Search-R1's ``/retrieve``.
-        reward: ``"success"``; ``"em"``: the right answer, read or guessed; ``"f1"``: of the answer's tokens;
-            ``"checks"``: the share of checks that hold, where the answer is right.
-        k: how many hits a search has that does not say.
+        actions: ``"tools"``: search, open, find and answer; ``"tags"``: search and answer, with results shown at once
+            between ``<information>`` and ``</information>`` (Search-R1, 2503.09516).
+        retriever: ``"fts5"``, ``"tantivy"``, or the URL of a service that speaks Search-R1's ``/retrieve``.
+        reward: ``"success"``; ``"em"``: 1 for the right answer, read or guessed; ``"f1"``: F1 of the answer's tokens;
+            ``"checks"``: the share of passing checks if the answer is right.
+        k: default number of hits of a search.
         snippet: words of a page that a hit shows; 30 with tools, 250 with tags.
-        searches: how many there may be; omitted, what the level allows.
-        words: of retrieved text that may be shown; omitted, what the level allows.
-        templates: only tasks of these templates.
-        pages: of every fictional wiki; omitted, what the level says.
-        questions: a file of one's own questions; see ``tasks/search/own.py``.
-        corpus: what they are about: a file that ``turnwise tasks build-corpus`` made; omitted where ``retriever`` is an
-            address.
-        brief: the question without the rules, and no accounts of what is left; for models to which every word is dear.
-        max_turns: of an episode; omitted, what the level allows.
-        render_mode: of Gymnasium.
+        searches: limit of searches; omitted, the level's own.
+        words: limit of retrieved words shown; omitted, the level's own.
+        templates: names of the templates to draw tasks from; omitted, all.
+        pages: number of pages of every fictional wiki; omitted, the level's own.
+        questions: path of a file with your own questions; see ``tasks/search/own.py``.
+        corpus: path of the corpus for them, a file written by ``turnwise tasks build-corpus``; omitted if ``retriever``
+            is a URL.
+        brief: show the question without the rules, and no remaining budget; for models with a short context.
+        max_turns: limit of actions per episode; omitted, the level's own.
+        render_mode: Gymnasium's render mode.
 
     Raises:
-        UsageError: an argument is none of those that there are.
+        UsageError: an argument is invalid.
     """
 
     family: TaskFamily[SearchTask] | None = SEARCH_FAMILY
@@ -131,14 +132,14 @@ class SearchEnv(SearchTools):
             raise UsageError("the wiki's own questions are about the wiki: set questions=PATH with another corpus")
         elif templates is not None or pages is not None:
             self.tasks = partial(SearchFamily.chosen, templates, pages)  # type: ignore[method-assign]
-            self.tasks()  # whoever names a template that is not there hears of it here
+            self.tasks()  # fails here if a template is unknown
         super().__init__(max_turns=max_turns, render_mode=render_mode)
 
     def _ask_from(self, questions: str, corpus: str | None) -> None:
         if (corpus is None) != ("://" in self.retriever):
             raise UsageError("questions need either corpus=PATH or the URL of a retriever, but not both")
         self.tasks = partial(questions_of, questions, corpus or self.retriever)  # type: ignore[method-assign]
-        self.tasks()  # whoever names a file that is not there hears of it here
+        self.tasks()  # fails here if a file is missing or invalid
 
     # -- the episode ------------------------------------------------------------------------------------------------
 
@@ -160,10 +161,10 @@ class SearchEnv(SearchTools):
         return f"{introduction(self.limits, tags=self.tags)}\n\nQuestion: {self.work.question}"
 
     def ask(self, questions: TaskFamily[SearchTask]) -> Self:
-        """Take the questions of another family from now on.
+        """Take the questions of another family from now on, and return the environment.
 
         Args:
-            questions: such as ``GivenQuestions``.
+            questions: the task family, such as ``GivenQuestions``.
         """
         self.tasks = partial(_itself, questions)  # type: ignore[method-assign]
         return self
@@ -172,26 +173,26 @@ class SearchEnv(SearchTools):
         return _service(self.retriever) if "://" in self.retriever else retriever_for(work.corpus, self.retriever)
 
     def turns_at(self, level: int) -> int:
-        """What the level allows."""
+        """Return the turn limit of a level."""
         return self.max_turns if self._limited else LIMITS[level].turns
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
     def measures(self) -> Measures:
-        """The episode in numbers, as it stands."""
+        """Return the measures of the episode so far."""
         assert self.work is not None
         return measure(self.work, self.progress)
 
     def told(self) -> dict[str, Any]:
-        """What ``info`` has of an episode that is over."""
+        """Return the entries that ``info`` gets at the end of an episode."""
         return self.measures().to_json()
 
     def judge(self) -> Score:
-        """Whether the answer is right, what it rests on was read, and what it cites is evidence."""
+        """Score the answer, the reading of its evidence, and the citations."""
         return score(self.measures(), cites=not self.tags)
 
     def reward(self, score: Score) -> float:
-        """What ``reward`` says."""
+        """Return the reward that the argument ``reward`` selects."""
         return REWARDS[self.rewarded](score, self.measures())
 
     def _stepped(self, step: Step) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -202,48 +203,48 @@ class SearchEnv(SearchTools):
     # -- for certification, demonstrations and forks ----------------------------------------------------------------
 
     def oracle(self) -> ActionLike:
-        """The next act of the task's lookups, then the answer with its citations."""
+        """Return the next action of the task's lookups, or the answer with its citations."""
         assert self.work is not None
         return next_action(self.work, self.progress, k=self.k, opens=not self.tags)
 
     def random_action(self, rng: Rng) -> ActionLike:
-        """A search for words that were seen, a page that was found, or some of these words as the answer."""
+        """Return a search for words seen so far, a page that was found, or some of these words as the answer."""
         assert self.work is not None
         return random_act(self.work, self.progress, rng, opens=not self.tags)
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """What almost solves the task, or pretends to."""
+        """Return plays that almost solve the task, or only claim to."""
         assert self.work is not None
         return near_misses(self.work, opens=not self.tags)
 
     def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
-        """Return queries and texts that are a language elsewhere, everything at its bound, and every page there is."""
+        """Return hostile inputs: queries that are syntax elsewhere, texts at their limits, and every page there is."""
         assert self.work is not None
-        known = [page.id for page in islice(self.work.corpus, PAGES)] or ["1"]  # a service shows no list
+        known = [page.id for page in islice(self.work.corpus, PAGES)] or ["1"]  # a service lists no pages
         return attacks_on(known)
 
     def secrets(self) -> Sequence[str]:
-        """The answers; short numbers stand in any text."""
+        """Return the answers of more than three characters; shorter ones, mostly numbers, occur in any text."""
         spellings = self.work.answers if self.work is not None and self.work.kind != "unanswerable" else ()
         return [one for one in spellings if len(one) > 3]
 
     def best_return(self) -> float:
-        """Success."""
+        """Return the best return: 1 for success."""
         return 1.0
 
     def state_key(self) -> str:
-        """What was searched for and shown, and what was answered."""
+        """Return a key for the searches, the words shown, and the answer."""
         now = self.progress
         shown = sorted(now.shown.items())
         return stable_hash(repr((now.searched, shown, now.opened, now.words, now.answer))).hex()[:32]
 
     def snapshot(self) -> Place:
-        """The episode as a value; pages and indices never change, and are shared."""
+        """Return the episode's state; pages and indices never change, so copies share them."""
         assert self.work is not None
         return Place(self.work, self.engine, self.progress, self.limits, self.max_turns)
 
     def restore(self, snapshot: Place) -> None:
-        """Go on from a snapshot."""
+        """Continue from a snapshot."""
         self.work, self.engine, self.progress = snapshot.work, snapshot.engine, snapshot.progress
         self.limits, self.max_turns = snapshot.limits, snapshot.turns
 
@@ -254,7 +255,7 @@ def _itself(questions: TaskFamily[SearchTask]) -> TaskFamily[SearchTask]:
 
 @lru_cache(maxsize=8)
 def _service(url: str) -> Retriever:
-    from .retrieval.remote import Remote  # HTTP is wanted only here
+    from .retrieval.remote import Remote  # imports HTTP, which nothing else here needs
 
     return Remote(url)
 

@@ -1,4 +1,4 @@
-"""How an answer is judged: is it right, was what it rests on read, and is what it cites evidence."""
+"""Scoring of an answer: its correctness, whether its evidence was read, and whether its citations are evidence."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .progress import Answer, Progress
 from .reading import named
 
 PART = 0.5
-"""From this F1 on an answer counts as partly right."""
+"""The F1 from which on an answer counts as partly right."""
 
 
 @dataclass(frozen=True)
 class Measures:
-    """An episode in numbers.
+    """Measures of one episode.
 
     Args:
-        exact: the answer is one of the accepted spellings.
-        f1: of its tokens, against the spelling that is nearest.
-        recall: the share of facts of which a page was read that states them.
-        precision: the share of citations that are evidence and were read; ``None`` without any.
-        invented: citations of what was never read.
+        exact: whether the answer equals an accepted spelling.
+        f1: largest F1 of the answer's tokens against an accepted spelling, in [0, 1].
+        recall: share of facts for which the agent read a page that states them.
+        precision: share of citations that are evidence and were read; ``None`` without citations.
+        invented: citations of pages that the agent never read.
     """
 
     exact: bool
@@ -35,11 +35,11 @@ class Measures:
 
     @property
     def success(self) -> bool:
-        """The right answer, with everything read that it rests on, and nothing cited unread."""
+        """Whether the answer is right, all its evidence was read, and no unread page was cited."""
         return self.exact and self.recall == 1.0 and not self.invented
 
     def to_json(self) -> dict[str, float | bool | None]:
-        """For ``info``."""
+        """Return the entries of ``info``."""
         return {
             "exact": self.exact,
             "f1": self.f1,
@@ -49,7 +49,7 @@ class Measures:
 
 
 def measure(task: SearchTask, progress: Progress) -> Measures:
-    """The episode in numbers; without an answer, of an empty one."""
+    """Measure an episode; without an answer, as for an empty one."""
     said = progress.answer or Answer("")
     passages = dict(task.passages)
     read = {id for fact in task.evidence for id in fact if progress.has_read(id, passages.get(id))}
@@ -66,11 +66,11 @@ def measure(task: SearchTask, progress: Progress) -> Measures:
 
 
 def score(measures: Measures, *, cites: bool) -> Score:
-    """The judgement.
+    """Turn measures into a score.
 
     Args:
-        measures: the episode in numbers.
-        cites: whether the agent can cite; a check that it could not pass is no check.
+        measures: measures of the episode.
+        cites: whether the agent can cite; otherwise there is no check of citations, since it could not pass one.
     """
     checks: Mapping[str, bool] = {
         "answer": measures.exact,

@@ -1,4 +1,4 @@
-"""``Progress``: how far a search has come, as a value; and what an episode of a level may cost."""
+"""``Progress``: the state of a search as a value, and the budgets of the levels."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .reading import Excerpt, Shown, covers, length, places, seen
 
 @dataclass(frozen=True)
 class Limits:
-    """What an episode may cost.
+    """Budget of an episode.
 
     Args:
-        turns: actions.
-        searches: queries.
-        words: of the texts of pages that are shown, without titles: about 1.3 tokens each in English.
+        turns: number of actions.
+        searches: number of queries.
+        words: number of words of page texts shown, without titles; about 1.3 tokens each in English.
     """
 
     turns: int
@@ -31,16 +31,16 @@ LIMITS = {
     4: Limits(turns=64, searches=32, words=18_000),
     5: Limits(turns=128, searches=64, words=36_000),
 }
-"""By level: some four times what the oracle takes."""
+"""Budget of each level: about four times the oracle's needs."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """How an agent ended its search.
+    """The answer that ends a search.
 
     Args:
-        text: the answer.
-        citations: the ids of pages that it names for it.
+        text: text of the answer.
+        citations: ids of the pages cited for it.
     """
 
     text: str
@@ -49,15 +49,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a search has come.
+    """State of a search.
 
     Args:
-        searched: queries, with how many hits each was to have.
-        pages: those of which something was shown, by id.
-        shown: which of their words.
-        opened: the id of the page that ``find`` looks into.
-        words: of retrieved text that were shown.
-        answer: that ended the search.
+        searched: queries, each with the requested number of hits.
+        pages: pages of which anything was shown, by id.
+        shown: stretches of words shown, by page id.
+        opened: id of the open page, which ``find`` searches.
+        words: number of retrieved words shown.
+        answer: answer that ended the search; ``None`` before.
     """
 
     searched: tuple[tuple[str, int], ...] = ()
@@ -68,22 +68,22 @@ class Progress:
     answer: Answer | None = None
 
     def reading(self, page: Document, shown: Excerpt, words: int) -> Progress:
-        """After a stretch of a page was shown.
+        """Return the progress after a stretch of a page was shown.
 
         Args:
-            page: which one.
-            shown: what of it.
-            words: what that costs.
+            page: the page.
+            shown: the stretch of the page.
+            words: the number of words to charge for it.
         """
         spans = seen(self.shown, page.id, shown.span) if shown.words else self.shown
         return replace(self, pages={**self.pages, page.id: page}, shown=spans, words=self.words + words)
 
     def has_read(self, id: str, passage: str | None = None) -> bool:
-        """Whether all of a page was shown, or the words of it that matter.
+        """Return whether all of a page was shown, or the words of it that matter.
 
         Args:
-            id: of the page.
-            passage: words that matter; every place where they stand in the page will do.
+            id: id of the page.
+            passage: words that matter; any one of their occurrences in the page is enough.
         """
         page = self.pages.get(id)
         if page is None:

@@ -1,4 +1,4 @@
-"""``SearchProposeEnv``: the other side of ``SearchEnv``; the answer is given, and a question is to be written."""
+"""``SearchProposeEnv``: the reverse of ``SearchEnv``. It gives the answer, and the agent writes a question."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .progress import Answer, Progress
 from .reading import length
 
 MOST_WORDS = 60
-"""Of a question."""
+"""Most words of a question."""
 MOST_READ = 4_000
-"""Words of pages that a question rests on: of more than that, the pages that were found last."""
+"""Most words of the pages that a question rests on; if the agent read more, those found last count."""
 GUESSABLE = frozenset({"unanswerable", "count"})
-"""Kinds whose answers are no answers to ask for: nothing, and small numbers."""
+"""Kinds of questions whose answers are unsuitable: none at all, and small numbers, which are easy to guess."""
 PROPOSABLE = tuple(name for name, one in TEMPLATES.items() if one.kind not in GUESSABLE)
 BY_TOOLS = " ".join(
     (
@@ -47,14 +47,14 @@ BY_TAGS = " ".join(
 
 @dataclass(frozen=True)
 class Proposal:
-    """A question, and what it was made from.
+    """A question and the pages behind it.
 
     Args:
-        question: as it was written.
-        read: the ids of the pages that it rests on.
-        asks: there is a question, and not too long a one.
-        hides: the answer is not in it, nor the id of a page, which would find itself.
-        rests: a page that was read tells the answer.
+        question: text of the question.
+        read: ids of the pages that it rests on.
+        asks: whether there is a question of at most ``MOST_WORDS`` words.
+        hides: whether the question contains neither the answer nor the id of a page, which would find itself.
+        rests: whether a page that was read contains the answer.
     """
 
     question: str
@@ -65,16 +65,16 @@ class Proposal:
 
     @property
     def valid(self) -> bool:
-        """Whether it keeps the rules; whether it can be answered, only somebody who tries can tell."""
+        """Whether the question keeps the rules. Only an attempt to answer it shows whether it can be answered."""
         return self.asks and self.hides and self.rests
 
     @classmethod
     def of(cls, task: SearchTask, progress: Progress) -> Proposal:
-        """What an episode proposed.
+        """Return the proposal of an episode.
 
         Args:
-            task: whose answer was given.
-            progress: of the episode.
+            task: the task whose answer was given.
+            progress: the final progress of the episode.
         """
         text = progress.answer.text.strip() if progress.answer is not None else ""
         read = _last_read(progress)
@@ -91,15 +91,15 @@ class Proposal:
 
 
 class SearchProposeEnv(SearchEnv):
-    """Write a question whose answer is given, from pages that were searched and read (search self-play's proposer).
+    """Write a question for a given answer, from pages that the agent searched and read (self-play's proposer).
 
-    The tasks are those of ``SearchEnv``; their answers are told and their questions are not. An episode succeeds when
-    the question keeps the rules: it does not contain the answer, and a page that was read tells it. What it is worth,
-    ``trainers/self_play.py`` finds out by having it answered.
+    The tasks are those of ``SearchEnv``; the agent sees their answers but not their questions. An episode succeeds when
+    the question keeps the rules: it does not contain the answer, and a page that the agent read does.
+    ``trainers/self_play.py`` values the question by letting an agent answer it.
 
     Args:
-        templates: whose answers are to be asked for; omitted, all whose answers are names or years.
-        kwargs: of ``SearchEnv``.
+        templates: names of the templates whose answers to use; omitted, all templates whose answers are names or years.
+        kwargs: further arguments of ``SearchEnv``.
     """
 
     family: TaskFamily[SearchTask] | None = SearchFamily.only(PROPOSABLE)
@@ -119,7 +119,7 @@ class SearchProposeEnv(SearchEnv):
         return f"{BY_TAGS if self.tags else BY_TOOLS}\n{costs}\n\nAnswer: {self.work.answers[0]}"
 
     def offered(self) -> Sequence[Tool]:
-        """All tools but ``answer``; with tags, whose protocol has no other, ``answer`` takes the question."""
+        """Return all tools except ``answer``; with tags, which have no ``propose``, ``answer`` takes the question."""
         unwanted = "propose" if self.tags else "answer"
         return [one for one in super().offered() if one.name != unwanted]
 
@@ -136,48 +136,48 @@ class SearchProposeEnv(SearchEnv):
         return "The task has ended."
 
     def proposal(self) -> Proposal:
-        """What was proposed, as it stands."""
+        """Return the proposal so far."""
         assert self.work is not None
         return Proposal.of(self.work, self.progress)
 
     def judge(self) -> Score:
-        """Whether the rules were kept."""
+        """Score whether the question keeps the rules."""
         made = self.proposal()
         return Score(made.valid, {"asks": made.asks, "hides": made.hides, "rests": made.rests})
 
     def reward(self, score: Score) -> float:
-        """Success, or the share of rules that were kept."""
+        """Return 1 for success and 0 otherwise, or the share of rules kept."""
         if self.progress.answer is None:
             return 0.0
         return score.fraction if self.rewarded == "checks" else float(score.success)
 
     def told(self) -> dict[str, Any]:
-        """The question, and the pages that were read."""
+        """Return the question and the pages that were read."""
         made = self.proposal()
         return {"question": made.question, "read": list(made.read), "valid": made.valid}
 
     def secrets(self) -> Sequence[str]:
-        """None: the answer is given."""
+        """Return no secrets: the answer is given."""
         return ()
 
     def oracle(self) -> ActionLike:
-        """Read what the task's own question rests on, and propose that question."""
+        """Read the evidence of the task's own question, and propose that question."""
         act = super().oracle()
         assert self.work is not None
         return self._ending(self.work.question) if _ends(act) else act
 
     def random_action(self, rng: Rng) -> ActionLike:
-        """A search, a page, or some words as the question."""
+        """Search, open a page, or propose random words as the question."""
         act = super().random_action(rng)
         return self._ending(str(act.arguments["text"])) if isinstance(act, ToolCall) and _ends(act) else act
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """Questions that break a rule."""
+        """Return near misses: questions that break a rule."""
         assert self.work is not None
         right, question = self.work.answers[0], self.work.question
 
         def after(ending: str) -> NearMiss:
-            """Read as the oracle does, and propose something else."""
+            """Read like the oracle, and propose another question."""
 
             def play(env: Any) -> ActionLike:
                 act: ActionLike = env.unwrapped.oracle()
@@ -197,7 +197,7 @@ class SearchProposeEnv(SearchEnv):
 
 
 def _last_read(progress: Progress) -> tuple[str, ...]:
-    """The pages that were read wholly, in the order in which they were found; the first are left out of too many."""
+    """Return the pages that were read completely, in the order of finding; of too many, the last ones."""
     kept: list[str] = []
     words = 0
     for id in reversed([id for id in progress.pages if progress.has_read(id)]):

@@ -1,4 +1,4 @@
-"""What an agent is shown of a page, and what is remembered of that: parts, snippets, passages; none of it is markup."""
+"""Excerpts of pages for the agent, and the record of words shown: parts, snippets and passages, all without markup."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ...tasks.search.document import Document, phrase
 from .retrieval.words import STOP_WORDS
 
 PART_WORDS = 400
-"""A longer page is opened in parts of as many words."""
+"""Words of one part; a longer page is opened in parts."""
 SNIPPET_WORDS = 30
-"""Of a page in a list of hits; a shorter page is shown whole."""
+"""Words of a page in a list of hits; a shorter page is shown whole."""
 PASSAGES = 5
-"""How many places ``find`` shows."""
+"""Most places that ``find`` shows."""
 TITLE_CHARS = 120
 ID_HEAD, ID_TAIL, DIGITS = 64, 40, 8
-"""Of an id with more characters than a title: how many are shown from its ends, and how many digits of its digest."""
+"""For an id longer than a title: characters shown from its beginning and its end, and digits of its digest."""
 LETTERS = 60
-"""No word is shown with more: a page without spaces is cut, too."""
+"""Longest word, in characters; longer ones are split, so that a page without spaces is cut, too."""
 
 WORD = re.compile(rf"\S{{1,{LETTERS}}}")
 MARKUP = re.compile(
@@ -33,10 +33,10 @@ MARKUP = re.compile(
     re.IGNORECASE,
 )
 SPELT = {"<": "&lt;", "[": "&#91;"}
-"""What stands for the sign that begins markup."""
+"""Replacements for the characters that start markup."""
 
 Span = tuple[int, int]
-"""The words of a page from one number up to another."""
+"""A stretch of a page: the indices of its first word and of the word after its last."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Excerpt:
     """A stretch of a page.
 
     Args:
-        text: as it is shown.
-        span: which words of the page it is.
-        whole: it is all of the page.
+        text: text of the stretch, with markup made harmless.
+        span: word indices of the stretch.
+        whole: whether it is the complete page.
     """
 
     text: str
@@ -55,31 +55,31 @@ class Excerpt:
 
     @property
     def words(self) -> int:
-        """How many words it has."""
+        """Number of words."""
         return self.span[1] - self.span[0]
 
 
 def harmless(text: str) -> str:
-    """Text in which nothing opens or closes a tag of a protocol: what is retrieved is data.
+    """Return text in which nothing opens or closes a tag of a protocol, since retrieved text is data.
 
-    ``<`` becomes ``&lt;`` before the words that some protocol or chat template reads, as in ``<answer>`` and
-    ``<|im_end|>``, and ``[`` becomes ``&#91;`` in ``[INST]`` and its like; all else stays as it is.
+    ``<`` becomes ``&lt;`` before words that a protocol or chat template interprets, as in ``<answer>`` and
+    ``<|im_end|>``, and ``[`` becomes ``&#91;`` in ``[INST]`` and the like. Everything else stays unchanged.
     """
     clean = text.replace("\x00", " ").encode("utf-8", "replace").decode()
     return MARKUP.sub(lambda found: SPELT[found.group()], clean)
 
 
 def line(text: str, limit: int = TITLE_CHARS) -> str:
-    """Text as one harmless line: for titles."""
+    """Return text as one harmless line, for titles."""
     flat = " ".join(harmless(text).split())
     return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
 
 
 def named(id: str) -> str:
-    """An id as it is shown: one harmless line, and a different one for every id.
+    """Return an id as shown to the agent: one harmless line, different for every id.
 
-    A long id is cut in the middle, where a digest of it stands; an id that its line does not tell apart from others has
-    the digest behind it.
+    A long id is cut in the middle and shows a digest there. An id whose line would be ambiguous gets the digest as a
+    suffix.
     """
     flat = " ".join(harmless(id).split())
     if flat.replace("&lt;", "<").replace("&#91;", "[") == id and len(flat) <= TITLE_CHARS and "…" not in id:
@@ -91,7 +91,7 @@ def named(id: str) -> str:
 
 
 def meant(said: str, ids: Iterable[str]) -> str | None:
-    """Which of some ids is meant by one as it is written, or as it is shown; ``None`` if none is, or several are."""
+    """Return the id that a written or shown form means; ``None`` if no id matches, or several do."""
     known = list(ids)
     if said in known:
         return said
@@ -100,12 +100,12 @@ def meant(said: str, ids: Iterable[str]) -> str | None:
 
 
 def excerpt(page: Document, begin: int, end: int) -> Excerpt:
-    """Some words of a page, with its line breaks.
+    """Return some words of a page, with its line breaks.
 
     Args:
-        page: which one.
-        begin: the first word, from 0.
-        end: the word after the last.
+        page: the page.
+        begin: index of the first word.
+        end: index after the last word.
     """
     found = list(WORD.finditer(page.text))
     begin, end = max(begin, 0), min(end, len(found))
@@ -116,23 +116,23 @@ def excerpt(page: Document, begin: int, end: int) -> Excerpt:
 
 
 def length(page: Document) -> int:
-    """How many words a page has."""
+    """Return the number of words of a page."""
     return sum(1 for _ in WORD.finditer(page.text))
 
 
 def parts(page: Document, size: int = PART_WORDS) -> int:
-    """In how many parts a page is opened."""
+    """Return the number of parts of a page."""
     return max(1, -(-length(page) // size))
 
 
 def snippet(page: Document, query: str, size: int = SNIPPET_WORDS, *, stops: bool = False) -> Excerpt:
-    """The stretch of a page in which most different words of a query stand; the first of equals, from its beginning.
+    """Return the stretch of a page with the most different words of a query; the earliest one of equals.
 
     Args:
-        page: which one.
-        query: words.
-        size: how many words are shown.
-        stops: stop words count, too; without that only in a query of nothing else.
+        page: the page.
+        query: words to look for.
+        size: number of words to show.
+        stops: whether stop words count; a query of stop words alone always counts them.
     """
     words = [_plain(found.group()) for found in WORD.finditer(page.text)]
     asked = {_plain(word) for word in query.split()} - {""}
@@ -142,7 +142,7 @@ def snippet(page: Document, query: str, size: int = SNIPPET_WORDS, *, stops: boo
     places = [place for place, word in enumerate(words) if word in wanted]
     best, most, first, last = 0, 0, 0, 0
     met: Counter[str] = Counter()
-    for place in places:  # whose stretches begin in order, so that each word comes in once and goes out once
+    for place in places:  # stretches start in order, so that each word enters once and leaves once
         begin = max(0, min(place - size // 4, len(words) - size))
         while last < len(places) and places[last] < begin + size:
             met[words[places[last]]] += 1
@@ -159,7 +159,7 @@ def snippet(page: Document, query: str, size: int = SNIPPET_WORDS, *, stops: boo
 
 
 def places(page: Document, text: str) -> list[Span]:
-    """The words of a page that a text stands in, whatever its case and spaces, at every place where it does."""
+    """Return the word spans of all occurrences of a text in a page, ignoring case and spacing."""
     starts = [found.start() for found in WORD.finditer(page.text)] if text.strip() else []
     return [
         (max(0, bisect_right(starts, match.start()) - 1), bisect_left(starts, match.end()))
@@ -168,12 +168,12 @@ def places(page: Document, text: str) -> list[Span]:
 
 
 def passages(page: Document, text: str, size: int = SNIPPET_WORDS) -> tuple[list[Excerpt], int]:
-    """Where a text stands in a page, and how often.
+    """Return excerpts around a text's occurrences in a page, and the number of occurrences.
 
     Args:
-        page: which one.
-        text: what is looked for.
-        size: how many words are shown around each place; places that lie together are shown as one.
+        page: the page.
+        text: text to look for.
+        size: number of words to show around each occurrence; close occurrences share an excerpt.
     """
     found = places(page, text)
     spans: list[Span] = []
@@ -190,17 +190,17 @@ def passages(page: Document, text: str, size: int = SNIPPET_WORDS) -> tuple[list
 
 
 Shown = Mapping[str, tuple[Span, ...]]
-"""Which words of which pages were shown."""
+"""Spans of words shown, by page id."""
 
 
 def seen(shown: Shown, id: str, span: Span) -> dict[str, tuple[Span, ...]]:
-    """What was shown, and one more stretch; stretches that touch are one."""
+    """Add a stretch of a page to the words shown; stretches that touch are merged."""
     spans = [*shown.get(id, ()), span]
     return {**shown, id: tuple(_merged(spans))}
 
 
 def covers(spans: Iterable[Span], wanted: Span) -> bool:
-    """Whether one of some stretches, which do not touch, holds all of another."""
+    """Return whether one of several disjoint stretches contains another stretch completely."""
     return any(begin <= wanted[0] and wanted[1] <= end for begin, end in spans)
 
 

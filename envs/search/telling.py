@@ -1,4 +1,4 @@
-"""What an agent is told while it searches: the question and the rules, lists of hits, pages, what is left."""
+"""Text of observations in search environments: the question and the rules, hits, pages, and the remaining budget."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .progress import Limits, Progress
 from .reading import Excerpt, harmless, line, named
 
 INDENT = "    "
-"""Before the lines of a page that is opened: what the environment says itself begins at the margin."""
+"""Indentation of the lines of an opened page; the environment's own text starts at the margin."""
 
 BY_TOOLS = " ".join(
     (
@@ -32,19 +32,19 @@ BY_TAGS = " ".join(
 
 
 def introduction(limits: Limits, *, tags: bool) -> str:
-    """The rules, and what an episode may cost."""
+    """Return the rules and the budget of an episode."""
     rules = BY_TAGS if tags else BY_TOOLS
     return f"{rules}\nYou have {limits.searches} searches and can read up to {limits.words:,} words of pages."
 
 
 def left(limits: Limits, progress: Progress) -> str:
-    """What an episode may still cost."""
+    """Return the remaining budget."""
     searches = limits.searches - len(progress.searched)
     return f"[left: {searches} of {limits.searches} searches, {limits.words - progress.words:,} words]"
 
 
 def hit_line(number: int, id: str, title: str, shown: Excerpt, *, brief: bool, tags: bool) -> str:
-    """A hit in a list: one line, so that no page can add another."""
+    """Return a hit in a list: one line, so that no page can add another."""
     text = " ".join(shown.text.split())
     dots = "" if shown.whole else " …"
     begun = "… " if shown.span[0] else ""
@@ -56,7 +56,7 @@ def hit_line(number: int, id: str, title: str, shown: Excerpt, *, brief: bool, t
 
 
 def page_text(id: str, title: str, shown: Excerpt, part: int, of: int, *, brief: bool) -> str:
-    """A page, or a part of it, its lines indented; where little is said, the first of them is not."""
+    """Return a page, or a part of it, with indented lines; in brief observations, the first line is not indented."""
     which = f" (part {part} of {of})" if of > 1 else ""
     head = f"{line(title)}{which}" if brief else f"[{named(id)}] {line(title)}{which}"
     text = f"\n{INDENT}".join(shown.text.splitlines())
@@ -64,16 +64,16 @@ def page_text(id: str, title: str, shown: Excerpt, part: int, of: int, *, brief:
 
 
 def enclosed(text: str, *, tags: bool) -> str:
-    """What was retrieved, in the tags of the protocol where it has some.
+    """Make retrieved text harmless, and wrap it in the protocol's tags if it has some.
 
-    It is made harmless as a whole: what stands together may be markup where its parts are none.
+    The text is made harmless as a whole, since joined parts can form markup that no part contains.
     """
     text = harmless(text)
     return f"<information>\n{text}\n</information>" if tags else text
 
 
 def finds(found: Sequence[Excerpt], count: int) -> str:
-    """Places in a page."""
+    """Return a list of excerpts, and the total number of matches if there are more."""
     lines = [f"- … {' '.join(one.text.split())} …" for one in found]
     more = f"\n({count} matches in total)" if count > len(found) else ""
     return "\n".join(lines) + more

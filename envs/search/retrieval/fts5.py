@@ -18,13 +18,13 @@ from .retriever import Hit
 from .words import words
 
 TITLE = 4.0
-"""How much more a word in the title counts than one in the text."""
+"""Weight of a word in the title relative to one in the text."""
 RANKED = 2_000
-"""Pages that are ranked for one query, about: where its words have more, the most common of them only add to scores."""
+"""Approximate number of pages to rank for a query; if its words have more, the most common ones only add to scores."""
 MOST_COUNTED = 200_000
-"""Pages with a word that are counted: beyond, it is as common as can be."""
+"""Most pages to count for a word; a word with more is as common as can be."""
 COUNTED = 65_536
-"""Words of which it is remembered how many pages have them."""
+"""Words whose number of pages is cached."""
 BEST = """
 SELECT rowid, -bm25(found, ?, 1.0) AS score FROM found WHERE found MATCH ? ORDER BY score DESC, rowid LIMIT ?
 """
@@ -33,17 +33,17 @@ COUNT = "SELECT count(*) FROM (SELECT 1 FROM found WHERE found MATCH ? LIMIT ?)"
 
 
 class Fts5:
-    """The pages that have any of a query's words, by BM25.
+    """The pages that contain any word of a query, ranked by BM25.
 
-    The index of a corpus in a file (``StoredCorpus``) is the file's; for any other, one is made in memory. To rank a
-    page costs ten times what it costs to find it. So where the words of a query are in more than ``ranked`` pages
-    together, pages are ranked by the rarest of them, and each of the others adds to these what it would if it stood
-    once in a page of middling length.
+    For a corpus in a file (``StoredCorpus``), the file contains the index; for any other corpus, it is built in memory.
+    Ranking a page costs ten times as much as finding it. So if the words of a query occur in more than ``ranked`` pages
+    together, pages are ranked by the rarest words. Each other word then adds to these pages what one occurrence in a
+    page of average length would.
 
     Args:
         corpus: the pages.
-        title: how much more a word in the title counts than one in the text.
-        ranked: pages to rank for one query, about.
+        title: weight of a word in the title relative to one in the text.
+        ranked: approximate number of pages to rank for one query.
     """
 
     def __init__(self, corpus: Corpus, *, title: float = TITLE, ranked: int = RANKED) -> None:
@@ -55,35 +55,35 @@ class Fts5:
 
     @classmethod
     def opened(cls, path: Path | str, *, title: float = TITLE, ranked: int = RANKED) -> Self:
-        """The index in a file that ``turnwise tasks build-corpus`` wrote.
+        """Open the index in a file that ``turnwise tasks build-corpus`` wrote.
 
         Raises:
-            UsageError: there is no such file, or it is something else.
+            UsageError: the file does not exist, or is not a corpus.
         """
         return cls(StoredCorpus(path), title=title, ranked=ranked)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """The best ``k`` pages for each query, best first; see ``Retriever.search``."""
+        """Return the best ``k`` pages for each query, best first; see ``Retriever.search``."""
         with self._connection() as connection:
             return [self._search(connection, query, k) for query in queries]
 
     def get(self, id: str) -> Document | None:
-        """The page with an id, if there is one."""
+        """Return the page with an id, or ``None``."""
         return self._corpus.get(id)
 
     def close(self) -> None:
-        """Give the index back."""
+        """Close the index."""
         with self._lock:
             self._closed = True
             if self._own is not None:
                 self._own.close()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self  # an index never changes: copies of an environment share it
+        return self  # an index never changes, so copies of an environment share it
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection to this thread: its own to a file, or the only one in memory, exclusively."""
+        """Yield a connection for this thread: one of its own for a file, or exclusively the only one in memory."""
         if self._closed:
             raise InfrastructureError(f"the index of {self._corpus.name!r} was closed; create another one to search")
         try:
@@ -114,7 +114,7 @@ class Fts5:
         return [Hit(self._corpus.at(place), score) for place, score in best]
 
     def _parted(self, connection: sqlite3.Connection, wanted: Sequence[str]) -> tuple[list[str], list[str]]:
-        """The words that are in some page: the rarest, until enough pages have them, and the others."""
+        """Split the words that occur in pages: the rarest ones until enough pages have them, and the others."""
         counted = sorted((self._count(connection, word), place) for place, word in enumerate(wanted))
         rare, common = list[str](), list[str]()
         pages = 0
@@ -129,7 +129,7 @@ class Fts5:
         return max(1e-6, math.log((len(self._corpus) - pages + 0.5) / (pages + 0.5)))
 
     def _count(self, connection: sqlite3.Connection, word: str) -> int:
-        """How many pages have a word."""
+        """Return the number of pages with a word, counted up to ``MOST_COUNTED``."""
         if word not in self._counts:
             if len(self._counts) >= COUNTED:
                 self._counts = {}
@@ -138,7 +138,7 @@ class Fts5:
 
 
 def _index(corpus: Corpus) -> sqlite3.Connection:
-    """An index in memory. The pages themselves are the corpus'; only where their words are is kept here."""
+    """Return an index in memory; it stores only the positions of words, since the corpus has the pages."""
     made = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     made.execute(f"CREATE VIRTUAL TABLE found USING fts5(title, text, content='', tokenize='{TOKENS}')")
     rows = ((place, storable(one.title), storable(one.text)) for place, one in enumerate(corpus))
