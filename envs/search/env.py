@@ -34,8 +34,7 @@ from .telling import introduction
 How = Literal["tools", "tags"]
 Reward = Literal["success", "em", "f1", "checks"]
 HITS_SHOWN = 5
-"""Default number of hits. In a corpus where many pages name one thing, three leave 2 % of the tasks unsolvable by tags.
-"""
+"""Default number of hits. Where many pages name one thing, three would leave 2 % of the tasks unsolvable by tags."""
 DOC_WORDS = 250
 """Words of a page in answer to a tag; longer pages are cut around the words of the query."""
 PAGES = 300

@@ -1,4 +1,4 @@
-"""``WebTools``: a browser's actions as tools, and as text; for every environment that is acted in through a browser."""
+"""``WebTools``: a browser's actions as tools and as text, for every environment that uses a browser."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Id = Annotated[str, pydantic.Field(max_length=20)]
 Text = Annotated[str, pydantic.Field(max_length=20_000)]
 Point = Annotated[float, pydantic.Field(ge=-100_000, le=100_000)]
 LONGEST_WAIT = 5_000
-"""Milliseconds that ``noop`` may wait, and all of one message together."""
+"""Milliseconds that one ``noop`` may wait, and that all calls of one message together may wait."""
 
 
 class WebTools(ToolEnv[TaskT]):
-    """Acting through a browser. A subclass sets ``browser`` and ``page`` when an episode starts.
+    """Act through a browser. A subclass sets ``browser`` and ``page`` when an episode starts.
 
-    The actions are BrowserGym's: tools to be called, or a message such as ``click('12')``. An element is named by the
+    The actions are BrowserGym's: tool calls, or a message such as ``click('12')``. An action names an element by the
     number in front of it in the last observation.
     """
 
@@ -38,7 +38,7 @@ class WebTools(ToolEnv[TaskT]):
     wanted: Wanted = Wanted()
     ending: Ending | None = None
     _waited: int = 0
-    """Milliseconds that the calls of this message have waited."""
+    """Milliseconds that the calls of the current message have waited."""
 
     # -- acting on elements -----------------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class WebTools(ToolEnv[TaskT]):
         self._waited += wait
         return await self._after(self.browser.rest(wait / 1000))
 
-    # -- where to ---------------------------------------------------------------------------------------------------
+    # -- navigation -------------------------------------------------------------------------------------------------
 
     @tool
     async def goto(self, url: Annotated[str, pydantic.Field(max_length=2_000)]) -> Any:
@@ -262,10 +262,10 @@ class WebTools(ToolEnv[TaskT]):
         self.ending = Ending(reason="not_possible", evidence=reason)
         return "The task has ended."
 
-    # -- the inside -------------------------------------------------------------------------------------------------
+    # -- internals --------------------------------------------------------------------------------------------------
 
     def act(self, action: Action) -> Step | ObservationLike | Awaitable[Step | ObservationLike]:
-        """Act; a message without calls is read as actions."""
+        """Act; parse a message without calls as actions."""
         if not action.tool_calls and action.text.strip():
             action = Action(action.text, read(action.text, parameters(cast(Hashable, type(self)))))
         self._waited = 0
@@ -273,7 +273,7 @@ class WebTools(ToolEnv[TaskT]):
         return super().act(action)
 
     def acted(self, calls: Sequence[ToolCall]) -> None:
-        """What is about to be done on the page in front; for whoever keeps account of it."""
+        """Hook for subclasses: receives the calls of a message before they run on the current page."""
 
     def _ref(self, id: str) -> str:
         node = self.page.by_id.get(id.strip().strip("[]"))
@@ -282,16 +282,16 @@ class WebTools(ToolEnv[TaskT]):
         return node.ref
 
     async def _after(self, act: Awaitable[None]) -> Sequence[Part]:
-        """Act, and look."""
+        """Act and observe."""
         await act
         self.page = await self.browser.look(self.wanted)
         return self.observed().messages[0].parts
 
     def observed(self, said: str = "") -> Observation:
-        """What an agent sees of the page in front.
+        """Return the observation of the current page.
 
         Args:
-            said: before it.
+            said: text to put before it.
         """
         page = self.page
         text = page.source if self.wanted.source else page.text
@@ -313,5 +313,5 @@ class WebTools(ToolEnv[TaskT]):
 
 @lru_cache(maxsize=64)
 def parameters(kind: Any) -> dict[str, list[str]]:
-    """The names of every action's parameters, in order."""
+    """Return the parameter names of every action, in order."""
     return {one.name: list(one.parameters["properties"]) for one in tools_of(kind)}

@@ -1,4 +1,4 @@
-"""Actions as text: BrowserGym's way of writing, ``click('12')``, read without running anything."""
+"""Actions as text in BrowserGym's notation, such as ``click('12')``, parsed without running anything."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ...errors import UnparseableError
 from ..messages import ToolCall
 
 LONGEST = 20_000
-"""Letters of a text of actions."""
+"""Most characters of a text of actions."""
 HOW = "Write actions such as click('12') or fill('7', 'text'), one on each line."
 
 
 def read(text: str, parameters: Mapping[str, Sequence[str]]) -> tuple[ToolCall, ...]:
-    """The actions in a text, one on each line; a code block around them is taken away.
+    """Return the actions in a text, one on each line, with or without a code block around them.
 
     Args:
-        text: of an agent.
-        parameters: the names of each action's parameters, in order.
+        text: text of the agent's message.
+        parameters: parameter names of each action, in order.
 
     Raises:
-        UnparseableError: something in it is no action; the text says what.
+        UnparseableError: a part of the text is not an action; the message names it.
     """
     code = _inside(text)
     if len(code) > LONGEST:
@@ -38,7 +38,7 @@ def read(text: str, parameters: Mapping[str, Sequence[str]]) -> tuple[ToolCall, 
 
 
 def _inside(text: str) -> str:
-    """What is in the last code block; all of the text, if there is none."""
+    """Return the content of the last code block, or all of the text if there is none."""
     parts = text.split("```")
     if len(parts) < 3:
         return text
@@ -67,7 +67,7 @@ def _call(one: ast.stmt, source: str, parameters: Mapping[str, Sequence[str]]) -
 def _literal(node: ast.expr, source: str, name: str) -> Any:
     try:
         value = ast.literal_eval(node)
-        repr(value)  # a number can be too long to be written, and then cannot be shown or recorded
+        repr(value)  # raises for a number that is too long to be printed, shown or recorded
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         said = _written(node, source)[:60]
         raise UnparseableError(f"{said!r} is not a value; {name} takes strings and numbers.") from None
@@ -75,5 +75,5 @@ def _literal(node: ast.expr, source: str, name: str) -> Any:
 
 
 def _written(node: ast.expr | ast.stmt, source: str) -> str:
-    """What stands in the source; made of the node again it could be nested too deeply, or be too long a number."""
+    """Return the source of a node. Unparsing it would fail if it is nested too deeply or is too long a number."""
     return ast.get_source_segment(source, node) or ""

@@ -1,6 +1,7 @@
-"""Ways to break a browser's episode: forms at their bounds, odd URLs and keys, tabs, history, and everything twice.
+"""Hostile inputs for a browser's episode: extreme form values, odd URLs and keys, tabs, history, and repeated actions.
 
-None may end an episode as a failure of the infrastructure: what exceeds a bound is answered, and the end is scored.
+No attack may end an episode as an infrastructure failure: the environment answers what exceeds a limit, and scores the
+end.
 """
 
 from __future__ import annotations
@@ -30,40 +31,40 @@ VALUES: Mapping[str, str] = {
     "blanks": " \t\n\r\x0b\x0c ",
     "less than nothing": "-1",
 }
-"""What a form is filled with."""
+"""Values for form fields."""
 PATHS = (
     "//", "/..", "/../../etc/passwd", "/%", "/%00", "/%ff", "/%2e%2e/", "/;x", "/?", "/#", "/?page=²", "/?page=-1",
     "/?page=99999999999999", "/?page=1&page=2", "/login?back=//elsewhere.test", "/login?back=%0d%0aX:y", "/%F0%9F",
     "/?" + "a&" * 950, "/?" + "a" * 1_900, "/" + "a/" * 900, "/" + "9" * 1_900, "/İ", "/\uffff", "/a\\b", "/'\"<b>",
     "/?q=%22%20OR%20NEAR(", "/?q=" + "%F0%9F%8F%B4" * 150, "/favicon.ico", "/robots.txt", "/?sort=__class__", "/logout",
 )  # fmt: skip
-"""Paths and queries that are odd."""
+"""Odd paths and queries."""
 URLS = (
     "http://{host}:80/", "http://{upper}/", "http://a:b@{host}/", "http://{host}./", "https://{host}/", "ftp://{host}/",
     "http://{host}", "http:{host}", "http:///{host}", "http://[::1", "http://{host}:99999999/", "view-source:http://{host}/",
     "javascript:while(1){{}}", "data:text/html,<script>while(1);</script>", "about:blank", "about:srcdoc", "file:///dev/zero",
     "chrome://crash", "chrome://kill", "chrome://quit", "devtools://x", "blob:http://{host}/x", "http://xn--zzzz/", "",
 )  # fmt: skip
-"""URLs that are refused, or read in different ways."""
+"""URLs that are refused, or that parsers read in different ways."""
 KEYS = (
     "Enter", "Escape", "Tab", "F5", "F11", "F12", "Control+w", "Control+t", "Control+n", "Control+q", "Alt+F4",
     "Control+o", "Control+s", "Control+p", "Control+u", "Control+l", "Control+Shift+I", "Control+Shift+Delete",
     "Alt+ArrowLeft", "Control+r", "Backspace", "Shift", "Meta", "ContextMenu", "PrintScreen", "Pause", "AudioVolumeUp",
     "Control+Alt+Shift+Meta+a", "+", "++", "+++", "", "Hyper", "a+b", "\ufffe", "Control+", "é", "F13", "Space",
 )  # fmt: skip
-"""Keys that do something to a browser, and some that do not exist."""
+"""Keys that control a browser, and some that do not exist."""
 
 
 TOGETHER = 6
-"""Calls of one message."""
+"""Calls in one message."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """A page on which something can be filled in and sent.
+    """A page with a form that can be filled in and sent.
 
     Args:
-        url: of the page.
+        url: URL of the page.
         fields: ids of its fields.
         buttons: ids of its buttons.
     """
@@ -77,8 +78,8 @@ def attacks_on(browser: HtmlBrowser, sites: Iterable[type[Site]]) -> dict[str, S
     """Return ways to break an episode, by name.
 
     Args:
-        browser: on the first page; it is used up.
-        sites: that the task shows.
+        browser: a browser on the first page; this function uses it up.
+        sites: the sites that the task shows.
     """
     hosts = sorted(browser.sites.hosts)
     first, page = browser.seen().url, browser.seen()
@@ -115,7 +116,7 @@ def attacks_on(browser: HtmlBrowser, sites: Iterable[type[Site]]) -> dict[str, S
 
 
 def _twice(form: Form, first: str) -> dict[str, list[ToolCall]]:
-    """Sending one form in ways in which a site may see it twice."""
+    """Return ways to send one form such that a site may receive it twice."""
     fill, send = _filled(form, "1")[:-1], _filled(form, "1")[-1]
     return {
         "sends a form again and again": [*fill, send, call("go_back"), send, call("go_back"), send],
@@ -128,7 +129,7 @@ def _twice(form: Form, first: str) -> dict[str, list[ToolCall]]:
 
 
 def on_elements(ids: Sequence[str]) -> dict[str, list[ToolCall]]:
-    """Doing to every element of the first page what it is not meant for."""
+    """Return actions that do not suit the elements of the first page."""
     typed = call("keyboard_type", text="a\r\nb\t🏴\uffff" * 2_000)
     return {
         "clicks what was there before": [call("click", id=id) for id in ids],
@@ -149,7 +150,7 @@ def on_elements(ids: Sequence[str]) -> dict[str, list[ToolCall]]:
 
 
 def _pages(sites: Iterable[type[Site]]) -> Iterator[str]:
-    """The URL of every page that is only read, with numbers that are a row's, no row's and in other digits."""
+    """Yield the URL of every page that can only be read, with numbers of a row, of no row, and in other digits."""
     for site in sites:
         for route in routes(cast(Any, site)):
             if route.method == "GET":
@@ -176,7 +177,7 @@ def _forms(browser: HtmlBrowser, pages: Iterable[str]) -> Iterator[Form]:
 
 
 def _filled(form: Form, value: str) -> list[ToolCall]:
-    """Open a form, fill in everything, and send it."""
+    """Return the calls that open a form, fill in every field, and send it."""
     fills = [call("fill", id=id, value=value) for id in form.fields]
     return [_goto(form.url), *fills, call("click", id=form.buttons[0])]
 
@@ -191,5 +192,5 @@ def _goto(url: str) -> ToolCall:
 
 
 def in_messages(calls: Sequence[ToolCall]) -> list[ActionLike]:
-    """Return calls in messages of a few, which a browser answers within the time of a step."""
+    """Group calls into messages that a browser can answer within the time of one step."""
     return [Action(tool_calls=tuple(calls[begin : begin + TOGETHER])) for begin in range(0, len(calls), TOGETHER)]

@@ -1,4 +1,4 @@
-"""``Browser``: what an episode browses with, whoever draws the pages; and where it may go."""
+"""``Browser``: the protocol of an episode's browser, whichever engine draws the pages, and the limits of navigation."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .page import Page
 
 Button = Literal["left", "middle", "right"]
 MOST_TABS = 20
-"""Of an episode."""
+"""Most open tabs of an episode."""
 SCHEME = re.compile(r"([a-z][a-z0-9+-]*):")
-"""How a whole address begins."""
+"""Scheme at the start of an absolute URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be seen of a page.
+    """Contents of an observation.
 
     Args:
-        source: its HTML.
-        picture: a screenshot.
-        marks: numbers drawn into the screenshot (set-of-marks).
-        every: ids for all elements.
+        source: whether to include the HTML source.
+        ``picture``: whether to include a screenshot.
+        marks: whether to draw numbers into the screenshot (set-of-marks).
+        every: whether to number all elements.
     """
 
     source: bool = False
@@ -36,26 +36,25 @@ class Wanted:
 
 
 class Browser(Protocol):
-    """One episode's browser, with tabs of which one is in front. ``ref`` is a ``Node``'s of the page last looked at.
+    """One episode's browser, with a current tab. ``ref`` is that of a ``Node`` of the last observed page.
 
-    What cannot be done raises ``ToolError``, in words for an agent; nothing has happened then. Where a page goes on by
-    itself after an act, the act ends when it has come to rest.
+    An impossible action raises ``ToolError`` with a message for the agent, and then nothing has happened. If a page
+    changes by itself after an action, the action ends when the page has come to rest.
     """
 
     notices: list[str]
-    """What happened that no page tells: a dialog that was closed, a window or a download that was refused. Whoever
-    tells them takes them out."""
+    """Events that no page shows, such as closed dialogs, and refused windows and downloads. The reader removes them."""
     violations: list[str]
-    """Ways out of the episode's sites that were tried and refused."""
+    """Refused attempts to leave the episode's sites."""
 
     async def goto(self, url: str) -> None:
-        """Open an address in the tab in front."""
+        """Open a URL in the current tab."""
 
     async def go_back(self) -> None:
-        """One page back."""
+        """Go back one page."""
 
     async def go_forward(self) -> None:
-        """One page forward again."""
+        """Go forward one page."""
 
     async def click(self, ref: str, button: Button = "left", *, double: bool = False) -> None:
         """Click an element."""
@@ -64,23 +63,22 @@ class Browser(Protocol):
         """Move the mouse over an element."""
 
     async def focus(self, ref: str) -> None:
-        """Put the cursor into an element."""
+        """Focus an element."""
 
     async def fill(self, ref: str, value: str) -> None:
-        """Replace what is in a field."""
+        """Replace the content of a field."""
 
     async def check(self, ref: str, on: bool) -> None:
-        """Set or clear a box."""
+        """Check or uncheck a checkbox."""
 
     async def select_option(self, ref: str, options: Sequence[str]) -> None:
         """Choose options of a list by their labels or values."""
 
     async def press(self, ref: str, keys: str) -> None:
-        """Press a key or a combination such as ``Control+a`` in an element; in whatever has the cursor, if ``ref`` is
-        empty."""
+        """Press a key or a combination like ``Control+a`` in an element, or where the focus is if ``ref`` is empty."""
 
     async def type(self, text: str) -> None:
-        """Type into whatever has the cursor."""
+        """Type into the focused element."""
 
     async def drag(self, source: str, target: str) -> None:
         """Drag one element onto another."""
@@ -89,33 +87,33 @@ class Browser(Protocol):
         """Click a point of the window, in pixels."""
 
     async def scroll(self, dx: float, dy: float) -> None:
-        """Scroll the page by so many pixels."""
+        """Scroll the page by some pixels."""
 
     async def new_tab(self) -> None:
-        """Open an empty tab in front."""
+        """Open an empty tab and switch to it."""
 
     async def tab_focus(self, number: int) -> None:
-        """Bring a tab to the front, counted from 0."""
+        """Switch to a tab by its index, from 0."""
 
     async def tab_close(self) -> None:
-        """Close the tab in front; the last one cannot be closed."""
+        """Close the current tab; the last one cannot be closed."""
 
     async def rest(self, seconds: float) -> None:
-        """Let the page go on for a while."""
+        """Let the page continue for some seconds."""
 
     async def look(self, wanted: Wanted) -> Page:
-        """What is seen now."""
+        """Return the observation of the current tab."""
 
     async def close(self) -> None:
-        """The episode is over; may be called again."""
+        """Close the browser at the end of its episode; may be called again."""
 
 
 def way_out(url: str, hosts: frozenset[str]) -> str:
-    """Why an address may not be opened; empty if it may.
+    """Return the reason why a URL may not be opened; empty if it may.
 
     Args:
-        url: as an agent gives it.
-        hosts: those of the episode, such as ``shop.test``, or ``127.0.0.1:8000`` where the port matters.
+        url: URL as the agent gives it.
+        hosts: hosts of the episode, such as ``shop.test``, or ``127.0.0.1:8000`` if the port matters.
     """
     if url == "about:blank":
         return ""
@@ -134,11 +132,11 @@ def way_out(url: str, hosts: frozenset[str]) -> str:
 
 
 def leads_out(url: str, hosts: frozenset[str]) -> bool:
-    """Whether an address that is refused leads out of the episode; what is no whole address leads nowhere.
+    """Return whether a refused URL leads out of the episode; a relative URL does not.
 
     Args:
-        url: as an agent gives it.
-        hosts: those of the episode.
+        url: URL as the agent gives it.
+        hosts: hosts of the episode.
     """
     text = url.strip().lower().replace("\\", "/")  # as browsers read it
     scheme = SCHEME.match(text)
@@ -151,16 +149,16 @@ def leads_out(url: str, hosts: frozenset[str]) -> bool:
 
 
 def stay(what: str, url: str, hosts: frozenset[str], violations: list[str]) -> None:
-    """Refuse an address that may not be opened, and note it if it leads out.
+    """Refuse a URL that may not be opened, and record it if it leads out.
 
     Args:
-        what: leads there, such as ``a link to``.
-        url: as it would be opened.
-        hosts: those of the episode.
-        violations: where it is noted.
+        what: description of the attempt, such as ``a link to``.
+        url: absolute URL to be opened.
+        hosts: hosts of the episode.
+        violations: list that records the attempt.
 
     Raises:
-        ToolError: it may not be opened.
+        ToolError: the URL may not be opened.
     """
     if why := way_out(url, hosts):
         if leads_out(url, hosts):
@@ -169,13 +167,13 @@ def stay(what: str, url: str, hosts: frozenset[str], violations: list[str]) -> N
 
 
 def one_more(tabs: int) -> None:
-    """Refuse another tab where there are many.
+    """Refuse another tab if there are already many.
 
     Args:
-        tabs: that are open.
+        tabs: number of open tabs.
 
     Raises:
-        ToolError: there are ``MOST_TABS``.
+        ToolError: there are already ``MOST_TABS``.
     """
     if tabs >= MOST_TABS:
         raise ToolError(f"there are already {tabs} tabs")

@@ -1,4 +1,4 @@
-"""``WebEnv``: web sites in a browser, judged by what has become of the rows behind them."""
+"""``WebEnv``: web sites in a browser, judged by the final rows of their database."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ INSTEAD = "record with browser='chromium' (turnwise/Web-v1); what was played wit
 
 @dataclass(frozen=True)
 class Place:
-    """Where an episode is, for a fork without a window."""
+    """State of an episode, as stored by a fork without a browser window."""
 
     work: WebTask
     sites: Sites
@@ -60,19 +60,19 @@ class WebEnv(RecordedTools[WebTask]):
     """Work on web sites in a browser. The agent ends its task with ``send_msg_to_user``, or with ``report_infeasible``.
 
     Args:
-        browser: ``"html"``: pages are read without a browser; ``"chromium"``: a real one.
-        observation: ``"axtree"``: roles and names, as a screen reader tells them; ``"html"``: simplified source.
-        screenshot: a picture with every observation; only Chromium draws.
-        marks: the ids of elements are drawn into the picture.
-        templates: only tasks of these templates.
-        brief: begin with what is asked, and nothing else; for models to which every word is dear.
-        record: a folder for recordings of the episodes, for people; only Chromium draws.
-        trace: a recording has Playwright's trace, too.
-        max_turns: of an episode; omitted, what the level allows.
-        render_mode: of Gymnasium.
+        browser: ``"html"``: read pages without a browser; ``"chromium"``: use a real one.
+        observation: ``"axtree"``: roles and names, as a screen reader reports them; ``"html"``: simplified source.
+        screenshot: add a screenshot to every observation; needs Chromium.
+        marks: draw the ids of elements into the screenshot.
+        templates: names of the templates to draw tasks from; omitted, all.
+        brief: begin with the request alone, without an introduction; for models with a short context.
+        record: folder for recordings of the episodes, for human viewers; needs Chromium.
+        trace: add Playwright's trace to each recording.
+        max_turns: limit of actions per episode; omitted, the level's own.
+        render_mode: Gymnasium's render mode.
 
     Raises:
-        UsageError: no such browser or observation, or no such template; or nothing can be recorded.
+        UsageError: the browser, the observation or a template is unknown, or recording is impossible.
     """
 
     family: TaskFamily[WebTask] | None = WEB_FAMILY
@@ -84,7 +84,7 @@ class WebEnv(RecordedTools[WebTask]):
     work: WebTask | None = None
     sites: Sites
     _first: str = ""
-    """The address of the page on which the episode began."""
+    """URL of the first page of the episode."""
     _did: tuple[Did, ...] = ()
     _planned: tuple[Did, ...] | None = None
 
@@ -118,13 +118,13 @@ class WebEnv(RecordedTools[WebTask]):
         self._limited = max_turns is not None
         if templates is not None:
             self.tasks = partial(WebFamily.only, templates)  # type: ignore[method-assign]
-            self.tasks()  # whoever names a template that is not there hears of it here
+            self.tasks()  # fails here if a template is unknown
         super().__init__(max_turns=max_turns, render_mode=render_mode)
 
     # -- the episode ------------------------------------------------------------------------------------------------
 
     def start(self, task: WebTask, rng: Rng) -> ObservationLike | Awaitable[ObservationLike]:
-        """Open the first site of the task, and say what is asked."""
+        """Open the task's first site and return the request."""
         return self._start(task)
 
     async def _start(self, task: WebTask) -> ObservationLike:
@@ -160,19 +160,19 @@ class WebEnv(RecordedTools[WebTask]):
         return "\n".join((head, *lines, ENDING))
 
     def seen(self, said: str = "") -> ObservationLike:
-        """The observation of the page in front.
+        """Return the observation of the current page.
 
         Args:
-            said: before it.
+            said: text to put before it.
         """
         return self.observed(said)
 
     def turns_at(self, level: int) -> int:
-        """What the level allows, for tasks on one site."""
+        """Return the turn limit of a level, for tasks on one site."""
         return self.max_turns if self._limited else LEVELS[level].turns
 
     def judge(self) -> Score:
-        """Which rows changed as they must, which should not have, and whether the end is right."""
+        """Score the rows that had to change, those that must not change, and the way in which the episode ended."""
         assert self.work is not None
         violations = tuple(f"left the sites: {one}" for one in self.browser.violations)
         ending = self.ending
@@ -183,18 +183,18 @@ class WebEnv(RecordedTools[WebTask]):
     # -- for certification, demonstrations and forks ----------------------------------------------------------------
 
     def oracle(self) -> ActionLike:
-        """The next act of the solution."""
+        """Return the next action of the solution."""
         return next_action(self.plan(), self._did, self.page, first_url=self._first)
 
     def plan(self) -> tuple[Did, ...]:
-        """How the task is solved from its beginning."""
+        """Return the solution of the task from its start; computed on first use."""
         if self._planned is None:
             assert self.work is not None
             self._planned = solution(self.work, self._beginning(), self._accounts())
         return self._planned
 
     def _beginning(self) -> HtmlBrowser:
-        """Return another browser at the beginning of the task."""
+        """Return another browser at the start of the task."""
         assert self.work is not None
         return HtmlBrowser(open_sites(self.task, self.work), self._first)
 
@@ -203,35 +203,35 @@ class WebEnv(RecordedTools[WebTask]):
         return {name: (str(row["username"]), str(row["password"])) for name, row in rows.items()}
 
     def acted(self, calls: Sequence[ToolCall]) -> None:
-        """Remember which acts of the solution were done."""
+        """Record the agent's calls, to know which actions of the solution are done."""
         self._did = (*self._did, *(did(call, self.page) for call in calls))
 
     def near_misses(self) -> Mapping[str, NearMiss]:
-        """What almost solves the task, and cheats."""
+        """Return plays that almost solve the task, and cheats."""
         assert self.work is not None
         return near_misses(self.work, self.plan())
 
     def attacks(self) -> Mapping[str, Sequence[ActionLike]]:
-        """Return forms at their bounds, odd URLs and keys, tabs and history without end, and everything twice."""
+        """Return hostile inputs: extreme form values, odd URLs and keys, endless tabs, and repeated actions."""
         assert self.work is not None
         names = shown(self.work)
         return attacks_on(self._beginning(), [site for site in SITES if site.name in names])
 
     def secrets(self) -> Sequence[str]:
-        """What only looking can tell."""
+        """Return facts that the agent can learn only by looking."""
         return self.work.secrets if self.work is not None else ()
 
     def best_return(self) -> float:
-        """Success."""
+        """Return the best return: 1 for success."""
         return 1.0
 
     def state_key(self) -> str:
-        """What has changed, and what is seen."""
+        """Return a key for the changed rows and the visible page."""
         changes = json.dumps([[change.table, change.id, change.after] for change in self.sites.changes()])
         return stable_hash(changes, self.page.url, self.page.text, repr(self.ending)).hex()[:32]
 
     def snapshot(self) -> Place:
-        """The episode as a value; the rows in it are copied."""
+        """Return the episode's state, with a copy of its rows."""
         assert self.work is not None
         if not isinstance(self.browser, HtmlBrowser):
             raise ToolError("an environment with a browser window cannot be copied; fork it by replay")
@@ -241,7 +241,7 @@ class WebEnv(RecordedTools[WebTask]):
         )
 
     def restore(self, snapshot: Place) -> None:
-        """Go on from a snapshot, which stays as it is."""
+        """Continue from a snapshot, which does not change."""
         self.work, self.sites = snapshot.work, snapshot.sites.fork()
         self.browser = snapshot.browser.fork(self.sites)
         self.page, self.ending, self._did = snapshot.page, snapshot.ending, snapshot.did

@@ -1,4 +1,4 @@
-"""Keys, by the names that browsers have for them (UI Events ``code`` values of a US keyboard), and combinations."""
+"""Keys, by their names in browsers (UI Events ``code`` values of a US keyboard), and combinations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIGNS = {
     **{f"Digit{digit}": digit for digit in string.digits},
     "\n": "Enter", "\r": "Enter", "NumpadEnter": "Enter",
 }  # fmt: skip
-"""What a key types, by its name."""
+"""Characters that keys type, by the names of the keys."""
 NAMES = frozenset((
     "Escape", "Tab", "Enter", "Backspace", "Delete", "Insert", "Home", "End", "PageUp", "PageDown", "ArrowLeft",
     "ArrowUp", "ArrowRight", "ArrowDown", "CapsLock", "NumLock", "ScrollLock", "Pause", "PrintScreen", "ContextMenu",
@@ -23,18 +23,18 @@ NAMES = frozenset((
     "MediaTrackPrevious", "MediaPlayPause",
     *(f"F{number}" for number in range(1, 13)), *(f"Numpad{digit}" for digit in string.digits),
 ))  # fmt: skip
-"""Keys that type nothing."""
+"""Names of keys that type nothing."""
 LETTERS = frozenset(string.ascii_letters + string.digits + string.punctuation + " ")
 
 
 def pressed(keys: str) -> str:
-    """The letter that a key types, or the name of one that types none; a combination as it is.
+    """Return the character that a key types, or the name of a key that types none; a combination stays as it is.
 
     Args:
-        keys: such as ``Enter``, ``a``, ``KeyA`` or ``Control+a``.
+        keys: a key or combination, such as ``Enter``, ``a``, ``KeyA`` or ``Control+a``.
 
     Raises:
-        ToolError: there is no such key.
+        ToolError: the key is unknown.
     """
     parts = _parts(keys)
     if any(part not in LETTERS and part not in NAMES and part not in SIGNS for part in parts):
@@ -43,7 +43,7 @@ def pressed(keys: str) -> str:
 
 
 def _parts(keys: str) -> list[str]:
-    """A combination's keys; a plus sign after another one is a key itself."""
+    """Split a combination into its keys; a plus sign after another one is a key itself."""
     parts = [""]
     for letter in keys:
         if letter == "+" and parts[-1]:

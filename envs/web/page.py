@@ -1,4 +1,4 @@
-"""What is seen of a page: a tree of roles and names, as a screen reader tells it, and the text of it."""
+"""A page as the agent sees it: a tree of roles and names, as a screen reader reports it, and its text."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from functools import cached_property
 from ..messages import clip
 
 LONGEST = 500
-"""Letters of an address that are told."""
+"""Most characters shown of a URL."""
 FIELDS = frozenset(
     {"textbox", "searchbox", "combobox", "listbox", "checkbox", "radio", "spinbutton", "slider", "switch"}
 )
-"""Roles of what is filled in."""
+"""Roles of elements that can be filled in."""
 ACTIVE = FIELDS | {"link", "button", "tab", "menuitem", "menuitemcheckbox", "menuitemradio", "treeitem"}
-"""Roles of what can be acted on."""
+"""Roles of elements that can be acted on."""
 NAMED = frozenset({"link", "button", "heading", "option", "tab", "menuitem", "img"})
-"""Roles that are told by their names: what is inside of them is not told again."""
+"""Roles whose names are their content, so that their children are not shown."""
 INLINE = frozenset({"strong", "emphasis", "time", "code", "mark", "deletion", "insertion", "subscript", "superscript"})
-"""Roles of words in a text, which are told as that text."""
+"""Roles of inline text, which becomes part of the surrounding text."""
 THROUGH = frozenset({"generic", "none", "presentation", "rowgroup"})
-"""Roles that say nothing: only what is inside of them is told."""
+"""Roles without meaning: only their children are shown."""
 CONTENT = frozenset(
     {"cell", "gridcell", "columnheader", "rowheader", "row", "listitem", "caption", "term", "definition"}
 )
-"""Roles whose names are their content."""
+"""Roles whose content serves as their name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +33,15 @@ class Node:
     """An element of a page.
 
     Args:
-        role: of ARIA, such as ``link``; ``text`` for a stretch of text, whose name it is.
+        role: ARIA role, such as ``link``; ``text`` for a stretch of text, which is then its name.
         name: accessible name.
-        ref: by which a browser finds the element again; not told to agents.
-        value: of a field.
-        states: such as ``checked``, ``selected``, ``disabled``, ``expanded``, ``level=2``.
-        url: where a link leads.
-        pointer: whether it looks as if it could be clicked, whatever its role.
-        children: what is inside.
-        id: by which actions name it; empty for what cannot be acted on.
+        ref: reference by which a browser finds the element again; agents never see it.
+        value: value of a field.
+        states: states such as ``checked``, ``selected``, ``disabled``, ``expanded`` or ``level=2``.
+        url: target of a link.
+        pointer: whether it looks clickable, whatever its role.
+        children: child elements.
+        id: number by which actions name it; empty if it cannot be acted on.
     """
 
     role: str
@@ -55,29 +55,29 @@ class Node:
     id: str = ""
 
     def walk(self) -> Iterator[Node]:
-        """This node and all below it, in reading order."""
+        """Yield this node and all of its descendants, in reading order."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     @property
     def text(self) -> str:
-        """All that it says, names and texts, in reading order."""
+        """All names and texts of the element, in reading order."""
         return " ".join(one.name for one in self.walk() if one.name)
 
 
 @dataclass(frozen=True)
 class Page:
-    """What is seen of a browser.
+    """The visible state of a browser.
 
     Args:
-        url: of the page in front.
-        title: of it.
-        nodes: what is on it, simplified and numbered.
+        url: URL of the current page.
+        title: title of the current page.
+        nodes: elements of the current page, simplified and numbered.
         tabs: titles of all tabs, in order.
-        front: which of them is in front.
-        source: its HTML without scripts and styles, if that was asked for.
-        picture: a screenshot as PNG, if that was asked for.
+        front: index of the current tab.
+        source: HTML without scripts and styles, if requested.
+        ``picture``: screenshot, PNG, if requested.
     """
 
     url: str
@@ -91,26 +91,26 @@ class Page:
 
     @cached_property
     def text(self) -> str:
-        """It as agents read it: see ``as_text``."""
+        """The page as text for agents; see ``as_text``."""
         return as_text(self)
 
     def walk(self) -> Iterator[Node]:
-        """All nodes in reading order."""
+        """Yield all nodes in reading order."""
         for node in self.nodes:
             yield from node.walk()
 
     def find(self, role: str, name: str | None = None, *, within: Node | None = None) -> tuple[Node, ...]:
-        """Nodes with this role, and name if one is given, in reading order."""
+        """Return the nodes with a role, and with a name if one is given, in reading order."""
         found = within.walk() if within is not None else self.walk()
         return tuple(one for one in found if one.role == role and name in (None, one.name))
 
 
 def told(nodes: Sequence[Node], *, every: bool = False) -> tuple[Node, ...]:
-    """The tree as agents see it: simplified, and what can be acted on numbered from 1 in reading order.
+    """Return the tree as agents see it: simplified, with ids from 1 for elements that can be acted on.
 
     Args:
-        nodes: as a browser gives them.
-        every: number everything that is no text, for pages whose elements do not say what they are.
+        nodes: nodes from a browser.
+        every: number every element except text, for pages whose elements do not declare their roles.
     """
     count = 0
 
@@ -131,11 +131,11 @@ def told(nodes: Sequence[Node], *, every: bool = False) -> tuple[Node, ...]:
 
 
 def simplified(nodes: Sequence[Node], *, every: bool = False) -> tuple[Node, ...]:
-    """The same without what is said twice or says nothing, equal for every browser that shows the same page.
+    """Remove repeated and meaningless nodes, so that every browser gives the same tree for the same page.
 
     Args:
-        nodes: of one parent.
-        every: keep elements that say nothing of themselves, if they hold a text.
+        nodes: children of one parent.
+        every: keep elements without meaning if they contain text.
     """
     lifted: list[Node] = []
     for node in nodes:
@@ -199,11 +199,11 @@ def _labels(text: Node, other: Node) -> bool:
 
 
 def as_text(page: Page, *, tabs: bool = True) -> str:
-    """A page as agents read it: where it is, then a line for every element, those inside indented by two spaces.
+    """Return a page as text for agents: its URL, and then one line per element, with children indented by two spaces.
 
     Args:
-        page: what is seen.
-        tabs: whether to tell the tabs, where there are several.
+        page: the visible state of the browser.
+        tabs: whether to list the tabs if there are several.
     """
     lines = [f"URL: {clip(page.url, LONGEST)}", f"Title: {page.title}"]
     if tabs and len(page.tabs) > 1:
@@ -244,7 +244,7 @@ def _tell(node: Node, indent: str, lines: list[str]) -> None:
 
 
 def _head(node: Node) -> str:
-    """What is told of an element itself."""
+    """Return the description of an element itself."""
     words = [f"[{node.id}] {node.role}" if node.id else node.role]
     if node.name:
         words.append(f'"{node.name}"')
@@ -254,7 +254,7 @@ def _head(node: Node) -> str:
 
 
 def _line(node: Node) -> str | None:
-    """An element in one line, if that is enough."""
+    """Return an element with its content in one line, or ``None`` if that is not enough."""
     if node.role in ("combobox", "listbox") and node.children:
         options = (f'"{one.name}"{" selected" * ("selected" in one.states)}' for one in node.children)
         return f"{_head(node)}: {', '.join(options)}"
@@ -270,16 +270,16 @@ def _line(node: Node) -> str | None:
 
 
 SHORT = frozenset({"text", "link", "button", "checkbox"})
-"""Roles that can stand beside each other in a line."""
+"""Roles that can share a line."""
 
 
 def _short(node: Node) -> bool:
-    """Whether an element holds only what can stand in a line."""
+    """Return whether an element contains only elements that can share a line."""
     return node.role in CONTENT | {"paragraph", "alert", "status"} and all(one.role in SHORT for one in node.children)
 
 
 def _words(node: Node) -> str:
-    """What is inside of an element, in a line; a term and what it means with a colon between them."""
+    """Return the content of an element in one line, with a colon between a term and its definition."""
     parts: list[str] = []
     children = list(node.children)
     while children:

@@ -1,4 +1,4 @@
-"""Walking a solution through pages: what it reads, which acts it takes, and these acts on a page as agents see it."""
+"""Walk a solution through pages: read facts, and record actions in terms that hold on every page an agent sees."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .html.browser import HtmlBrowser
 from .page import FIELDS, Node, Page
 
 PATIENCE = 40
-"""Pages of a listing that are gone through."""
+"""Most pages of a listing to go through."""
 
 
 @dataclass(frozen=True)
 class Aim:
-    """An element as somebody would describe it who does not see ids.
+    """An element described without its id.
 
     Args:
-        role: of it.
-        name: of it.
-        nth: which of those that are called so, from 0, in reading order.
+        role: ARIA role of the element.
+        name: accessible name of the element.
+        nth: index among the elements with this role and name, from 0, in reading order.
     """
 
     role: str
@@ -33,14 +33,14 @@ class Aim:
     nth: int = 0
 
     def is_on(self, page: Page) -> bool:
-        """Whether there is such an element on a page."""
+        """Return whether the page has such an element."""
         return self.nth < len(page.find(self.role, self.name))
 
     def on(self, page: Page) -> Node:
-        """The element on a page.
+        """Return the element of a page.
 
         Raises:
-            ContractError: it is not there: the solution does not fit the page.
+            ContractError: the element is missing: the solution does not fit the page.
         """
         found = page.find(self.role, self.name)
         if not self.is_on(page):
@@ -50,12 +50,12 @@ class Aim:
 
 @dataclass(frozen=True)
 class Did:
-    """An act of a solution.
+    """An action of a solution.
 
     Args:
-        name: of the action, such as ``click``.
-        aim: the element.
-        arguments: the others.
+        name: name of the action, such as ``click``.
+        aim: the element, if the action has one.
+        arguments: the other arguments.
     """
 
     name: str
@@ -63,17 +63,17 @@ class Did:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def call(self, page: Page) -> tuple[str, dict[str, Any]]:
-        """The action's name and arguments on the page that an agent sees."""
+        """Return the action's name and arguments for the page that an agent sees."""
         at = {} if self.aim is None else {"id": self.aim.on(page).id}
         return self.name, {**at, **self.arguments}
 
 
 def did(call: ToolCall, page: Page) -> Did:
-    """An agent's action as a solution would name it.
+    """Return an agent's action in the terms of a solution.
 
     Args:
-        call: of the action.
-        page: as the agent saw it.
+        call: tool call of the action.
+        page: the page that the agent saw.
     """
     given: Any = call.arguments
     arguments = dict(given) if isinstance(given, Mapping) else {}
@@ -85,16 +85,16 @@ def did(call: ToolCall, page: Page) -> Did:
 
 
 def aim_at(node: Node, page: Page) -> Aim:
-    """How to name an element of a page."""
+    """Return the description of an element of a page."""
     same = page.find(node.role, node.name)
     return Aim(node.role, node.name, next(number for number, one in enumerate(same) if one is node))
 
 
 class PageWalk:
-    """``Walk`` on a browser without a window, which remembers what it did.
+    """``Walk`` on a browser without a window, which records its actions.
 
     Args:
-        browser: at the beginning of the task.
+        browser: a browser at the start of the task.
         accounts: user name and password by site.
     """
 
@@ -103,10 +103,10 @@ class PageWalk:
         self.did: list[Did] = []
         self._page = browser.seen()
 
-    # -- acts -------------------------------------------------------------------------------------------------------
+    # -- actions ----------------------------------------------------------------------------------------------------
 
     def word(self, what: str) -> str:
-        """A label of the site in front."""
+        """Return a label of the current site."""
         return self._browser.sites.rules.themes[self._site].word(what)
 
     @property
@@ -114,7 +114,7 @@ class PageWalk:
         return self._page.url.split("/")[2].split(".")[0]
 
     def goto(self, site: str, path: str = "/", *, member: bool = True) -> None:
-        """Open a site; nothing is done if it is in front already."""
+        """Open a site, unless it is already open."""
         url = f"http://{site}.test{path}"
         if self._page.url != url:
             self._do(Did("goto", arguments={"url": url}))
@@ -132,7 +132,7 @@ class PageWalk:
         self._do(Did("click", self._aim(found[0])))
 
     def fill(self, label: str, text: str) -> None:
-        """Write into a field."""
+        """Fill in a field."""
         self._do(Did("fill", self._aim(self._field(label, "textbox", "searchbox", "spinbutton")), {"value": text}))
 
     def choose(self, label: str, option: str) -> None:
@@ -145,22 +145,22 @@ class PageWalk:
             self._do(Did("select_option", self._aim(self._field(label, "combobox", "listbox")), {"options": option}))
 
     def check(self, label: str, on: bool = True) -> None:
-        """Set or clear a box."""
+        """Check or uncheck a checkbox."""
         box = self._field(label, "checkbox")
         if ("checked" in box.states) != on:
             self._do(Did("click", self._aim(box)))
 
     def back(self) -> None:
-        """One page back."""
+        """Go back one page."""
         self._do(Did("go_back"))
 
     def answer(self, value: str | int | float | list[str] = "") -> None:
-        """Tell the user."""
+        """Send the user the answer."""
         text = ", ".join(value) if isinstance(value, list) else str(value)
         self.did.append(Did("send_msg_to_user", arguments={"text": text or "Done."}))
 
     def refuse(self, evidence: str) -> None:
-        """Tell the user that it cannot be done."""
+        """Report to the user that the task cannot be done."""
         self.did.append(Did("report_infeasible", arguments={"reason": evidence}))
 
     def _do(self, act: Did) -> None:
@@ -187,7 +187,7 @@ class PageWalk:
             self.fill_login(username, password)
 
     def fill_login(self, username: str, password: str) -> None:
-        """Log in on the page that asks for it."""
+        """Log in on the page that requires it."""
         for label, text in ((self.word("username"), username), (self.word("password"), password)):
             aim = self._aim(self._field(label, "textbox"))
             self.did.append(Did("fill", aim, {"value": text}))
@@ -200,11 +200,11 @@ class PageWalk:
     # -- reading ----------------------------------------------------------------------------------------------------
 
     def entries(self) -> list[Entry]:
-        """The rows of the listing on this page."""
+        """Return the rows of the listing on this page."""
         return [entry for entry, _ in self._listing()]
 
     def all_entries(self) -> list[Entry]:
-        """The rows of this page and those that follow."""
+        """Return the rows of the listing on this page and all following ones."""
         found = self.entries()
         for _ in range(PATIENCE):
             if not self._page.find("link", self.word("next")):
@@ -214,11 +214,11 @@ class PageWalk:
         raise ContractError(f"the listing at {self._page.url} has no end")
 
     def entry(self, name: str) -> Entry:
-        """The row with this name."""
+        """Return the row with a name."""
         return self.seek(lambda one: one.name == name)
 
     def seek(self, wanted: Callable[[Entry], bool]) -> Entry:
-        """The first row that is wanted."""
+        """Return the first row that satisfies a condition."""
         for _ in range(PATIENCE):
             found = next((one for one in self.entries() if wanted(one)), None)
             if found is not None:
@@ -229,7 +229,7 @@ class PageWalk:
         raise ContractError(f"what is sought is not at {self._page.url}")
 
     def fact(self, label: str) -> str:
-        """What stands beside a label."""
+        """Return the value next to a label."""
         nodes = list(self._page.walk())
         for number, node in enumerate(nodes):
             if node.role == "term" and _says(node) == label:
@@ -239,11 +239,11 @@ class PageWalk:
         raise ContractError(f"there is no fact {label!r} on {self._page.url}")
 
     def sees(self, text: str) -> bool:
-        """Whether the page says this."""
+        """Return whether the page contains a text, ignoring case."""
         return text.casefold() in " ".join(node.text for node in self._page.nodes).casefold()
 
     def paragraphs(self) -> list[str]:
-        """The texts of the page outside of listings."""
+        """Return the paragraphs of the page."""
         return [_says(node) for node in self._page.walk() if node.role == "paragraph"]
 
     def _listing(self) -> Iterator[tuple[Entry, Node]]:

@@ -1,4 +1,4 @@
-"""``ChromiumBrowser``: a real browser. It works from any event loop; Chromium itself is driven on one of its own."""
+"""``ChromiumBrowser``: a real browser. It works from any event loop; Chromium runs on an event loop of its own."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from .window import Window
 
 PATIENCE = 8_000
-"""Milliseconds that an element may take to become one that can be acted on, on a machine that has other work too."""
+"""Milliseconds for an element to become actionable, also on a busy machine."""
 KEYS = 200
-"""Letters that are typed key by key; what is longer is written at once."""
+"""Most characters to type key by key; longer text is inserted at once."""
 TRIES = 3
-"""How many browsers may die before an episode begins."""
+"""Attempts to start an episode if browsers die before it starts."""
 OPTIONS = "list => Array.from(list.options ?? [], one => [one.value, one.label.trim().replace(/\\s+/g, ' ')])"
 
 
 async def open_browser(sites: Served, url: str, of: Pool | None = None, trace: Path | None = None) -> Browser:
-    """A browser in front of a page.
+    """Open a page in a browser of its own.
 
     Args:
-        sites: all that can be reached.
-        url: of the first page.
-        of: where browsers are kept; the process's pool if omitted.
-        trace: the file of a trace of the episode, if one is wanted.
+        sites: the sites that the browser can reach.
+        url: URL of the first page.
+        of: pool that provides the browser; omitted, the process's own.
+        trace: path of a trace of the episode, if wanted.
 
     Raises:
-        UsageError: there is no Chromium or no Playwright here; the message says what to install.
-        EnvironmentDiedError: it died again and again.
+        UsageError: Chromium or Playwright is missing; the message says what to install.
+        EnvironmentDiedError: Chromium died again and again.
     """
     return await LOOP.run(_opened(sites, url, of or pool(), trace))
 
@@ -54,7 +54,7 @@ async def _opened(sites: Served, url: str, of: Pool, trace: Path | None) -> Chro
     for left in reversed(range(TRIES)):
         async with of.works:
             seat = await of.take(sites, trace)
-            from .window import Window  # needs Playwright, which is there if there is a seat
+            from .window import Window  # needs Playwright, which is installed if there is a seat
 
             window = Window(seat, sites)
             try:
@@ -69,16 +69,16 @@ async def _opened(sites: Served, url: str, of: Pool, trace: Path | None) -> Chro
 
 
 def look_around(browser: Browser) -> dict[str, str]:
-    """Addresses at which a person sees the sites of an episode in a browser of their own, while it lasts, by host.
+    """Return URLs at which you can open the sites of a running episode in your own browser, by host.
 
-    They work on this machine only. What the person does there changes the episode's rows; logged in is who the agent
-    is at the beginning. Whoever has such an address has the episode, so it is for nobody else.
+    They work on this machine only. You are logged in as the agent is at the start, and your actions change the
+    episode's rows. A URL is a secret: a client that knows it controls the episode.
 
     Args:
-        browser: of ``env.browser``.
+        browser: the environment's browser, ``env.browser``.
 
     Raises:
-        ToolError: it is not Chromium.
+        ToolError: the browser is not Chromium.
     """
     if not isinstance(browser, ChromiumBrowser):
         raise ToolError("only episodes in Chromium are served to people")
@@ -89,9 +89,9 @@ class ChromiumBrowser:
     """One episode's tabs in the Chromium of this process.
 
     Args:
-        pool: where it is from.
-        seat: its place there.
-        window: its tabs.
+        pool: the pool that the seat belongs to.
+        seat: the episode's seat in a browser.
+        window: the episode's tabs.
     """
 
     def __init__(self, pool: Pool, seat: Seat, window: Window) -> None:
@@ -101,7 +101,7 @@ class ChromiumBrowser:
         self._nodes: dict[str, Node] = {}
         self._turn = asyncio.Lock()
         self._closed = False
-        # Whoever forgets to close it would keep its tabs for ever.
+        # Without it, a browser that its user forgets to close would keep its tabs forever.
         self._end = weakref.finalize(self, _left, pool, seat)
         self._end.atexit = False
 
@@ -112,7 +112,7 @@ class ChromiumBrowser:
                     self._open()
                     await self.window.act(work)
             finally:
-                work.close()  # nothing, if it was awaited
+                work.close()  # has no effect if it was awaited
 
         await LOOP.run(one_at_a_time())
 
@@ -132,10 +132,10 @@ class ChromiumBrowser:
         if (node := self._nodes.get(ref)) is not None and node.role == "link" and node.url:
             self.window.goes(node.url, "a link to")
 
-    # -- where to ---------------------------------------------------------------------------------------------------
+    # -- navigation -------------------------------------------------------------------------------------------------
 
     async def goto(self, url: str) -> None:
-        """Open an address."""
+        """Open a URL."""
 
         async def work() -> None:
             self.window.goes(url, "goto")
@@ -144,19 +144,19 @@ class ChromiumBrowser:
         await self._act(work())
 
     async def go_back(self) -> None:
-        """One page back."""
+        """Go back one page."""
         await self._act(self.window.travel(-1))
 
     async def go_forward(self) -> None:
-        """One page forward again."""
+        """Go forward one page."""
         await self._act(self.window.travel(1))
 
     async def new_tab(self) -> None:
-        """Open an empty tab in front."""
+        """Open an empty tab and switch to it."""
         await self._act(self.window.new_tab())
 
     async def tab_focus(self, number: int) -> None:
-        """Bring a tab to the front, counted from 0."""
+        """Switch to a tab by its index, from 0."""
 
         async def work() -> None:
             if not 0 <= number < len(self.window.tabs):
@@ -167,7 +167,7 @@ class ChromiumBrowser:
         await self._act(work())
 
     async def tab_close(self) -> None:
-        """Close the tab in front."""
+        """Close the current tab."""
         await self._act(self.window.close_tab())
 
     # -- on elements ------------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class ChromiumBrowser:
         await self._act(work())
 
     async def focus(self, ref: str) -> None:
-        """Put the cursor into an element."""
+        """Focus an element."""
 
         async def work() -> None:
             await self._at(ref).focus(timeout=PATIENCE)
@@ -203,7 +203,7 @@ class ChromiumBrowser:
         await self._act(work())
 
     async def fill(self, ref: str, value: str) -> None:
-        """Replace what is in a field."""
+        """Replace the content of a field."""
 
         async def work() -> None:
             await self._at(ref).fill(value, timeout=PATIENCE)
@@ -211,7 +211,7 @@ class ChromiumBrowser:
         await self._act(work())
 
     async def check(self, ref: str, on: bool) -> None:
-        """Set or clear a box."""
+        """Check or uncheck a checkbox."""
 
         async def work() -> None:
             await self._at(ref).set_checked(on, timeout=PATIENCE)
@@ -240,7 +240,7 @@ class ChromiumBrowser:
         await self._act(work())
 
     async def press(self, ref: str, keys: str) -> None:
-        """Press a key or a combination, in an element or in whatever has the cursor."""
+        """Press a key or a combination in an element, or in the focused element."""
 
         async def work() -> None:
             if not ref:
@@ -264,7 +264,7 @@ class ChromiumBrowser:
     # -- mouse and keyboard -----------------------------------------------------------------------------------------
 
     async def type(self, text: str) -> None:
-        """Type into whatever has the cursor."""
+        """Type into the focused element."""
         await self._act(typing(self.window.page, text))
 
     async def mouse(self, x: float, y: float, button: Button = "left", *, double: bool = False) -> None:
@@ -272,24 +272,24 @@ class ChromiumBrowser:
         await self._act(self.window.page.mouse.click(x, y, button=button, click_count=2 if double else 1))
 
     async def scroll(self, dx: float, dy: float) -> None:
-        """Scroll the page by so many pixels."""
+        """Scroll the page by some pixels."""
         await self._act(self.window.page.mouse.wheel(dx, dy))
 
     async def rest(self, seconds: float) -> None:
-        """Let the page go on for a while."""
-        await asyncio.sleep(seconds)  # in nobody's way
+        """Let the page continue for some seconds."""
+        await asyncio.sleep(seconds)  # holds no slot of the pool
         await self._act(asyncio.sleep(0))
 
     # -- what is seen -----------------------------------------------------------------------------------------------
 
     async def look(self, wanted: Wanted) -> Page:
-        """What is seen now."""
+        """Return the observation of the current tab."""
 
         async def looked() -> Page:
             async with self._turn, self.pool.works:
                 self._open()
                 page = await self.window.look(wanted)
-            self.pool.refill()  # only now, while an agent thinks: it would take the time of whoever waits
+            self.pool.refill()  # only now, while the agent thinks: earlier it would delay this observation
             return page
 
         page = await LOOP.run(looked())
@@ -297,23 +297,23 @@ class ChromiumBrowser:
         return page
 
     def addresses(self) -> dict[str, str]:
-        """Where a person sees the sites of this episode, by host."""
+        """Return the URLs for human viewers of this episode's sites, by host."""
         sites, server = self.window.sites, self.pool.server
         return {host: server.address(self.seat.key, host) for host in sorted(sites.hosts)}
 
     async def close(self) -> None:
-        """The episode is over."""
+        """Close the episode's tabs."""
         self._closed = True
         if self._end.detach() is not None:
             LOOP.submit(self.pool.leave(self.seat))
 
 
 async def typing(page: Shown, text: str) -> None:
-    """Type into whatever has the cursor: each key takes milliseconds, and an agent may type a book.
+    """Type into the focused element; insert most of a long text at once, since every key takes milliseconds.
 
     Args:
-        page: as Playwright holds it.
-        text: what to type.
+        page: Playwright's page.
+        text: text to type.
     """
     if len(text) <= KEYS:
         await page.keyboard.type(text)

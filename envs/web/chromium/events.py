@@ -1,4 +1,4 @@
-"""``Events``: what happens to tabs by itself (windows, dialogs, downloads, crashes), and what errors mean."""
+"""``Events``: unrequested events of tabs (windows, dialogs, downloads, crashes), and the meaning of errors."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class Events:
-    """The tabs of one episode, of which one is in front, and what happens to them.
+    """The tabs of one episode, including the current one, and their events.
 
     Args:
-        seat: in a browser.
-        sites: all that can be reached.
+        seat: the episode's seat in a browser.
+        sites: the sites that the browser can reach.
     """
 
     def __init__(self, seat: Seat, sites: Served) -> None:
@@ -43,14 +43,14 @@ class Events:
 
     @property
     def tab(self) -> Tab:
-        """The tab in front."""
+        """The current tab."""
         if not self.tabs:
             raise EnvironmentDiedError(self._died or "all tabs were closed")
         return self.tabs[self.front]
 
     @property
     def page(self) -> Page:
-        """The page in front."""
+        """The current page."""
         return self.tab.page
 
     async def _drop(self, tab: Tab) -> None:
@@ -63,7 +63,7 @@ class Events:
             self.tabs.remove(tab)
             self.front = max(0, min(self.front - (number < self.front), len(self.tabs) - 1))
 
-    # -- what happens by itself -------------------------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------------------------------
 
     async def _watch(self, page: Page) -> None:
         first = page is self.seat.page
@@ -83,12 +83,12 @@ class Events:
             self.violations.append(f"a window for {url[:100]!r}")
             self.notices.append(f"a window was not opened: {why}")
             self._strays = True
-            self._noted += url.startswith("http:")  # the server will refuse it, too, sooner or later
+            self._noted += url.startswith("http:")  # the server will also refuse it sooner or later
         else:
             self._opening += 1
 
     def expect_tab(self) -> None:
-        """Wait for a tab that the browser opens without telling so first, as for a middle click."""
+        """Expect a tab that the browser opens without announcing it, as after a middle click."""
         self._opening += 1
 
     def _page(self, page: Page) -> None:
@@ -96,7 +96,7 @@ class Events:
 
     async def _arrived(self, page: Page) -> None:
         try:
-            with suppress(Error):  # it was closed meanwhile, or the browser died, which the next action will see
+            with suppress(Error):  # it was closed meanwhile, or the browser died, which the next action will report
                 if page.is_closed() or way_out(page.url, self.sites.hosts) or len(self.tabs) >= MOST_TABS:
                     if not page.is_closed():
                         self.notices.append("a window was closed again")
@@ -133,10 +133,10 @@ class Events:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # -- what failed ------------------------------------------------------------------------------------------------
+    # -- failures ---------------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        """See whether the episode can go on.
+        """Check whether the episode can continue.
 
         Raises:
             InfrastructureError: it cannot.

@@ -1,4 +1,4 @@
-"""``Film``: what is kept of an episode for people: pictures of its window, and Playwright's trace if one is made."""
+"""``Film``: screenshots of an episode's window for human viewers, and Playwright's trace if there is one."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from .seat import Seat
 
 
 class Film:
-    """Looks at one episode's window, from any event loop, and changes nothing by that.
+    """Observes one episode's window from any event loop, without changing it.
 
     Args:
-        pool: where its browser is from.
-        seat: its place there.
-        shot: takes a picture, PNG.
+        pool: the pool that the seat belongs to.
+        seat: the episode's seat in a browser.
+        shot: async function that takes a screenshot, PNG.
     """
 
     def __init__(self, pool: Pool, seat: Seat, shot: Callable[[], Awaitable[bytes]]) -> None:
         self._pool, self._seat, self._shot = pool, seat, shot
 
     async def picture(self) -> bytes:
-        """What a person sees now, PNG.
+        """Return a screenshot of the window, PNG.
 
         Raises:
-            ToolError: there is no picture now.
+            ToolError: a screenshot is currently impossible.
             InfrastructureError: the browser failed.
         """
 
@@ -36,19 +36,19 @@ class Film:
         return await LOOP.run(taken())
 
     async def chapter(self, title: str) -> None:
-        """Name what happens next, in the trace if one is made.
+        """Start a named section of the trace, if there is one.
 
         Args:
-            title: the name.
+            title: name of the section.
         """
         if self._seat.trace is not None:
             await LOOP.run(self._seat.trace.chapter(title))
 
     async def end(self) -> str:
-        """Write the trace, if one is made; may be called again.
+        """Write the trace, if there is one; may be called again.
 
         Returns:
-            why there is none, if it was lost; otherwise nothing.
+            the reason why a trace was lost; empty otherwise.
 
         Raises:
             UsageError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""Starting one Chromium with its driver, so that neither outlives this process, and nothing gets out of it."""
+"""Start one Chromium with its driver, such that neither outlives this process and nothing reaches another host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, CDPSession, Playwright
 
 NAMED = "TURNWISE_CHROMIUM"
-"""Names another executable."""
+"""Environment variable with the path of another executable."""
 KNOWN = (
     "chromium-headless-shell",
     "chrome-headless-shell",
@@ -26,10 +26,13 @@ KNOWN = (
     "google-chrome-stable",
     "google-chrome",
 )
-"""What it is called where it is installed; the first that is found is taken. The shell is the same engine without the
-windows, profiles and menus of a person's browser, which cost a third of the time of an act though nobody sees them."""
+"""Names of the executable; the first one found is used.
+
+The headless shell is the same engine without the windows, profiles and menus of a desktop browser. Those would cost a
+third of the time of an action, and an agent never sees them.
+"""
 OPTIONS = (
-    "--no-sandbox",  # it cannot have one as root, in containers; what it shows comes from this process
+    "--no-sandbox",  # impossible as root in containers; its pages come from this process
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
@@ -40,29 +43,30 @@ OPTIONS = (
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
 )
 STARTING = 60_000
-"""Milliseconds that a start may take, on a machine that has much to do."""
+"""Milliseconds for a start on a busy machine."""
 ANSWERING = 15.0
-"""Seconds in which a browser says what it is, however much it has to do."""
+"""Seconds in which even a busy browser must answer."""
 ENDING = 10.0
-"""Seconds that a browser, and then its driver, may take to end in peace."""
+"""Seconds for a browser, and then its driver, to exit by themselves."""
 
 
 @dataclass(eq=False)
 class Chromium:
-    """A running Chromium. It ends when its driver does, and its driver when this process does: each reads from a pipe
-    that the other holds.
+    """A running Chromium. It exits when its driver does, and its driver when this process does.
+
+    Each reads from a pipe that the other holds.
 
     Args:
-        driver: Playwright's.
-        browser: as Playwright holds it.
-        control: for what Playwright has no name for.
-        pid: of its first process.
-        made: contexts there have been in it.
-        open: contexts that there are now.
-        retired: whether it gets no more contexts, and ends with its last one.
-        lost: whether it was found not to answer.
-        running: its first process, if it can be watched.
-        serving: its driver's, if that can be watched.
+        driver: Playwright's driver.
+        browser: Playwright's browser object.
+        control: DevTools session, for functions that Playwright lacks.
+        pid: process id of its first process.
+        made: number of contexts created so far.
+        open: number of open contexts.
+        retired: whether it accepts no new contexts, and exits with its last one.
+        lost: whether it failed to answer.
+        running: its first process, if the platform allows watching it.
+        serving: its driver's process, if the platform allows watching it.
     """
 
     driver: Playwright
@@ -85,17 +89,17 @@ class Chromium:
         return self.serving is None or self.serving.alive  # Playwright does not notice that its driver was killed
 
     async def answers(self) -> bool:
-        """Ask it; one that does not answer now is lost."""
+        """Ask the browser for its version; mark it as lost if it does not answer."""
         if self.alive:
             try:
                 async with asyncio.timeout(ANSWERING):
                     await self.control.send("Browser.getVersion")
-            except Exception:  # of whatever kind: there is no answer
+            except Exception:  # any error means that there is no answer
                 self.lost = True
         return self.alive
 
     async def close(self) -> None:
-        """End it; may be called again, and waits for the end in any case."""
+        """Exit; may be called again, and waits for the exit in any case."""
         if self._ending is not None:
             await asyncio.shield(self._ending)
             return
@@ -103,25 +107,25 @@ class Chromium:
         family = self._family()
         try:
             for end in (self.browser.close, self.driver.stop):
-                with suppress(Exception):  # it may be dead, or dying
+                with suppress(Exception):  # it may be dead or dying
                     await asyncio.wait_for(end(), ENDING)
         finally:
-            for one in family:  # a driver that hangs ends nothing, and one that was killed nothing in order
+            for one in family:  # a hung driver stops nothing, and a killed one leaves processes behind
                 one.kill()
             self._ending.set_result(None)
 
     def _family(self) -> list[Process]:
-        """Its processes and its driver's, which nobody finds any more when those above them have ended."""
+        """Return its processes and its driver's; they cannot be found after their parents have exited."""
         first = [one.pid for one in (self.serving, self.running) if one is not None and one.alive]
         pids = {pid for one in first for pid in below(one)}
         return [one for one in map(process, pids) if one is not None]
 
 
 def executable() -> str:
-    """The Chromium that is installed.
+    """Return the path of the installed Chromium.
 
     Raises:
-        UsageError: there is none, or no Playwright.
+        UsageError: Chromium or Playwright is missing.
     """
     if importlib.util.find_spec("playwright") is None:
         raise UsageError("browser='chromium' needs Playwright: pip install 'turnwise[web]'")
@@ -137,22 +141,22 @@ async def launch(port: int) -> Chromium:
     """Start Chromium.
 
     Args:
-        port: of the server on this machine that it reaches in place of every host there is.
+        port: port of the local server that answers for every host.
 
     Raises:
-        UsageError: there is none to start.
-        EnvironmentDiedError: it did not start this time.
+        UsageError: Chromium or Playwright is missing.
+        EnvironmentDiedError: the start failed this time.
     """
     program = executable()
     from playwright.async_api import Error, async_playwright  # an extra
 
     driver = await async_playwright().start()
     try:
-        # A rule rewrites numbers and localhost as well as names: no address leads anywhere but to the server.
+        # The rule also maps IP addresses and localhost, so that every URL leads to the server.
         browser = await driver.chromium.launch(
             executable_path=program,
             args=[*OPTIONS, f"--host-resolver-rules=MAP * 127.0.0.1:{port}"],
-            handle_sigint=False,  # what ends this process ends it
+            handle_sigint=False,  # whatever ends this process ends it
             handle_sighup=False,
             handle_sigterm=False,
             timeout=STARTING,

@@ -1,4 +1,4 @@
-"""What is seen of a tab of Chromium: its tree, its source, and its picture with marks."""
+"""Observation of a Chromium tab: its tree, its source, and its screenshot with marks."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 BOX = re.compile(r"\[ref=(\w+)\].*?\[box=(-?[\d.]+),(-?[\d.]+),([\d.]+),([\d.]+)\]")
 INK, PAPER = (255, 255, 255), (200, 20, 60)
-"""Colours of a mark's number and of its ground."""
+"""Colors of a mark's number and of its background, RGB."""
 Box = tuple[float, float, float, float]
-"""Left, top, width and height in pixels of the window."""
+"""Left, top, width and height, in pixels of the window."""
 
 
 async def seen(tabs: Sequence[Tab], front: int, wanted: Wanted) -> Page:
-    """What is seen now.
+    """Return the observation of the current tab.
 
     Args:
-        tabs: of the window.
-        front: which is in front.
-        wanted: what of it.
+        tabs: tabs of the window.
+        front: index of the current tab.
+        wanted: contents of the observation.
     """
     page = tabs[front].page
     snapshot = await page.aria_snapshot(mode="ai", boxes=wanted.marks)
@@ -55,13 +55,13 @@ async def _picture(page: Shown, by_id: Mapping[str, Node], snapshot: str, wanted
 
 
 def marked(picture: bytes, boxes: Mapping[str, Box]) -> bytes:
-    """A picture with numbers and frames drawn over elements (set-of-marks, https://arxiv.org/abs/2310.11441).
+    """Return a screenshot with numbers and frames drawn over elements (set-of-marks, https://arxiv.org/abs/2310.11441).
 
     Args:
-        picture: PNG.
-        boxes: where the elements are, by their ids; what lies outside of the picture gets no mark.
+        ``picture``: screenshot, PNG.
+        boxes: boxes of the elements, by id; an element outside of the screenshot gets no mark.
     """
-    from PIL import Image, ImageDraw, ImageFont  # matplotlib, which Turnwise needs, needs it
+    from PIL import Image, ImageDraw, ImageFont  # a dependency of matplotlib, which Turnwise needs
 
     with Image.open(io.BytesIO(picture)) as opened:
         image = opened.convert("RGB")
@@ -80,10 +80,10 @@ def marked(picture: bytes, boxes: Mapping[str, Box]) -> bytes:
 
 
 def plain_source(text: str) -> str:
-    """HTML without scripts, styles and comments.
+    """Return HTML without scripts, styles and comments.
 
     Args:
-        text: HTML.
+        text: HTML source.
     """
     root: Any = html.document_fromstring(text.replace(UNKEPT, "<form"))
     for one in list(root.iter()):

@@ -1,4 +1,4 @@
-"""``Pool``: this process's Chromium, and contexts in it that are ready before an episode begins."""
+"""``Pool``: this process's Chromium, and contexts in it that are ready before an episode starts."""
 
 from __future__ import annotations
 
@@ -31,24 +31,26 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 EACH_CORE = 2
-"""Episodes that act, look or begin at a time, for each core: the others wait, so that what is waited for in a browser,
-which has its time limits, is the page and not the other episodes."""
+"""Episodes per core that act, look or start at the same time; the others wait.
+
+Time limits of the browser then measure the page and not the other episodes.
+"""
 LOOKED_AT = 16
-"""The memory of a browser is looked at whenever so many contexts were made."""
+"""Number of contexts after which the browser's memory is measured again."""
 MAKING = 60.0
-"""Seconds that a window may take to be made."""
+"""Seconds for creating a window."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a pool keeps its browser.
+    """Settings of a pool.
 
     Args:
-        ready: contexts that wait for episodes.
-        contexts: of one browser, after which another takes its place.
-        memory: bytes of a browser's processes together, above which another takes its place.
-        width: of the window, in pixels.
-        height: of the window, in pixels.
+        ready: number of contexts that wait for episodes.
+        contexts: number of contexts after which another browser replaces the current one.
+        memory: size of a browser's processes together, in bytes, above which another browser replaces it.
+        width: width of the window, in pixels.
+        height: height of the window, in pixels.
     """
 
     ready: int = 2
@@ -59,16 +61,16 @@ class Settings:
 
 
 class Pool:
-    """Keeps one Chromium, started when it is first needed, and starts another when that one dies, grows or ages.
+    """Keeps one Chromium, started on first use, and starts another when that one dies, grows or ages.
 
-    All of it is used on Chromium's loop; ``close`` may be called from anywhere.
+    All methods run on Chromium's loop; ``close`` may be called from anywhere.
 
     Args:
-        settings: how.
+        settings: settings of the pool.
 
     Attributes:
-        works: held by whoever has a browser do something.
-        retiring: called when a browser shall end: what is kept in it for later keeps it from that.
+        works: semaphore to hold while a browser works.
+        retiring: callbacks that run when a browser retires, and that close spare windows which would keep it open.
     """
 
     def __init__(self, settings: Settings = Settings()) -> None:
@@ -88,15 +90,15 @@ class Pool:
     # -- seats ------------------------------------------------------------------------------------------------------
 
     async def take(self, sites: Served, trace: Path | None = None) -> Seat:
-        """A seat for an episode.
+        """Return a seat for an episode.
 
         Args:
-            sites: all that can be reached from it.
-            trace: the file of a trace of the episode, if one is wanted.
+            sites: the sites that the browser can reach.
+            trace: path of a trace of the episode, if wanted.
 
         Raises:
-            UsageError: there is no Chromium on this machine.
-            EnvironmentDiedError: none could be started, or it died at once.
+            UsageError: Chromium is not installed on this machine.
+            EnvironmentDiedError: no browser started, or it died at once.
         """
         seat: Seat | None = None
         while self._ready and seat is None:
@@ -112,7 +114,7 @@ class Pool:
             self._aside(self.leave(seat))
             if not isinstance(error, Exception):
                 raise
-            await seat.chromium.answers()  # one that does not is not asked again
+            await seat.chromium.answers()  # a browser without an answer is not used again
             raise EnvironmentDiedError(f"Chromium died before the episode began: {error}") from error
         return seat
 
@@ -127,22 +129,22 @@ class Pool:
             await self._trace(seat, trace)
 
     async def _trace(self, seat: Seat, path: Path) -> None:
-        from .trace import Trace  # needs Playwright, which is there if there is a seat
+        from .trace import Trace  # needs Playwright, which is installed if there is a seat
 
         seat.trace = Trace(seat.context, path)
         await seat.trace.begin()
         self._traces.add(seat.trace)
 
     async def leave(self, seat: Seat) -> None:
-        """Close what was an episode's."""
+        """Close the tabs and the context of an episode."""
         if seat.key not in self.server.episodes:
             return
         self.server.leave(seat.key)
-        await asyncio.shield(self._aside(self._emptied(seat)))  # whoever waits for it may be cancelled
+        await asyncio.shield(self._aside(self._emptied(seat)))  # continues even if the caller is cancelled
 
     async def _emptied(self, seat: Seat) -> None:
         if seat.trace is not None:
-            with suppress(Exception):  # whoever wanted to know has ended it before
+            with suppress(Exception):  # a caller who wants its result has ended it before
                 await seat.trace.end()
             self._traces.discard(seat.trace)
         with suppress(Exception):  # it may be dead
@@ -150,7 +152,7 @@ class Pool:
         await self._fewer(seat.chromium)
 
     async def _fewer(self, chromium: Chromium) -> None:
-        """A context is gone; and with the last one, a browser that gets no more."""
+        """Count a closed context, and end a retired browser with its last one."""
         chromium.open -= 1
         if not chromium.alive or (chromium.retired and chromium.open <= 0):
             await self._end(chromium)
@@ -162,20 +164,20 @@ class Pool:
         return task
 
     def leave_aside(self, seat: Seat) -> None:
-        """Close what was an episode's, and wait for nothing."""
+        """Close the tabs and the context of an episode in the background."""
         self._aside(self.leave(seat))
 
     def refill(self) -> None:
-        """Have as many seats made as shall be ready."""
+        """Prepare seats in the background until the configured number is ready."""
         while not self._closed and len(self._ready) + self._making < self.settings.ready:
             self._making += 1
             self._aside(self._prepare())
 
     async def _prepare(self) -> None:
         try:
-            with suppress(Exception):  # whoever needs a seat will meet the same, and say so
+            with suppress(Exception):  # an episode that needs a seat will meet and report the same error
                 seat = await self._made()
-                if seat.chromium.retired:  # meanwhile: it would wait for nobody
+                if seat.chromium.retired:  # it retired meanwhile, and would wait in vain
                     await self.leave(seat)
                 else:
                     self._ready.append(seat)
@@ -200,7 +202,7 @@ class Pool:
         coming = self._aside(context_of(chromium, key, self.settings.width, self.settings.height))
         try:
             async with asyncio.timeout(MAKING):
-                # Cancelled or not, Chromium makes it; and what nobody has any more, nobody would close.
+                # Chromium creates the context even if this is cancelled; without a reference, it would never be closed.
                 context = await asyncio.shield(coming)
                 return await seated(chromium, context, key, episode)
         except BaseException:
@@ -209,7 +211,7 @@ class Pool:
             raise
 
     async def _unmade(self, chromium: Chromium, coming: asyncio.Task[BrowserContext]) -> None:
-        """Close a context that has become no seat, also one that comes only now."""
+        """Close a context that did not become a seat, also if it is created only later."""
         with suppress(Exception):  # it may never come
             async with asyncio.timeout(MAKING):
                 await (await coming).close()
@@ -228,7 +230,7 @@ class Pool:
                 self._retire(now)
             if self._launching is None:
                 self._launching = self._aside(self._launch())
-            await asyncio.shield(self._launching)  # whoever waits may be cancelled, and others wait for the same one
+            await asyncio.shield(self._launching)  # the caller may be cancelled while others wait for the same start
 
     async def _launch(self) -> None:
         try:
@@ -251,7 +253,7 @@ class Pool:
         return chromium.made % LOOKED_AT == LOOKED_AT - 1 and memory(chromium.pid) > self.settings.memory
 
     def _retire(self, chromium: Chromium) -> None:
-        """Let it end with the last of its episodes."""
+        """Let a browser end with the last of its episodes."""
         chromium.retired = True
         for tell in self.retiring:
             tell()
@@ -268,11 +270,11 @@ class Pool:
 
     @property
     def browsers(self) -> list[Chromium]:
-        """Those that have not ended."""
+        """The browsers that have not ended."""
         return list(self._all)
 
     async def close(self) -> None:
-        """End everything; there are no seats any more."""
+        """Close all browsers; the pool has no seats after that."""
         await LOOP.run(self._close())
 
     async def _close(self) -> None:
@@ -286,12 +288,12 @@ class Pool:
 
 @lru_cache(maxsize=1)
 def pool() -> Pool:
-    """The pool of this process, which ends with it."""
+    """Return the pool of this process, which ends with it."""
     one = Pool()
     atexit.register(_end, one)
     return one
 
 
 def _end(one: Pool) -> None:
-    with suppress(Exception):  # whatever is left ends with the pipes that this process holds
+    with suppress(Exception):  # the rest ends with the pipes that this process holds
         LOOP.wait(one.close(), 15)

@@ -1,6 +1,6 @@
-"""The processes that a driver and a browser are: whether one still runs, what is below it, and how large that is.
+"""The processes of a driver and a browser: whether they run, their descendants, and their memory.
 
-Read from ``/proc``; where there is none, nothing is known of them and nothing is done to them.
+All of it is read from ``/proc``. Without ``/proc``, nothing is known about processes and nothing is done to them.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from ....sandboxes.runner.processes import PROC, Owner, descendants, parents, st
 
 
 class Process(Owner):
-    """One process, and no later one that has got its number."""
+    """One process, as opposed to a later one with the same id."""
 
     def kill(self) -> None:
-        """End it at once, if it has not ended."""
+        """Kill it if it is still running."""
         if self.alive:
             with suppress(OSError):  # it has ended meanwhile
                 os.kill(self.pid, signal.SIGKILL)
 
 
 def process(pid: int) -> Process | None:
-    """A process by its number; nothing if it has ended, or nothing is known of it."""
+    """Return a process by its id; ``None`` if it has ended, or nothing is known about it."""
     started = started_at(pid)
     return None if started is None else Process(pid, started)
 
 
 def driver_of(pid: int) -> Process | None:
-    """The child of this process below which another one runs: the driver that has started a browser.
+    """Return the child of this process that is an ancestor of another one: the driver that started a browser.
 
     Args:
-        pid: of the browser.
+        pid: process id of the browser.
     """
     above = parents() if PROC.is_dir() else {}
     while pid in above and above[pid] != os.getpid():
@@ -42,18 +42,18 @@ def driver_of(pid: int) -> Process | None:
 
 
 def memory(pid: int, kind: str = "resident") -> int:
-    """Bytes of a process and all below it; 0 where there is no ``/proc``.
+    """Return the memory of a process and its descendants, in bytes; 0 without ``/proc``.
 
     Args:
-        pid: of the first.
-        kind: ``"resident"``, which counts what several share for each of them, or ``"shared"`` (PSS), which does not
-            and takes milliseconds for every process.
+        pid: process id of the ancestor.
+        kind: ``"resident"``, which counts shared memory for each process that shares it, or ``"shared"`` (PSS), which
+            counts it once and takes milliseconds per process.
     """
     return sum(map(_shared if kind == "shared" else _resident, below(pid)))
 
 
 def below(pid: int) -> list[int]:
-    """A process and its descendants."""
+    """Return the ids of a process and its descendants."""
     return [pid, *descendants(pid)] if PROC.is_dir() else [pid]
 
 

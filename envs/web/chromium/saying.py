@@ -1,4 +1,4 @@
-"""What Playwright says went wrong, in words for an agent."""
+"""Explanations of Playwright's errors for the agent."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ WAITED = re.compile(r"Timeout \d+m?s exceeded")
 
 
 def reason(text: str) -> str | None:
-    """Why an act could not be done; ``None`` if that is not the agent's doing.
+    """Return why an action failed; ``None`` if the agent did not cause it.
 
     Args:
-        text: of Playwright's error, with its log.
+        text: Playwright's error message, with its log.
     """
     for pattern, words in REASONS:
         if re.search(pattern, text):
             return words
     if WAITED.search(text):
-        # The element was waited for and never found: not the machine is slow, but the element is gone.
+        # Playwright waited for the element and never found it: the page has lost it, and the machine is not slow.
         only_waited = "waiting for locator" in text and "locator resolved" not in text
         return "the page has changed and no longer has this element" if only_waited else None
     return "this did not work: " + " ".join(text.split("Call log:")[0].split())[:200]

@@ -1,4 +1,4 @@
-"""``Seat``: one episode's place in a browser. Lives on Chromium's loop."""
+"""``Seat``: one episode's place in a browser, used on Chromium's loop."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Seat:
     """One episode's place in a browser.
 
     Args:
-        chromium: which.
-        context: the episode's own cookies and tabs.
-        page: its first tab.
-        control: of the first tab, for what Playwright has no name for.
-        target: the first tab and its context, as Chromium calls them.
-        key: by which the server knows the episode.
-        episode: as the server knows it.
-        trace: of the episode, if one is made.
+        chromium: the browser.
+        context: the episode's browser context, with its cookies and tabs.
+        page: the first tab.
+        control: DevTools session of the first tab, for functions that Playwright lacks.
+        target: DevTools description of the first tab and its context.
+        key: secret key of the episode on the server.
+        episode: the server's record of the episode.
+        trace: trace of the episode, if there is one.
     """
 
     chromium: Chromium
@@ -41,18 +41,18 @@ class Seat:
 
     @property
     def alive(self) -> bool:
-        """Whether its browser lives, and its first tab."""
+        """Whether its browser and its first tab are alive."""
         return self.chromium.alive and not self.page.is_closed()
 
 
 async def context_of(chromium: Chromium, key: str, width: int, height: int) -> BrowserContext:
-    """A context without tabs, in which everything asked for is asked for by one episode.
+    """Create a context without tabs, whose requests all carry the key of one episode.
 
     Args:
-        chromium: in which.
-        key: by which the server knows the episode.
-        width: of its windows, in pixels.
-        height: of its windows, in pixels.
+        chromium: the browser.
+        key: secret key of the episode on the server.
+        width: width of its windows, in pixels.
+        height: height of its windows, in pixels.
     """
     return await chromium.browser.new_context(
         accept_downloads=False,
@@ -66,22 +66,22 @@ async def context_of(chromium: Chromium, key: str, width: int, height: int) -> B
 
 
 async def seated(chromium: Chromium, context: BrowserContext, key: str, episode: Episode) -> Seat:
-    """A seat with its first tab, in a context that has none.
+    """Open the first tab of an empty context, and return the seat.
 
     Args:
-        chromium: which.
-        context: of an episode.
-        key: by which the server knows the episode.
-        episode: as the server knows it.
+        chromium: the browser.
+        context: the context of an episode.
+        key: secret key of the episode on the server.
+        episode: the server's record of the episode.
     """
     page = await context.new_page()
     control, target = await watched(page)
-    await page.aria_snapshot(mode="ai")  # so that Chromium has read Playwright's script when it matters
+    await page.aria_snapshot(mode="ai")  # loads Playwright's script into Chromium before time matters
     return Seat(chromium, context, page, control, target, key, episode)
 
 
 async def watched(page: Page) -> tuple[CDPSession, dict[str, Any]]:
-    """A session that is told of the windows that a page opens, and what Chromium calls the page and its context."""
+    """Return a DevTools session that reports the windows that a page opens, and the description of the page."""
     control = await page.context.new_cdp_session(page)
     info: Any = await control.send("Target.getTargetInfo")
     await control.send("Page.enable")

@@ -1,9 +1,9 @@
-"""``SiteServer``: the sites of all episodes of this process over HTTP, for Chromium, and for people who look around.
+"""``SiteServer``: the sites of all episodes of this process over HTTP, for Chromium and for human viewers.
 
-Every request of this process's Chromium comes here, whatever host it names: Chromium is told that every name and every
-number is this server (``launch.py``). Which episode asks is told by a header that the episode's browser sends with
-everything; its value cannot be guessed. A page of a host that the episode does not have is answered with 204, upon
-which a browser stays where it is: so nobody gets out, and nobody loses a page by trying.
+Every request of this process's Chromium comes here, because Chromium maps every host name and IP address to this server
+(``launch.py``). A header that the browser sends with every request identifies the episode; its value cannot be guessed.
+For a page of a host that the episode does not have, the answer is 204, and the browser stays where it is: no page can
+leave the sites, and an attempt loses no page.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from ....tasks.web.site.site import SESSION
 from ..browser import way_out
 
 HEADER = "x-turnwise-episode"
-"""Tells which episode asks."""
+"""Header that identifies the episode."""
 LARGEST = 2**20
-"""Bytes of a body; what is larger is refused."""
+"""Largest body of a request, in bytes."""
 PEOPLE = re.compile(r"([a-z0-9-]+)\.([0-9a-f]{32})\.localhost(?::\d+)?")
-"""The hosts by which a person looks at an episode's sites: ``shop.<key>.localhost``."""
+"""Hosts for human viewers of an episode's sites: ``shop.<key>.localhost``."""
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 ADDRESS = "!#$%&'()*+,/:;=?@[]~"
-"""What stands for itself in an address; everything else goes into a header as numbers."""
+"""Characters that stay as they are in a URL inside a header; all others are percent-encoded."""
 UNKEPT = '<form autocomplete="off"'
-"""Going back must show a form as the site gives it: Chromium would fill in again what had been written."""
+"""Going back must show a form as the site sent it; by default, Chromium would restore the field values."""
 
 
 class Served(Protocol):
-    """What answers an episode's requests: ``Sites``, or anything like them."""
+    """A handler of an episode's requests: ``Sites``, or an object like it."""
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The hosts that answer."""
+        """Hosts that it answers for."""
 
     @property
     def cookies(self) -> dict[str, str]:
-        """Sessions that are there from the beginning, by host."""
+        """Initial session cookies, by host."""
 
     def handle(self, request: Request) -> Response:
         """Answer a request."""
@@ -58,12 +58,12 @@ class Served(Protocol):
 
 @dataclass
 class Episode:
-    """One episode as the server knows it.
+    """The server's record of an episode.
 
     Args:
-        sites: what it can reach; nothing, while it has not begun.
-        refused: pages of other hosts that its browser asked for.
-        failed: what a site raised instead of answering.
+        sites: the sites that it can reach; ``None`` before it starts.
+        refused: refused pages of other hosts that its browser requested.
+        failed: exception of a site that failed to answer.
     """
 
     sites: Served | None = None
@@ -75,7 +75,7 @@ class SiteServer:
     """Serves the sites of many episodes on one port of this machine.
 
     Args:
-        port: which; any free one if 0.
+        port: port number; 0 for any free one.
     """
 
     def __init__(self, port: int = 0) -> None:
@@ -85,10 +85,10 @@ class SiteServer:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Listen.
+        """Start to listen.
 
         Raises:
-            InfrastructureError: that did not work.
+            InfrastructureError: the server did not start.
         """
         app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
         app.add_api_route("/{path:path}", self._asked, methods=METHODS, response_model=None)
@@ -106,27 +106,27 @@ class SiteServer:
             await asyncio.sleep(0.005)
 
     async def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._server is not None and self._running is not None:
             self._server.should_exit = True
             await self._running
 
     def enter(self) -> tuple[str, Episode]:
-        """A new episode without sites, and the key by which it is known until it is left."""
+        """Register an episode without sites, and return its key with its record."""
         key, episode = secrets.token_hex(16), Episode()
         self.episodes[key] = episode
         return key, episode
 
     def leave(self, key: str) -> None:
-        """Know an episode no more."""
+        """Forget an episode."""
         self.episodes.pop(key, None)
 
     def address(self, key: str, host: str) -> str:
-        """Where a person sees an episode's site in a browser of their own.
+        """Return the URL of an episode's site for human viewers.
 
         Args:
-            key: of the episode.
-            host: of the site, such as ``shop.test``.
+            key: secret key of the episode.
+            host: host name of the site, such as ``shop.test``.
         """
         return f"http://{host.partition('.')[0]}.{key}.localhost:{self.port}/"
 
@@ -142,7 +142,7 @@ class SiteServer:
             return Answer(status_code=HTTPStatus.NOT_FOUND)
         if why := way_out(f"http://{host}/", episode.sites.hosts):
             return _turned_away(asked, episode, why)
-        if asked.url.path == "/favicon.ico":  # browsers ask for it by themselves: no page may change by that
+        if asked.url.path == "/favicon.ico":  # browsers request it by themselves, and it must not change a page
             return Answer(status_code=HTTPStatus.NO_CONTENT, headers={"cache-control": "max-age=86400"})
         if (body := await _body(asked)) is None:
             return Answer("This is too much.", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
@@ -152,13 +152,13 @@ class SiteServer:
         query, path = Values.of(asked.url.query), asked.scope["path"]
         try:
             return _answered(episode.sites.handle(Request(asked.method, host, path, query, Values.of(body), cookies)))
-        except Exception as error:  # a site's fault: the episode ends by it, as it does where pages need no server
+        except Exception as error:  # a site's fault ends the episode, as it does for pages without a server
             episode.failed = error
             return Answer("This site failed.", HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 def _turned_away(asked: Asked, episode: Episode, why: str) -> Answer:
-    """What leads out of the sites; only pages are noted, as what they hold is asked for by nobody."""
+    """Answer a request that leads out of the sites. Record only pages, since agents do not request their parts."""
     if "upgrade-insecure-requests" not in asked.headers:
         return Answer(status_code=HTTPStatus.FORBIDDEN)
     episode.refused.append(why)
@@ -166,7 +166,7 @@ def _turned_away(asked: Asked, episode: Episode, why: str) -> Answer:
 
 
 async def _body(asked: Asked) -> str | None:
-    """What was sent; nothing if it is too large."""
+    """Return the body of a request; ``None`` if it is too large."""
     parts, size = [], 0
     async for part in asked.stream():
         size += len(part)

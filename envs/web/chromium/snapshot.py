@@ -1,4 +1,4 @@
-"""Reading Playwright's aria snapshots, which are YAML, as ``Node`` trees."""
+"""Parse Playwright's aria snapshots, which are YAML, into ``Node`` trees."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ..page import Node
 LINE = re.compile(r'(?P<role>[\w-]+)(?: (?P<name>"(?:[^"\\]|\\.)*"|/.*?/))?(?P<states>(?: \[[^\]]*\])*)')
 STATE = re.compile(r"\[([^\]=]*)(?:=([^\]]*))?\]")
 TOLD = frozenset({"checked", "disabled", "expanded", "level", "pressed", "selected"})
-"""States that an agent is told of; which element has the cursor is not."""
+"""States to show to an agent; the focus is not among them."""
 WRITTEN = frozenset({"textbox", "searchbox", "spinbutton", "slider"})
 """Roles whose text is their value."""
 UNREADABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What YAML has no place for; an agent may write it into a page."""
+"""Characters that YAML cannot contain, but that an agent may write into a page."""
 Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-"""Reads every scalar as a text: a page's ``12`` and ``no`` are no numbers and no truth values."""
+"""Loader that reads every scalar as text, so that a page's ``12`` or ``no`` does not become a number or a boolean."""
 
 
 def nodes_of(snapshot: str) -> tuple[Node, ...]:
-    """The tree of a page.
+    """Return the tree of a page.
 
     Args:
-        snapshot: of ``page.aria_snapshot(mode="ai")``.
+        snapshot: result of ``page.aria_snapshot(mode="ai")``.
 
     Raises:
-        InfrastructureError: it cannot be read: another version of Playwright, perhaps.
+        InfrastructureError: the snapshot cannot be parsed, for instance because of another version of Playwright.
     """
     if not snapshot.strip():
         return ()

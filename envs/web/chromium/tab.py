@@ -1,4 +1,4 @@
-"""``Tab``: one tab of Chromium, and when it has come to rest."""
+"""``Tab``: one tab of Chromium, and whether it has come to rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Frame, Page, Request
 
 LOADING = 30_000
-"""Milliseconds that a page may take to load: it comes from this process, so more means that the machine is lost."""
+"""Milliseconds for loading a page. Pages come from this process, so a longer wait means an overloaded machine."""
 FRAMES = """() => new Promise(done => {
     requestAnimationFrame(() => setTimeout(done));
     setTimeout(done, 250); // a tab that is not drawn has no frames
@@ -22,18 +22,18 @@ FRAMES = """() => new Promise(done => {
 
 
 class Tab:
-    """One tab, and what is going on in it.
+    """One tab and its activity.
 
     Args:
-        page: as Playwright holds it.
-        control: for what Playwright has no name for.
-        target: the tab, as Chromium calls it.
+        page: Playwright's page.
+        control: DevTools session, for functions that Playwright lacks.
+        target: DevTools id of the tab.
     """
 
     def __init__(self, page: Page, control: CDPSession, target: str) -> None:
         self.page, self.control, self.target = page, control, target
         self.failed = ""
-        """The address that last did not answer."""
+        """The URL that last failed to answer."""
         self._coming: Request | None = None
         self._moved = asyncio.Event()
         page.on("request", self._asked)
@@ -43,18 +43,18 @@ class Tab:
 
     @property
     def lost(self) -> str:
-        """The address in place of which the browser shows an error; empty if it shows a page."""
+        """The URL for which the browser shows an error page; empty if it shows a page."""
         return self.failed if self.page.url.startswith("chrome-error:") else ""
 
     async def rested(self) -> bool:
-        """Wait for a page that is coming, and then for a frame and what it has set going.
+        """Wait for a page that is loading, and then for a frame and the work that it starts.
 
         Returns:
-            whether nothing has moved since; otherwise it is not at rest yet.
+            whether nothing has moved since; if not, the tab is not at rest yet.
 
         Raises:
-            EnvironmentTimeoutError: a page does not come.
-            Error: the browser is gone.
+            EnvironmentTimeoutError: a page did not load.
+            Error: the browser has died.
         """
         while self._coming is not None and not self.page.is_closed():
             self._moved.clear()
@@ -73,7 +73,7 @@ class Tab:
         return self._coming is None and not self._moved.is_set()
 
     def _asked(self, request: Request) -> None:
-        with suppress(Error):  # the frame of a tab that was just opened is not known
+        with suppress(Error):  # the frame of a newly opened tab is not known yet
             if request.is_navigation_request() and request.frame == self.page.main_frame:
                 self._coming = request
 

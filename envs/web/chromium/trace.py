@@ -1,4 +1,4 @@
-"""``Trace``: what Playwright itself records of an episode, for ``playwright show-trace``. Lives on Chromium's loop."""
+"""``Trace``: Playwright's own recording of an episode, for ``playwright show-trace``, used on Chromium's loop."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from playwright.async_api import BrowserContext
 
 REFUSED = re.compile(r"\bE[A-Z]{3,}: ")
-"""How Playwright's driver says that a file cannot be written: ``ENOSPC: no space left on device, write``."""
+"""Error of Playwright's driver for a file that cannot be written: ``ENOSPC: no space left on device, write``."""
 WRITING = 120.0
-"""Seconds that a trace may take to be written."""
+"""Seconds for writing a trace."""
 
 
 class Trace:
-    """One episode's, in its own context: those of other episodes have nothing to do with it.
+    """The trace of one episode's context, independent of other episodes.
 
     Args:
-        context: of the episode.
-        path: of the file that it becomes.
+        context: browser context of the episode.
+        path: path of the output file.
     """
 
     def __init__(self, context: BrowserContext, path: Path) -> None:
@@ -36,14 +36,14 @@ class Trace:
         self._one_at_a_time = asyncio.Lock()
 
     async def begin(self) -> None:
-        """Record from now on."""
+        """Start recording."""
         await self.context.tracing.start(screenshots=True, snapshots=True, title=self.path.parent.name)
 
     async def chapter(self, title: str) -> None:
-        """Name what happens next; a name that cannot be given is left out.
+        """Start a named section; ignore names that Playwright refuses.
 
         Args:
-            title: the name.
+            title: name of the section.
         """
         if self._over:
             return
@@ -57,7 +57,7 @@ class Trace:
         """Write the file; may be called again.
 
         Returns:
-            why there is none, if it was lost, as it is with a browser that died; otherwise nothing.
+            the reason why the trace was lost, for instance because the browser died; empty otherwise.
 
         Raises:
             UsageError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""``Window``: an episode's tabs in Chromium, and where they may be. Lives on Chromium's loop."""
+"""``Window``: an episode's tabs in Chromium and the limits of their navigation, used on Chromium's loop."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
     from ..page import Page
 
 OPENING = 5.0
-"""Seconds that a window may take from being asked for to being there."""
+"""Seconds from the request for a window until it is open."""
 PICTURE = 15_000
-"""Milliseconds that a picture may take."""
+"""Milliseconds for a screenshot."""
 LOOKS = 4
-"""How often a page that goes on while it is looked at is looked at again."""
+"""Most attempts to observe a page that changes during the observation."""
 ROUNDS = 20
-"""How often in a row a page may go on by itself before it is taken as it is."""
+"""Most times in a row that a page may change by itself before it is taken as it is."""
 
 
 class Window(Events):
-    """The tabs of one episode, of which one is in front.
+    """The tabs of one episode, including the current one.
 
     Args:
-        seat: in a browser.
-        sites: all that can be reached.
+        seat: the episode's seat in a browser.
+        sites: the sites that the browser can reach.
     """
 
     async def begin(self, url: str) -> None:
         """Open the first page.
 
         Args:
-            url: of it.
+            url: URL of the page.
 
         Raises:
-            InfrastructureError: it does not come.
+            InfrastructureError: the page did not load.
         """
         try:
             self.seat.context.set_default_timeout(LOADING)
@@ -65,13 +65,13 @@ class Window(Events):
     # -- acting -----------------------------------------------------------------------------------------------------
 
     async def act(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do something, and wait until the tabs have come to rest where they may be.
+        """Await an action, and wait until the tabs have come to rest within the sites.
 
         Args:
-            work: what is done.
+            work: coroutine of the action.
 
         Raises:
-            ToolError: it cannot be done, or leads out of the sites.
+            ToolError: the action is impossible, or leads out of the sites.
             InfrastructureError: the browser or a site failed.
         """
         before = (self.page.url, len(self.tabs))
@@ -93,10 +93,10 @@ class Window(Events):
             raise failed
 
     async def look(self, wanted: Wanted) -> Page:
-        """What is seen now.
+        """Return the observation of the current tab.
 
         Args:
-            wanted: what of it.
+            wanted: contents of the observation.
 
         Raises:
             InfrastructureError: the browser failed.
@@ -106,7 +106,7 @@ class Window(Events):
             try:
                 return await seen(self.tabs, self.front, wanted)
             except Error as error:
-                if left and self.seat.chromium.alive and not self.page.is_closed():  # it went on meanwhile
+                if left and self.seat.chromium.alive and not self.page.is_closed():  # the page changed meanwhile
                     await self._settle()
                     continue
                 failure = self._failure(error)
@@ -118,10 +118,10 @@ class Window(Events):
         raise AssertionError("the last look returns or raises")
 
     async def picture(self) -> bytes:
-        """What a person sees of the tab in front, PNG. Nothing is hidden or stopped for it, so nothing changes by it.
+        """Return a PNG screenshot of the current tab. It hides or stops nothing, so that the page does not change.
 
         Raises:
-            ToolError: there is no picture now.
+            ToolError: a screenshot is currently impossible.
             InfrastructureError: the browser failed.
         """
         try:
@@ -130,14 +130,14 @@ class Window(Events):
             raise self._failure(error) from error
 
     def goes(self, url: str, what: str) -> None:
-        """Refuse an address that leads out of the sites, and note it.
+        """Refuse a URL that leads out of the sites, and record it.
 
         Args:
-            url: as it is written.
-            what: leads there, such as ``a link to``.
+            url: URL as written, absolute or relative.
+            what: description of the attempt, such as ``a link to``.
 
         Raises:
-            ToolError: it leads out.
+            ToolError: the URL leads out.
         """
         full = url if what == "goto" else urljoin(self.page.url, url.strip())
         stay(what, full, self.sites.hosts, self.violations)
@@ -149,12 +149,12 @@ class Window(Events):
             by: -1 or 1.
 
         Raises:
-            ToolError: there is none.
+            ToolError: there is no such page.
         """
         tab = self.tab
         history: Any = await tab.control.send("Page.getNavigationHistory")
         entries, to = history["entries"], history["currentIndex"] + by
-        own = tab.page is self.seat.page and entries[0]["url"] == "about:blank"  # nobody opened that
+        own = tab.page is self.seat.page and entries[0]["url"] == "about:blank"  # the agent did not open that page
         if not int(own) <= to < len(entries):
             raise ToolError(f"there is no page to go {'back' if by < 0 else 'forward'} to")
         try:
@@ -163,29 +163,29 @@ class Window(Events):
             if "ERR_CACHE_MISS" not in str(error):
                 raise
             await tab.rested()
-            await tab.page.goto(entries[to]["url"])  # what was sent is not sent again
+            await tab.page.goto(entries[to]["url"])  # does not send a form again
 
     async def new_tab(self) -> None:
-        """Open an empty tab in front.
+        """Open an empty tab and switch to it.
 
         Raises:
-            ToolError: there are many already.
+            ToolError: too many tabs are open.
         """
         one_more(len(self.tabs))
         self._opening += 1
         await self.seat.context.new_page()
 
     async def close_tab(self) -> None:
-        """Close the tab in front.
+        """Close the current tab.
 
         Raises:
-            ToolError: it is the last.
+            ToolError: it is the last one.
         """
         if len(self.tabs) == 1:
             raise ToolError("the last tab cannot be closed")
         await self._drop(self.tab)
 
-    # -- coming to rest, inside -------------------------------------------------------------------------------------
+    # -- coming to rest within the sites ----------------------------------------------------------------------------
 
     async def _settle(self) -> None:
         for _ in range(ROUNDS):
@@ -200,7 +200,7 @@ class Window(Events):
                 return
 
     async def _inside(self) -> list[str]:
-        """Bring every tab back to the sites of the episode; what an agent is to be told of it."""
+        """Bring every tab back to the episode's sites, and return notices for the agent."""
         refused = list(self.seat.episode.refused)
         self.seat.episode.refused.clear()
         known = min(self._noted, len(refused))
@@ -224,7 +224,7 @@ class Window(Events):
         return told
 
     async def _back(self, tab: Tab) -> None:
-        """Where a tab was before it left; a tab that was nowhere is closed."""
+        """Return a tab to its last page within the sites; close it if there is none."""
         with suppress(Error):
             await tab.page.go_back(timeout=LOADING)
             await tab.rested()
@@ -236,7 +236,7 @@ class Window(Events):
             await tab.page.goto("about:blank")
 
     async def _close_strays(self) -> None:
-        """Close windows that were opened for a page elsewhere: Playwright never hears of them."""
+        """Close windows that were opened for a page elsewhere, which Playwright does not report."""
         control, known = self.seat.chromium.control, {tab.target for tab in self.tabs}
         listed: Any = await control.send("Target.getTargets")
         context = self.seat.target["browserContextId"]

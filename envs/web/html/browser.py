@@ -1,4 +1,4 @@
-"""``HtmlBrowser``: a browser without window, scripts or network, which asks the sites and reads what they answer."""
+"""``HtmlBrowser``: a browser without window, scripts or network, which calls the sites and parses their answers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ..page import FIELDS, Page, told
 from .document import BOXES, Document, Element, address, sends
 
 REDIRECTS = 10
-"""How often a site may send the browser on."""
+"""Most redirects of one navigation."""
 
 
 @dataclass
 class Tab:
-    """One tab: the pages it has shown, and which of them it shows.
+    """One tab and its history.
 
     Args:
-        past: addresses, oldest first.
-        now: which of them is shown.
-        page: it.
+        past: URLs, oldest first.
+        now: index of the current URL.
+        page: the current page.
     """
 
     past: list[str] = field(default_factory=lambda: ["about:blank"])
@@ -35,12 +35,11 @@ class Tab:
 
 
 class HtmlBrowser:
-    """Keeps what a browser keeps (tabs, histories, cookies, what stands in fields) and does what a browser without
-    scripts does. All of it is a value of Python's, so it can be copied.
+    """A browser without scripts that keeps tabs, histories, cookies and the contents of fields, all as values to copy.
 
     Args:
-        sites: all that can be reached.
-        url: of the first page.
+        sites: the sites that it can reach.
+        url: URL of the first page.
     """
 
     def __init__(self, sites: Sites, url: str) -> None:
@@ -54,30 +53,30 @@ class HtmlBrowser:
 
     @property
     def tab(self) -> Tab:
-        """The tab in front."""
+        """The current tab."""
         return self.tabs[self.front]
 
-    # -- where to ---------------------------------------------------------------------------------------------------
+    # -- navigation -------------------------------------------------------------------------------------------------
 
     async def goto(self, url: str) -> None:
-        """Open an address."""
+        """Open a URL."""
         self.open(url)
 
     def open(self, url: str) -> None:
-        """Open an address, which must be one of the sites'.
+        """Open a URL, which must belong to one of the sites.
 
         Raises:
-            ToolError: it is not.
+            ToolError: the URL leads elsewhere.
         """
         stay("goto", url, self.sites.hosts, self.violations)
         self._open("GET", url)
 
     async def go_back(self) -> None:
-        """One page back."""
+        """Go back one page."""
         self._travel(-1)
 
     async def go_forward(self) -> None:
-        """One page forward."""
+        """Go forward one page."""
         self._travel(1)
 
     def _travel(self, by: int) -> None:
@@ -96,7 +95,7 @@ class HtmlBrowser:
         tab.now = len(tab.past) - 1
 
     def _load(self, method: str, url: str, sent: str) -> str:
-        """Ask for a page, follow where it leads, show it, and give its address."""
+        """Request a page, follow redirects, show the result, and return its URL."""
         for _ in range(REDIRECTS):
             if url == "about:blank":
                 self.tab.page = Document("", url)
@@ -136,7 +135,7 @@ class HtmlBrowser:
             self._follow(str(link.get("href")), new=True)
 
     def clicked(self, element: Element) -> None:
-        """What a click does without scripts: follow a link, send a form, set a box."""
+        """Perform a click without scripts: follow a link, send a form, or check a checkbox."""
         page = self.tab.page
         page.focus = page.ref(element)
         link = _link(element)
@@ -178,16 +177,16 @@ class HtmlBrowser:
         page.checked[page.ref(element)] = on
 
     async def hover(self, ref: str) -> None:
-        """Nothing happens without scripts."""
+        """Accept and do nothing: there are no scripts."""
         self._element(ref)
 
     async def focus(self, ref: str) -> None:
-        """Put the cursor there."""
+        """Focus an element."""
         self._element(ref)
         self.tab.page.focus = ref
 
     async def fill(self, ref: str, value: str) -> None:
-        """Replace what is in a field."""
+        """Replace the content of a field."""
         element, page = self._element(ref), self.tab.page
         if page._role(element) not in ("textbox", "searchbox", "spinbutton"):
             raise ToolError("this element does not accept text")
@@ -199,7 +198,7 @@ class HtmlBrowser:
         page.focus = ref
 
     async def check(self, ref: str, on: bool) -> None:
-        """Set or clear a box."""
+        """Check or uncheck a checkbox."""
         element = self._element(ref)
         if element.tag != "input" or element.get("type") not in BOXES:
             raise ToolError("this element is not a checkbox or radio button")
@@ -208,7 +207,7 @@ class HtmlBrowser:
         self._set(element, on)
 
     async def select_option(self, ref: str, options: Sequence[str]) -> None:
-        """Choose options."""
+        """Choose options of a list by their labels or values."""
         element, page = self._element(ref), self.tab.page
         if element.tag != "select":
             raise ToolError("this element is not a list of options")
@@ -226,7 +225,7 @@ class HtmlBrowser:
         page.chosen[ref] = tuple(wanted)
 
     async def press(self, ref: str, keys: str) -> None:
-        """Press a key: Enter sends the form of a field, Space or Enter works a button, a letter is typed."""
+        """Press a key: Enter sends the form of a field, Space or Enter activates a button, and a character is typed."""
         self._press(ref, pressed(keys))
 
     def _press(self, ref: str, key: str) -> None:
@@ -250,20 +249,20 @@ class HtmlBrowser:
             )
 
     async def type(self, text: str) -> None:
-        """Type into the field that has the cursor."""
+        """Type into the focused field."""
         for letter in text:
             self._press("", "Enter" if letter in "\r\n" else letter)
 
     async def drag(self, source: str, target: str) -> None:
-        """Nothing happens without scripts."""
+        """Accept and do nothing: there are no scripts."""
         self._element(source), self._element(target)
 
     async def mouse(self, x: float, y: float, button: Button = "left", *, double: bool = False) -> None:
-        """There are no places here."""
+        """Refuse: elements have no positions."""
         raise ToolError("this browser does not render pages, so it cannot click at a point; click an element instead")
 
     async def scroll(self, dx: float, dy: float) -> None:
-        """Everything is seen anyway."""
+        """Accept and do nothing: the whole page is visible."""
 
     async def new_tab(self) -> None:
         """Open an empty tab."""
@@ -272,31 +271,31 @@ class HtmlBrowser:
         self.front = len(self.tabs) - 1
 
     async def tab_focus(self, number: int) -> None:
-        """Bring a tab to the front."""
+        """Switch to a tab by its index, from 0."""
         if not 0 <= number < len(self.tabs):
             raise ToolError(f"there is no tab {number}; the tabs are 0 to {len(self.tabs) - 1}")
         self.front = number
 
     async def tab_close(self) -> None:
-        """Close the tab in front."""
+        """Close the current tab."""
         if len(self.tabs) == 1:
             raise ToolError("the last tab cannot be closed")
         del self.tabs[self.front]
         self.front = min(self.front, len(self.tabs) - 1)
 
     async def rest(self, seconds: float) -> None:
-        """Nothing happens by itself here."""
+        """Return at once: nothing happens by itself."""
 
     # -- what is seen -----------------------------------------------------------------------------------------------
 
     async def look(self, wanted: Wanted) -> Page:
-        """What is seen."""
+        """Return the observation of the current tab."""
         if wanted.picture:
             raise ToolError("this browser does not render pages, so there is no screenshot")
         return self.seen(wanted)
 
     def seen(self, wanted: Wanted = Wanted()) -> Page:  # noqa: B008 - it is frozen
-        """What is seen now, for code that is not asynchronous."""
+        """Return the observation of the current tab, for synchronous code."""
         page = self.tab.page
         nodes = told(page.nodes(), every=wanted.every)
         by_id = {node.id: node for top in nodes for node in top.walk() if node.id}
@@ -305,12 +304,12 @@ class HtmlBrowser:
         return Page(page.url, page.title, nodes, titles, self.front, source, by_id=by_id)
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is nothing to close."""
 
     # -- as a value -------------------------------------------------------------------------------------------------
 
     def fork(self, sites: Sites) -> Self:
-        """An independent browser in the same state, of sites that are a fork of this one's."""
+        """Return an independent browser in the same state, on a fork of this one's sites."""
         clone = object.__new__(type(self))
         clone.sites, clone.front = sites, self.front
         clone.notices, clone.violations = list(self.notices), list(self.violations)
@@ -327,13 +326,13 @@ def _again(page: Document) -> Document:
 
 
 def _link(element: Element) -> Element | None:
-    """The link that an element is, or is in."""
+    """Return the link that an element is or belongs to."""
     around = (element, *element.iterancestors())
     return next((one for one in around if one.tag == "a" and one.get("href")), None)
 
 
 def _alone(form: Element) -> bool:
-    """Whether a form has one field only, which Enter sends even without a button."""
+    """Return whether a form has a single text field, so that Enter sends it even without a button."""
     fields = [
         one
         for one in form.iter("input")

@@ -1,7 +1,7 @@
-"""An HTML document as a tree of roles and names, as Chromium's accessibility tree has it, and its forms.
+"""An HTML document as a tree of roles and names, like Chromium's accessibility tree, and its forms.
 
-It knows the elements of documents and forms (headings, lists, tables, links, fields, landmarks); no scripts, no styles.
-What ARIA says of roles and names is followed as far as pages without scripts need it:
+The parser knows the elements of documents and forms (headings, lists, tables, links, fields, landmarks), but neither
+scripts nor styles. It follows ARIA's rules for roles and names as far as pages without scripts need them:
 https://www.w3.org/TR/html-aam-1.0/
 """
 
@@ -18,7 +18,7 @@ from lxml import html
 from ..page import Node
 
 Element = Any
-"""An element as lxml has it, whose stubs say less than it can."""
+"""An lxml element; lxml's stubs lack many of its methods."""
 ROLES = {
     "main": "main",
     "nav": "navigation",
@@ -77,23 +77,23 @@ INLINE_TAGS = frozenset(
 
 @dataclass
 class Document:
-    """A page that was loaded, with what has been filled in since.
+    """A loaded page, with the values filled in since.
 
     Args:
-        text: HTML.
-        url: where it is from.
+        text: HTML source.
+        url: URL of the page.
     """
 
     text: str
     url: str
     values: dict[str, str] = field(default_factory=dict)
-    """What was written into fields, by reference."""
+    """Values typed into fields, by reference."""
     checked: dict[str, bool] = field(default_factory=dict)
-    """Boxes that were set or cleared, by reference."""
+    """Checkboxes and radio buttons that were changed, by reference."""
     chosen: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Options that were chosen, as values, by the reference of their list."""
+    """Values of chosen options, by the reference of their list."""
     focus: str = ""
-    """The element that has the cursor, by reference."""
+    """Reference of the focused element."""
 
     def __post_init__(self) -> None:
         self.root: Any = html.document_fromstring(self.text or "<html></html>")
@@ -107,22 +107,22 @@ class Document:
 
     @property
     def title(self) -> str:
-        """Of the document."""
+        """Title of the document."""
         found = self.root.find(".//title")
         return _plain(found.text_content()) if found is not None else ""
 
     def element(self, ref: str) -> Element | None:
-        """The element with a reference."""
+        """Return the element with a reference."""
         return self._by_ref.get(ref)
 
     def ref(self, element: Element) -> str:
-        """The reference of an element."""
+        """Return the reference of an element."""
         return self._refs[element]
 
     # -- roles and names --------------------------------------------------------------------------------------------
 
     def nodes(self) -> tuple[Node, ...]:
-        """The tree of the body."""
+        """Return the tree of the body."""
         body = self.root.find("body")
         return tuple(self._children(body)) if body is not None else ()
 
@@ -199,7 +199,7 @@ class Document:
         return name
 
     def _name(self, element: Element) -> str:
-        """The accessible name of a field: its label, wherever that stands."""
+        """Return the accessible name of a field: its label, wherever that is."""
         if given := element.get("aria-label"):
             return _plain(given)
         label = self._labels.get(element.get("id", ""))
@@ -215,20 +215,20 @@ class Document:
     # -- fields and forms -------------------------------------------------------------------------------------------
 
     def value(self, element: Element) -> str:
-        """What is in a field."""
+        """Return the current value of a field."""
         given = element.text or "" if element.tag == "textarea" else element.get("value", "")
         return self.values.get(self._refs[element], given.removeprefix("\n"))
 
     def is_checked(self, element: Element) -> bool:
-        """Whether a box is set."""
+        """Return whether a checkbox or radio button is checked."""
         return self.checked.get(self._refs[element], element.get("checked") is not None)
 
     def options(self, element: Element) -> list[tuple[Element, str]]:
-        """The options of a list with their values."""
+        """Return the options of a list with their values."""
         return [(one, one.get("value", _plain(one.text_content()))) for one in element.iter("option")]
 
     def selected(self, element: Element) -> tuple[str, ...]:
-        """The values that are chosen in a list."""
+        """Return the values chosen in a list."""
         ref = self._refs[element]
         if ref in self.chosen:
             return self.chosen[ref]
@@ -239,7 +239,7 @@ class Document:
         return marked[-1:] or tuple(value for _, value in options[:1])
 
     def group(self, element: Element) -> list[Element]:
-        """The radio buttons of which only one can be set, with this one."""
+        """Return the radio buttons of an element's group, of which only one can be checked."""
         form = self.form(element)
         return [
             one
@@ -248,19 +248,19 @@ class Document:
         ]
 
     def form(self, element: Element) -> Element | None:
-        """The form that an element is in."""
+        """Return the form that contains an element."""
         return next((one for one in element.iterancestors() if one.tag == "form"), None)
 
     def submit_button(self, form: Element) -> Element | None:
-        """The first button that sends a form."""
+        """Return the first button that sends a form."""
         return next((one for one in form.iter("button", "input") if sends(one)), None)
 
     def sent(self, form: Element, by: Element | None) -> list[tuple[str, str]]:
-        """Names and values of a form, in order, as a browser sends them.
+        """Return the names and values of a form's fields, in the order in which a browser sends them.
 
         Args:
-            form: which.
-            by: the button that was pressed.
+            form: the form element.
+            by: the button that was pressed, if any.
         """
         pairs: list[tuple[str, str]] = []
         for one in form.iter("input", "select", "textarea", "button"):
@@ -282,14 +282,14 @@ class Document:
 
 
 def sends(element: Element) -> bool:
-    """Whether pressing this sends its form."""
+    """Return whether pressing an element sends its form."""
     kind = element.get("type", "submit" if element.tag == "button" else "text").lower()
     return element.tag in ("button", "input") and kind in ("submit", "image") and element.get("disabled") is None
 
 
 def address(form: Element, pairs: list[tuple[str, str]]) -> tuple[str, str, str]:
-    """How and where a form is sent: method, address as it is written, and what is sent with it."""
-    text = urlencode(pairs, errors="replace")  # halves of characters, which nothing can be sent as
+    """Return how and where a form is sent: the method, the URL as written, and the body."""
+    text = urlencode(pairs, errors="replace")  # replaces lone surrogates, which cannot be encoded
     action = form.get("action", "")
     if form.get("method", "get").lower() == "post":
         return "POST", action, text
@@ -297,12 +297,12 @@ def address(form: Element, pairs: list[tuple[str, str]]) -> tuple[str, str, str]
 
 
 def _plain(text: str | None) -> str:
-    """A text with single spaces."""
+    """Return a text with single spaces."""
     return " ".join(text.split()) if text else ""
 
 
 def _spaced(element: Element) -> str:
-    """All text in an element; what does not stand in a line with it is set apart."""
+    """Return all text in an element, with spaces around its block elements."""
     parts = [element.text or ""]
     for child in element:
         if isinstance(child.tag, str) and child.tag not in SILENT:

@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 from ....tasks.spec import TaskSpec
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' file:"
-"""Nothing is run, and nothing comes from elsewhere."""
+"""Runs no scripts and loads nothing from elsewhere."""
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --agent: #1f6f5c22; --world: #8882; --quiet: #888; }
 body { margin: 0 auto; max-width: 84rem; padding: 1.5rem; font: 15px/1.5 system-ui, "DejaVu Sans", Arial, sans-serif; }
@@ -35,7 +35,7 @@ class Shot:
         said: the text of the agent, and its calls in human-readable form.
         told: the text of the observation that answered.
         reward: the reward of the turn.
-        picture: the name of the file with a screenshot of the window; empty if there is none.
+        ``picture``: the name of the file with a screenshot of the window; empty if there is none.
         lacks: the reason why there is none.
         given: the names of the files with images that the agent received.
     """

@@ -79,7 +79,7 @@ class Recording:
             action: the action of the agent; ``None`` at the beginning.
             observation: the observation that answered it.
             reward: the reward of the turn.
-            picture: a screenshot of the window as PNG, or the reason why there is none.
+            ``picture``: a screenshot of the window as PNG, or the reason why there is none.
 
         Raises:
             UsageError: it cannot be written.
