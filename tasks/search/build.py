@@ -1,4 +1,4 @@
-"""``build``: write pages into one file, with the index that finds them."""
+"""``build``: write pages and their full-text index into one file."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .document import Document
 from .stored import FORMAT, SCHEMA, StoredCorpus, storable
 
 AT_ONCE = 1000
-"""Pages that are written, and told of, together."""
+"""Pages to write and report together."""
 MERGED = 500
-"""Pages of the index, SQLite's, that are put in order at a time: between two of them it can be interrupted."""
+"""Pages of SQLite's index to merge at a time; the merge can be interrupted between them."""
 CACHE = 64_000
-"""KiB that SQLite may keep in memory meanwhile."""
+"""KiB of memory for SQLite's cache during the build."""
 Row = tuple[int, str, str, str]
-"""Place, id, title and text of a page."""
+"""Index, id, title and text of a page."""
 
 
 def build(
@@ -32,21 +32,22 @@ def build(
     told: Callable[[int], None] = lambda pages: None,
     bad: Callable[[str], None] | None = None,
 ) -> StoredCorpus:
-    """Write pages into a file, which is there when it is whole and not before.
+    """Write pages into a file, which appears only when it is complete.
 
-    Memory is bounded, whatever the number of pages. The corpus' name gets a digest of its pages, so that two of one
-    name are told apart.
+    Memory is bounded, whatever the number of pages. The corpus' name includes a digest of its pages, so that different
+    corpora have different names.
 
     Args:
-        path: the file; a corpus that is there is replaced, and nothing else.
-        name: of the corpus.
+        path: path of the file; an existing corpus is replaced, any other file is not.
+        name: name of the corpus.
         documents: the pages.
-        told: how many are written, now and then.
-        bad: told of a page whose id another has, which is then left out; without it, the first such is an error.
+        told: callback that receives the number of pages written so far.
+        bad: callback that receives a message for each page whose id is taken, which is then skipped; omitted, the first
+            such page is an error.
 
     Raises:
-        TaskError: two pages have one id.
-        UsageError: the file cannot be written, is there and is no corpus, or there are no pages.
+        TaskError: two pages have the same id.
+        UsageError: the file cannot be written, exists and is not a corpus, or there are no pages.
     """
     target = Path(path)
     if target.is_dir():
@@ -77,7 +78,7 @@ def _replaceable(target: Path) -> None:
 
 
 def _begun(target: Path) -> str:
-    """An empty file beside the one that is wanted."""
+    """Create an empty temporary file next to the target."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, made = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -114,7 +115,7 @@ def _write(
 def _insert(
     connection: sqlite3.Connection, start: int, some: list[Document], bad: Callable[[str], None] | None
 ) -> list[Row]:
-    """Write some pages, the first of them at a place; those that are written."""
+    """Write some pages, starting at an index, and return the rows written."""
     rows = _rows(start, some)
     connection.execute("BEGIN")
     if _stored(connection, rows) < len(rows):
@@ -137,7 +138,7 @@ def _rows(start: int, some: Iterable[Document]) -> list[Row]:
 
 
 def _stored(connection: sqlite3.Connection, rows: list[Row]) -> int:
-    """How many of some rows are written: those with an id of another's are not."""
+    """Insert rows and return the number inserted; rows with a taken id are skipped."""
     return connection.executemany("INSERT OR IGNORE INTO documents VALUES (?, ?, ?, ?)", rows).rowcount
 
 
@@ -149,12 +150,12 @@ def _twice(one: Document, bad: Callable[[str], None] | None) -> None:
 
 
 def _in_order(connection: sqlite3.Connection) -> None:
-    """Bring the index into one piece, which is searched fastest."""
+    """Merge the index into one segment, which is the fastest to search."""
     connection.execute("INSERT INTO found (found, rank) VALUES ('merge', ?)", (-MERGED,))
     while True:
         before = connection.total_changes
         connection.execute("INSERT INTO found (found, rank) VALUES ('merge', ?)", (MERGED,))
-        if connection.total_changes - before < 2:  # as SQLite's manual has it: there was nothing left to merge
+        if connection.total_changes - before < 2:  # SQLite's documented sign that nothing was left to merge
             return
 
 

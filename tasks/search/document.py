@@ -1,4 +1,4 @@
-"""``Document``: a page that can be found; ``Corpus``: the pages among which an agent searches."""
+"""``Document``: one page; ``Corpus``: the pages that an agent can search."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Document:
     """A page.
 
     Args:
-        id: unique in its corpus; what ``open`` and citations name.
-        title: a line.
-        text: without its title.
-        origin: where it was read, such as ``wiki.jsonl:7``, for complaints; it makes no page another.
+        id: id, unique in its corpus; ``open`` and citations use it.
+        title: title, one line.
+        text: text without the title.
+        origin: source position such as ``wiki.jsonl:7``, for error messages; pages that differ only in it are equal.
     """
 
     id: str
@@ -28,23 +28,23 @@ class Document:
 
     @property
     def characters(self) -> int:
-        """What it takes to remember it."""
+        """Number of characters, a measure of its memory."""
         return len(self.id) + len(self.title) + len(self.text)
 
     def told(self, complaint: str) -> str:
-        """A complaint about this page, with where it was read."""
+        """Return an error message about this page, with its origin if known."""
         return f"{self.origin}: {complaint}" if self.origin else complaint
 
 
 class Corpus:
-    """Pages by their ids, in an order that never changes.
+    """Pages by their ids, in a fixed order.
 
     Args:
-        name: of the corpus, equal for equal pages: indices are remembered under it.
+        name: name of the corpus, equal for equal pages: indices are cached under it.
         documents: the pages.
 
     Raises:
-        TaskError: two pages have one id.
+        TaskError: two pages have the same id.
     """
 
     def __init__(self, name: str, documents: Iterable[Document]) -> None:
@@ -68,11 +68,11 @@ class Corpus:
         return iter(self._by_id.values())
 
     def get(self, id: str) -> Document | None:
-        """The page with an id, if there is one."""
+        """Return the page with an id, or ``None``."""
         return self._by_id.get(id)
 
     def at(self, place: int) -> Document:
-        """The page at a place of the order, from 0."""
+        """Return the page at an index of the order, from 0."""
         return self._in_order[place]
 
     @cached_property
@@ -81,5 +81,5 @@ class Corpus:
 
 
 def phrase(text: str) -> re.Pattern[str]:
-    """What finds the words of a text, whatever their case and the spaces between them."""
+    """Return a pattern that finds the words of a text, ignoring case and spacing."""
     return re.compile(r"\s+".join(re.escape(word) for word in text.split()), re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""``GivenQuestions``: a family of questions that somebody has at hand, as objects."""
+"""``GivenQuestions``: a family of questions that are available as objects."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .task import SearchTask
 
 
 class GivenQuestions(TaskFamily[SearchTask]):
-    """Questions in memory, such as those that a policy has just proposed; a seed is the number of one.
+    """Questions in memory, such as those that a policy has just proposed; the seed is the index of a question.
 
     Args:
-        questions: in order.
+        questions: the questions, in order.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there are no questions.
     """
 
     levels = (1, 2, 3, 4, 5)
-    """What an episode may cost; the questions are the same."""
+    """Levels, which determine only the budget of an episode; the questions are the same."""
     splits = (Split.TRAIN,)
 
     def __init__(self, questions: Sequence[SearchTask]) -> None:
@@ -38,5 +38,5 @@ class GivenQuestions(TaskFamily[SearchTask]):
         return (GivenQuestions, (self.questions,))
 
     def build(self, spec: TaskSpec, rng: Rng) -> SearchTask:
-        """The question with the seed's number."""
+        """Return the question whose index is the seed."""
         return self.questions[spec.seed]

@@ -1,4 +1,4 @@
-"""``OwnQuestions``: a family of somebody's own questions, read from a file."""
+"""``OwnQuestions``: a family of the user's own questions, read from a file."""
 
 from __future__ import annotations
 
@@ -19,25 +19,24 @@ PAGE = '{"id": …, "title": …, "text": …}'
 
 
 class OwnQuestions(TaskFamily[SearchTask]):
-    """The questions of a file (JSON Lines); a seed is the number of one in its split.
+    """The questions of a file (JSON Lines); the seed is the index of a question in its split.
 
     Every line has ``question`` and ``answers`` (or ``answer``, or Search-R1's ``golden_answers``). It may have
-    ``evidence`` (for each fact a list of ids of pages), ``passages`` (a text for each of some pages), ``lookups``
-    (pairs of a query and the page that it finds) and ``split``. Lines without a split go to train, dev and test_iid by
-    their text, 80, 10 and 10 %.
+    ``evidence`` (for each fact, a list of page ids), ``passages`` (a text for each of some pages), ``lookups`` (pairs
+    of a query and the page that it finds) and ``split``. Lines without a split go to train, dev and test_iid by a hash
+    of their question, 80, 10 and 10 %.
 
     Args:
-        path: the file.
-        corpus: the file of the corpus: one that ``turnwise tasks build-corpus`` made, or a ``.jsonl`` with the ``id``,
-            ``title`` and ``text`` of a page in every line, which is kept in memory; or the address of the service that
-            searches it.
+        path: path of the file with the questions.
+        corpus: the corpus: a file that ``turnwise tasks build-corpus`` wrote; a ``.jsonl`` file with the ``id``,
+            ``title`` and ``text`` of one page per line, which is loaded into memory; or the URL of a search service.
 
     Raises:
-        UsageError: a file is not there, a line is not what it must be, or it names what the corpus lacks.
+        UsageError: a file is missing, a line is invalid, or a line names a page or passage that the corpus lacks.
     """
 
     levels = (1, 2, 3, 4, 5)
-    """What an episode may cost; the questions are the same."""
+    """Levels, which determine only the budget of an episode; the questions are the same."""
 
     def __init__(self, path: Path | str, corpus: Path | str) -> None:
         self.path, self.source = str(path), str(corpus)
@@ -61,11 +60,11 @@ class OwnQuestions(TaskFamily[SearchTask]):
 
     @property
     def usual(self) -> tuple[int, ...]:
-        """The middle one, so that no question is played five times."""
+        """The middle level alone, so that evaluations do not use each question five times."""
         return (3,)
 
     def build(self, spec: TaskSpec, rng: Rng) -> SearchTask:
-        """The question with the seed's number, counted round and round."""
+        """Return the question whose index is the seed, modulo the number of questions in the split."""
         among = self._by_split[spec.split]
         one = among[spec.seed % len(among)]
         return SearchTask(
@@ -82,14 +81,14 @@ class OwnQuestions(TaskFamily[SearchTask]):
 
 
 def questions_of(path: str, corpus: str) -> OwnQuestions:
-    """The family of a file, one object however often it is asked for, until the file or the corpus changes.
+    """Return the family of a file; calls share one object until the file or the corpus changes.
 
     Args:
-        path: of the questions.
-        corpus: of the pages, or the address of the service that searches them.
+        path: path of the file with the questions.
+        corpus: path of the corpus, or the URL of a search service.
 
     Raises:
-        UsageError: as of ``OwnQuestions``.
+        UsageError: see ``OwnQuestions``.
     """
     return _kept(path, corpus, _stamp(path), "" if "://" in corpus else _stamp(corpus))
 
@@ -100,7 +99,7 @@ def _kept(path: str, corpus: str, *stamps: str) -> OwnQuestions:
 
 
 def _stamp(path: str) -> str:
-    """What changes with a file; nothing where there is none, which its reader says better."""
+    """Return a text that changes with a file; empty for a missing file, which its reader reports better."""
     try:
         told = Path(path).stat()
     except OSError:
@@ -109,7 +108,7 @@ def _stamp(path: str) -> str:
 
 
 def _digest(questions: tuple[Question, ...], corpus: Corpus) -> str:
-    """Equal where the same is asked, in the same order, of the same pages."""
+    """Return a digest that is equal for the same questions, in the same order, about the same pages."""
     asked = (
         (one.question, one.answers, one.evidence, one.passages, [(x.query, x.document) for x in one.lookups], one.split)
         for one in questions
@@ -118,10 +117,10 @@ def _digest(questions: tuple[Question, ...], corpus: Corpus) -> str:
 
 
 def _check(one: Question, corpus: Corpus, where: str) -> None:
-    """Hold a question against the pages.
+    """Check a question against the corpus.
 
     Raises:
-        UsageError: it names what they lack.
+        UsageError: the question names a page or passage that the corpus lacks.
     """
     for id in dict.fromkeys([*(id for fact in one.evidence for id in fact), *(x.document for x in one.lookups)]):
         page = corpus.get(id)
@@ -137,7 +136,7 @@ def _check(one: Question, corpus: Corpus, where: str) -> None:
 
 def _corpus(source: str) -> Corpus:
     if "://" in source:
-        return Corpus(source, ())  # its pages are known where they are searched
+        return Corpus(source, ())  # the service knows the pages
     if not source.endswith(".jsonl"):
         return StoredCorpus(source)
     pages = []

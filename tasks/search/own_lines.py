@@ -1,4 +1,4 @@
-"""The lines of a file of somebody's own questions: what one may say, and what is said of one that is wrong."""
+"""Parser of files with the user's own questions, with error messages that name the line."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .matching import normalised
 from .task import Lookup
 
 SHARES = ((Split.TRAIN, 0.8), (Split.DEV, 0.9), (Split.TEST_IID, 1.0))
-"""Where a question without a split belongs, by a hash of its text."""
+"""Upper bounds of the splits for the hash of a question without a split."""
 FORM = '{"question": …, "answers": […], "evidence": [[page, …], …]}'
 ANSWERS = ("answers", "golden_answers", "answer")
 KEYS = ("question", *ANSWERS, "evidence", "passages", "lookups", "split", "id", "metadata")
-"""What a line may have; the last two are in published files, and nothing is done with them."""
+"""Keys that a line may have; published files contain the last two, which are ignored."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Question:
     """A line of the file.
 
     Args:
-        question: as the agent reads it.
-        answers: every spelling that is accepted.
-        evidence: for each fact, the ids of the pages that state it; nothing, if that is not known: then a right answer
-            is enough, also a guessed one.
-        passages: (page, words of it) where the words are all that must have been read of the page.
-        lookups: how the evidence is found, for demonstrations; omitted, by the question itself.
-        split: that the line names, or drawn by the question.
-        line: its number in the file.
+        question: the question as the agent reads it.
+        answers: every accepted spelling.
+        evidence: for each fact, the ids of the pages that state it. If it is empty, a right answer is enough, even a
+            guessed one.
+        passages: pairs of a page id and its relevant words; reading those words counts as reading the page.
+        lookups: the searches that find the evidence, for demonstrations; omitted, a search for the question.
+        split: split that the line names, or one drawn by a hash of the question.
+        line: line number in the file.
     """
 
     question: str
@@ -48,15 +48,15 @@ class Question:
 
 
 def lines_of(path: Path, what: str, form: str) -> list[str]:
-    """The lines of a file, with or without a mark of its encoding.
+    """Return the lines of a file, with or without a byte order mark.
 
     Args:
-        path: of the file.
-        what: it is, for messages.
-        form: of its lines, for messages.
+        path: path of the file.
+        what: kind of content, for error messages.
+        form: expected form of a line, for error messages.
 
     Raises:
-        UsageError: it cannot be read, or is empty.
+        UsageError: the file cannot be read, or is empty.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
@@ -68,10 +68,10 @@ def lines_of(path: Path, what: str, form: str) -> list[str]:
 
 
 def parsed(text: str) -> Any:
-    """The JSON of a line.
+    """Return the JSON value of a line.
 
     Raises:
-        ValueError: it is none, or has half a character, which cannot be shown or stored.
+        ValueError: it is not JSON, or contains a lone surrogate, which cannot be shown or stored.
         RecursionError: it is nested too deeply.
     """
     data = json.loads(text)
@@ -81,10 +81,10 @@ def parsed(text: str) -> Any:
 
 
 def read(path: Path) -> tuple[Question, ...]:
-    """The questions of a file.
+    """Read the questions of a file.
 
     Raises:
-        UsageError: there is no such file, or a line is not what it must be.
+        UsageError: the file does not exist, or a line is invalid.
     """
     lines = lines_of(path, "questions", FORM)
     return tuple(_line(text, f"{path}:{n}", n) for n, text in enumerate(lines, 1) if text.strip())

@@ -13,11 +13,11 @@ from ...errors import InfrastructureError, UsageError
 from .document import Corpus, Document
 
 TOKENS = "porter unicode61 remove_diacritics 2"
-"""How SQLite parts text into words: by Unicode, without accents, English endings taken off."""
+"""SQLite's tokenizer: Unicode words without accents and English endings."""
 FORMAT = "turnwise corpus 1"
-"""What such a file says of itself."""
+"""Format name in the file."""
 MAPPED = 2**40
-"""Bytes of the file that are read in place, once for all threads: more than there are."""
+"""Size of the memory map, shared by all threads; larger than any file, so that all of it is mapped."""
 SCHEMA = f"""
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE documents (place INTEGER PRIMARY KEY, id TEXT NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL);
@@ -27,16 +27,16 @@ CREATE VIRTUAL TABLE found USING fts5(title, text, content='documents', content_
 
 
 class StoredCorpus(Corpus):
-    """The pages of a file that ``store`` wrote, read where they are wanted; safe in several threads.
+    """The pages of a file that ``build`` wrote, read on demand; safe to use from several threads.
 
-    The file stays as it is: another may take its name (as ``store`` does it), which ends what is read from this one in
-    words, but nobody may write into it.
+    The file must not change. Another file may take its name, as ``build`` does it; reading from this one then fails
+    with an error.
 
     Args:
-        path: the file.
+        path: path of the file.
 
     Raises:
-        UsageError: there is no such file, or it is something else.
+        UsageError: the file does not exist, or is not a corpus.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -58,17 +58,17 @@ class StoredCorpus(Corpus):
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """This thread's connection, which can only read.
+        """This thread's read-only connection.
 
         Raises:
-            InfrastructureError: the file is gone, or another has its name; threads would search in different ones.
+            InfrastructureError: the file has gone or was replaced; threads would search different files.
         """
         if not hasattr(self._held, "connection"):
             self._check()
             address = f"file:{quote(str(self.path.resolve()))}?mode=ro&immutable=1"
             made = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
             made.execute(f"PRAGMA mmap_size={MAPPED}")
-            self._check()  # again: it may be another that was opened
+            self._check()  # check again, in case the opened file was a replacement
             self._held.connection = made
         return self._held.connection  # type: ignore[no-any-return]
 
@@ -84,11 +84,11 @@ class StoredCorpus(Corpus):
             yield Document(*row)
 
     def get(self, id: str) -> Document | None:
-        """The page with an id, if there is one."""
+        """Return the page with an id, or ``None``."""
         return self._one("id", storable(id))
 
     def at(self, place: int) -> Document:
-        """The page at a place of the order, from 0."""
+        """Return the page at an index of the order, from 0."""
         found = self._one("place", place)
         if found is None:
             raise IndexError(place)
@@ -108,5 +108,5 @@ def _which(path: Path) -> tuple[int, ...]:
 
 
 def storable(text: str) -> str:
-    """A text as a file can hold it: half a surrogate pair, which is no character, becomes a question mark."""
+    """Return a text that a file can store: a lone surrogate becomes a question mark."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""``SearchTask``: a question, what counts as its answer, and the pages that show it."""
+"""``SearchTask``: a question, its accepted answers, and the pages with its evidence."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .document import Corpus
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """One step of the oracle: a search, and the page that it is made for.
+    """One step of the oracle: a search, and the page to read from its results.
 
     Args:
-        query: what is searched for; it has only words that the question or an earlier step's page has.
-        document: the id of the page that is then read.
+        query: search words; all of them occur in the question or in an earlier step's page.
+        document: id of the page to read.
     """
 
     query: str
@@ -25,16 +25,16 @@ class SearchTask:
     """A question about a corpus.
 
     Args:
-        question: as the agent reads it; the answer is not in it.
-        answers: every spelling that is accepted; the first is the canonical one. Normalised as in ``matching``.
-        evidence: for each fact that the answer rests on, the ids of the pages that state it, any one of which will do.
-        lookups: how the oracle finds the evidence, in order.
-        corpus: where it is searched.
-        template: the template's name.
+        question: question as the agent reads it; it does not contain the answer.
+        answers: every accepted spelling; the first is the canonical one. Answers are normalized as in ``matching``.
+        evidence: for each fact that the answer rests on, the ids of the pages that state it; any one of them is enough.
+        lookups: steps by which the oracle finds the evidence, in order.
+        corpus: pages to search.
+        template: name of the template.
         kind: one-hop, chain, comparison, intersection, count, as-of, unanswerable or disambiguation.
-        hops: how many facts are followed one after another.
-        passages: (page, words of it) where the words state the fact, and whoever was shown them has read enough of the
-            page; of other pages all must have been shown.
+        hops: number of facts to follow one after another.
+        passages: pairs of a page id and the words that state the fact. Reading those words counts as reading the page;
+            other pages must be read completely.
     """
 
     question: str

@@ -1,4 +1,4 @@
-"""Templates whose questions put several facts together: comparison, intersection, count."""
+"""Templates whose questions combine several facts: comparison, intersection, count."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNTED = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 def compared(scene: Scene, to: str) -> tuple[Compare, Entity, tuple[Resting, ...], int]:
-    """Which of two has the greater or smaller number; both are described, so that neither is named."""
+    """Draw two entities of which one has the greater number. The question describes both, so that it names neither."""
     relation = scene.pick([one for one in relations().values() if one.less and one.to == to])
     first, second = scene.entity(relation.of), scene.entity(relation.of)
     a, b = scene.value(first, relation), scene.value(second, relation)
@@ -28,28 +28,28 @@ def compared(scene: Scene, to: str) -> tuple[Compare, Entity, tuple[Resting, ...
     asked = Compare(relation.name, more, one.node, two.node)
     rests = (*one.rests, *two.rests, scene.rest(first, relation), scene.rest(second, relation))
     if len({rest.pages for rest in rests}) < len(rests):
-        raise Unsuitable  # two of the facts stand on one page
+        raise Unsuitable  # one page states two of the facts
     return asked, found, rests, len(one.rests) + 1
 
 
 def compare(scene: Scene, to: str) -> Asked:
-    """Ask which of two it is."""
+    """Ask which of two entities has the greater or smaller number."""
     query, found, rests, hops = compared(scene, to)
     return Asked(query, found.spellings, rests, hops)
 
 
 def compare_years(scene: Scene) -> Asked:
-    """Which of two is older?"""
+    """Ask which of two entities is older."""
     return compare(scene, "year")
 
 
 def compare_numbers(scene: Scene) -> Asked:
-    """Which of two is larger?"""
+    """Ask which of two entities is larger."""
     return compare(scene, "number")
 
 
 def compare_then(scene: Scene) -> Asked:
-    """Something of the one of two that is older."""
+    """Ask for a fact about the older of two entities."""
     query, found, rests, hops = compared(scene, "year")
     relation = scene.relation(found.kind, "person", "town", "company", "river", "guild", "instrument")
     value = scene.value(found, relation)
@@ -59,7 +59,7 @@ def compare_then(scene: Scene) -> Asked:
 
 
 def both(scene: Scene, *kinds: str) -> Asked:
-    """Ask for the only one of which two things are so."""
+    """Ask for the only entity for which two facts hold."""
     one = scene.entity(scene.pick(kinds))
     some = [rel for rel in relations().values() if rel.of == one.kind and rel.clause and not rel.dated]
     first, second = scene.rng.sample(some, 2)
@@ -70,30 +70,30 @@ def both(scene: Scene, *kinds: str) -> Asked:
     if [x for x in left if x in right] != [one] or len(left) < 2 or len(right) < 2:
         raise Unsuitable
     about, beside = scene.described(a), scene.described(b, 0)
-    # Both facts are on one page: it is found by what both say.
+    # Both facts are on one page: it is found by the words of both.
     near = scene.rest_clause(one, first, about, beside)
     rests = (*about.rests, near, scene.rest_clause(one, second, beside, about))
-    # What is described stands last: the other clause would be read as part of the description.
+    # The description goes last: a clause behind it would read as part of it.
     query = Both(second.name, beside.node, first.name, about.node)
     return Asked(query, one.spellings, rests, len(about.rests) + 1)
 
 
 def both_person(scene: Scene) -> Asked:
-    """Which person was born in … and joined …?"""
+    """Ask for someone by two facts, as in "Which person was born in … and joined …?"."""
     return both(scene, "person")
 
 
 def both_thing(scene: Scene) -> Asked:
-    """Which book was published by … and is set in …?"""
+    """Ask for a thing by two facts, as in "Which book was published by … and is set in …?"."""
     return both(scene, "book", "ship", "building", "festival")
 
 
 def listed(scene: Scene, *kinds: str) -> tuple[Relation, Described, list[Entity], Resting]:
-    """What has a page that lists everything that stands in a relation to it."""
+    """Draw an entity that has a page with the list of all subjects of one of its relations."""
     some: dict[int, list[tuple[str, int]]] = defaultdict(list)
     for name, of in scene.wiki.lists:
         n = len(scene.world.subjects[name, of])
-        # Lists of two are most of them, and not asked about for the most part, so that two is no good guess.
+        # Most lists have two entries. Ask about few of those, so that "two" is not a good guess.
         if relations()[name].of in kinds and (n > 2 or unit_hash(scene.wiki.corpus.name, name, of) < 0.3):
             some[n].append((name, of))
     name, of = scene.pick(some[scene.pick(sorted(some))])
@@ -103,29 +103,29 @@ def listed(scene: Scene, *kinds: str) -> tuple[Relation, Described, list[Entity]
 
 
 def count(scene: Scene, *kinds: str) -> Asked:
-    """Ask how many there are."""
+    """Ask for the number of subjects."""
     relation, about, subjects, listing = listed(scene, *kinds)
     rests = (*about.rests, listing)
     return Asked(Count(relation.name, about.node), counted(len(subjects)), rests, len(rests))
 
 
 def counted(n: int) -> tuple[str, ...]:
-    """A number in figures and in words."""
+    """Return a number in figures and in words."""
     return (str(n), COUNTED[n]) if 0 < n < len(COUNTED) else (str(n),)
 
 
 def count_people(scene: Scene) -> Asked:
-    """How many people were born in …?"""
+    """Ask for a number of people, as in "How many people were born in …?"."""
     return count(scene, "person")
 
 
 def count_things(scene: Scene) -> Asked:
-    """How many ships were built by …?"""
+    """Ask for a number of things, as in "How many ships were built by …?"."""
     return count(scene, "book", "ship", "company", "guild", "building", "festival", "town")
 
 
 def count_before(scene: Scene) -> Asked:
-    """How many of the ships that … were launched before …?"""
+    """Ask for a number with a year, as in "How many of the ships that … were launched before …?"."""
     relation, about, subjects, listing = listed(scene, "person", "book", "ship", "company", "building")
     if len(subjects) > 6:
         raise Unsuitable

@@ -1,4 +1,4 @@
-"""What the levels of the search family mean."""
+"""Levels of the search family."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """How hard a task is.
+    """Difficulty of a level.
 
     Args:
-        pages: of its wiki.
-        extra: by how many facts what is asked about is described, instead of being named.
+        pages: number of pages of a wiki.
+        extra: number of facts that describe an entity in the question, instead of its name.
     """
 
     pages: int
@@ -19,4 +19,4 @@ class Level:
 
 
 LEVELS = {1: Level(100, 0), 2: Level(200, 1), 3: Level(300, 2), 4: Level(500, 3), 5: Level(800, 4)}
-"""By number. ``benchmarks/search_levels.py`` measures them."""
+"""Levels by number; ``benchmarks/search_levels.py`` measures them."""

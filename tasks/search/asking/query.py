@@ -1,4 +1,4 @@
-"""What is asked, as a value: from which a question is worded, and to which the reader of ``proof`` reads it back."""
+"""Questions as values: the templates put them into words, and the reader of ``proof`` parses the words back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An entity by a name, and by what it is where two have the name."""
+    """An entity by its name, and by its sort if two share the name."""
 
     name: str
     sort: str = ""
@@ -15,7 +15,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Of:
-    """What stands in a relation to another: the author of …"""
+    """The object of a relation of another entity, as in "the author of …"."""
 
     relation: str
     inner: Node
@@ -26,7 +26,7 @@ Node = Named | Of
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Asks for what stands in a relation to something, now."""
+    """Asks for the current object of a relation."""
 
     relation: str
     node: Node
@@ -34,7 +34,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """Asks for the same in a year, or in the revision of a year."""
+    """Asks for the object of a relation in a year, or in the revision of a year."""
 
     relation: str
     node: Node
@@ -43,7 +43,7 @@ class Then:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """Asks for the year in which a holder began."""
+    """Asks for the year in which a holder's term started."""
 
     relation: str
     node: Node
@@ -52,7 +52,7 @@ class Since:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Asks for the holder after another, or just before."""
+    """Asks for the holder after another, or before it with ``ahead``."""
 
     relation: str
     node: Node
@@ -62,7 +62,7 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    """Asks for the only one of which something is so."""
+    """Asks for the only subject of a relation."""
 
     relation: str
     node: Node
@@ -70,7 +70,7 @@ class Which:
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Asks for the only one of which two things are so."""
+    """Asks for the only entity for which two relations hold."""
 
     relation: str
     node: Node
@@ -80,7 +80,7 @@ class Both:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Asks of how many something is so; with a year, of how many of those a year is before it."""
+    """Asks for the number of subjects; with a year, for the number of those whose year is before it."""
 
     relation: str
     node: Node
@@ -90,7 +90,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Asks which of two has the greater or smaller number; with ``then``, for something of that one."""
+    """Asks which of two entities has the greater or smaller number; with ``then``, for a fact about that one."""
 
     relation: str
     more: bool
@@ -101,7 +101,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """Asks for a second name."""
+    """Asks for an entity's second name."""
 
     node: Node
 

@@ -1,4 +1,4 @@
-"""Templates whose questions follow facts one after another, from one end or the other."""
+"""Templates whose questions follow a chain of facts, from one end or the other."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ WORDS = ("creature", "dye", "timber")
 
 
 def spellings(value: Value) -> tuple[str, ...]:
-    """What a value may be called in an answer."""
+    """Return the accepted spellings of a value."""
     if isinstance(value, Entity):
         return value.spellings
-    return tuple(dict.fromkeys((str(value), str(value).removesuffix(" wood"))))  # the question says that it is of wood
+    return tuple(dict.fromkeys((str(value), str(value).removesuffix(" wood"))))  # the question asks for a wood
 
 
 def asked(scene: Scene, about: Described, *kinds: str) -> Asked:
-    """Ask for an object of some kinds of something that is described already."""
+    """Ask for an object of some kinds, about an entity that the question already describes."""
     relation = scene.pick([one for one in relations_of(about.entity.kind) if one.to in kinds and one.lasting])
     value = scene.value(about.entity, relation)
     rests = (*about.rests, scene.rest(about.entity, relation, name=about.called))
@@ -30,49 +30,49 @@ def asked(scene: Scene, about: Described, *kinds: str) -> Asked:
 
 
 def fact(scene: Scene, *kinds: str) -> Asked:
-    """Ask for an object of some kinds."""
-    # What changes in the course of time is for the templates that say when.
+    """Ask for an object of some kinds, about a random entity."""
+    # Facts that change over time belong to the templates that give a date.
     relation = scene.pick([one for one in relations().values() if one.to in kinds and one.lasting])
     return asked(scene, scene.described(scene.entity(relation.of)), *kinds)
 
 
 def person(scene: Scene) -> Asked:
-    """Who wrote …?"""
+    """Ask for someone, as in "Who wrote …?"."""
     return fact(scene, "person")
 
 
 def town(scene: Scene) -> Asked:
-    """In which town …?"""
+    """Ask for a town, as in "In which town …?"."""
     return fact(scene, "town")
 
 
 def company(scene: Scene) -> Asked:
-    """Which company …?"""
+    """Ask for a company, as in "Which company …?"."""
     return fact(scene, "company")
 
 
 def thing(scene: Scene) -> Asked:
-    """Which river, guild or instrument …?"""
+    """Ask for a river, a guild or an instrument."""
     return fact(scene, *THINGS)
 
 
 def year(scene: Scene) -> Asked:
-    """In which year …?"""
+    """Ask for a year, as in "In which year …?"."""
     return fact(scene, "year")
 
 
 def number(scene: Scene) -> Asked:
-    """How many …?"""
+    """Ask for a number, as in "How many …?"."""
     return fact(scene, "number")
 
 
 def word(scene: Scene) -> Asked:
-    """Which colour, animal or wood …?"""
+    """Ask for a color, an animal or a wood."""
     return fact(scene, *WORDS)
 
 
 def second_name(scene: Scene) -> Asked:
-    """What else is … called?"""
+    """Ask for an entity's second name."""
     one = scene.pick([one for kind in NAMED_TWICE for one in scene.world.of_kind(kind) if one.alias])
     about = scene.described(one)
     rests = (*about.rests, scene.rest_name(one, about.called))
@@ -80,17 +80,17 @@ def second_name(scene: Scene) -> Asked:
 
 
 def by_second_name(scene: Scene) -> Asked:
-    """A fact of what is known by its second name."""
+    """Ask for a fact about an entity that the question calls by its second name."""
     one = scene.pick([one for kind in NAMED_TWICE for one in scene.world.of_kind(kind) if one.alias])
     found = asked(scene, scene.walked(one, Named(one.alias)), "person", "town", "company", "year", "number", *THINGS)
     if one.name in found.answers:
         raise Unsuitable
-    # Whose name it is may stand on another page than the fact.
+    # The second name may be on another page than the fact.
     return replace(found, rests=(scene.rest_name(one, one.alias), *found.rests))
 
 
 def which(scene: Scene, *kinds: str) -> Asked:
-    """Ask for the only one that stands in a relation to something."""
+    """Ask for the only subject of a relation."""
     relation = scene.pick([one for one in relations().values() if one.which and one.of in kinds])
     one = scene.entity(relation.to)
     subjects = scene.world.subjects.get((relation.name, one.number), [])
@@ -102,12 +102,12 @@ def which(scene: Scene, *kinds: str) -> Asked:
 
 
 def which_person(scene: Scene) -> Asked:
-    """Who was born in …?"""
+    """Ask for someone by one fact, as in "Who was born in …?"."""
     return which(scene, "person")
 
 
 def which_thing(scene: Scene) -> Asked:
-    """Which book was written by …?"""
+    """Ask for a thing by one fact, as in "Which book was written by …?"."""
     return which(scene, "book", "ship", "company", "guild", "building", "festival", "town")
 
 

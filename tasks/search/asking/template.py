@@ -1,4 +1,4 @@
-"""``Template``: a way to ask."""
+"""``Template``: one way to generate questions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .scene import Asked, Scene
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A way to ask.
+    """One way to generate questions.
 
     Args:
-        name: unique.
-        kind: of its tasks; those of a chain of one fact are called one-hop.
-        make: what is asked, from a scene.
-        held_out: whether learners never see it.
-        hard: whether only ``challenge`` has it.
+        name: unique name.
+        kind: kind of its tasks; a chain of one fact becomes ``one-hop``.
+        make: function that draws a question from a scene.
+        held_out: whether training splits never use it.
+        hard: whether only ``challenge`` uses it.
     """
 
     name: str

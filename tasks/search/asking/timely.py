@@ -1,4 +1,4 @@
-"""Templates about when something was so, about what nobody knows, and about two that have one name."""
+"""Templates about dates, about facts that no page states, and about two entities with the same name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .template import Template
 
 
 def held(scene: Scene) -> tuple[Relation, Described, tuple[Term, ...]]:
-    """Something that people hold one after another."""
+    """Draw an office that people hold one after another, with its terms."""
     relation = scene.pick([one for one in relations().values() if one.dated])
     one = scene.entity(relation.of)
     terms = scene.world.terms.get((one.number, relation.name))
@@ -21,7 +21,7 @@ def held(scene: Scene) -> tuple[Relation, Described, tuple[Term, ...]]:
 
 
 def holder_then(scene: Scene) -> Asked:
-    """Who was mayor of … in …?"""
+    """Ask for a holder by a year, as in "Who was mayor of … in …?"."""
     relation, about, terms = held(scene)
     term = scene.pick(terms)
     year = scene.rng.randint(term.start + 1, (term.end or THIS_YEAR) - 1)
@@ -30,7 +30,7 @@ def holder_then(scene: Scene) -> Asked:
 
 
 def holder_now(scene: Scene) -> Asked:
-    """Who is now mayor of …, where an earlier revision names another?"""
+    """Ask for the current holder where an earlier revision names another one."""
     relation, about, terms = held(scene)
     if about.entity.number not in scene.wiki.revisions:
         raise Unsuitable
@@ -39,7 +39,7 @@ def holder_now(scene: Scene) -> Asked:
 
 
 def since(scene: Scene) -> Asked:
-    """In which year did … become mayor of …?"""
+    """Ask for a start, as in "In which year did … become mayor of …?"."""
     relation, about, terms = held(scene)
     term = scene.pick(terms)
     holder = scene.described(term.holder, 0)
@@ -48,7 +48,7 @@ def since(scene: Scene) -> Asked:
 
 
 def beside(scene: Scene, *, ahead: bool) -> Asked:
-    """Ask for a holder by the next one, or the one before."""
+    """Ask for a holder by the next one, or by the previous one."""
     relation, about, terms = held(scene)
     i = scene.rng.randrange(len(terms) - 1)
     first, second = terms[i], terms[i + 1]
@@ -59,24 +59,24 @@ def beside(scene: Scene, *, ahead: bool) -> Asked:
 
 
 def holder_after(scene: Scene) -> Asked:
-    """Who followed … as mayor of …?"""
+    """Ask for the next holder, as in "Who followed … as mayor of …?"."""
     return beside(scene, ahead=False)
 
 
 def holder_before(scene: Scene) -> Asked:
-    """Who was mayor of … just before …?"""
+    """Ask for the previous holder, as in "Who was mayor of … just before …?"."""
     return beside(scene, ahead=True)
 
 
 def revised(scene: Scene) -> tuple[Relation, Described]:
-    """A number that an earlier revision tells otherwise."""
+    """Draw a number whose value differs in an earlier revision."""
     some = [(of, name) for of, name in scene.world.earlier if of in scene.wiki.revisions]
     of, name = scene.pick(some)
     return relations()[name], scene.described(scene.world.entities[of])
 
 
 def number_now(scene: Scene) -> Asked:
-    """What is the population of …, where an earlier revision tells another?"""
+    """Ask for a current number where an earlier revision gives another one."""
     relation, about = revised(scene)
     rests = (*about.rests, scene.rest(about.entity, relation, name=about.called))
     value = scene.value(about.entity, relation)
@@ -84,7 +84,7 @@ def number_now(scene: Scene) -> Asked:
 
 
 def number_then(scene: Scene) -> Asked:
-    """What was the population of … in the revision of …?"""
+    """Ask for an earlier number, as in "What was the population of … in the revision of …?"."""
     relation, about = revised(scene)
     year = scene.world.revised[about.entity.number]
     rests = (*about.rests, scene.rest_revision(about.entity, year, about.called))
@@ -93,7 +93,7 @@ def number_then(scene: Scene) -> Asked:
 
 
 def unknown(scene: Scene, *, numeric: bool) -> Asked:
-    """Ask for what the pages say that nobody knows."""
+    """Ask for a fact that the pages call unknown."""
     some = [(of, name) for of, name in sorted(scene.world.gaps) if relations()[name].numeric is numeric]
     of, name = scene.pick(some)
     about = scene.described(scene.world.entities[of])
@@ -102,17 +102,17 @@ def unknown(scene: Scene, *, numeric: bool) -> Asked:
 
 
 def unknown_fact(scene: Scene) -> Asked:
-    """Where was … born, of whom no source tells it?"""
+    """Ask for an unknown object, as in "Where was … born?"."""
     return unknown(scene, numeric=False)
 
 
 def unknown_number(scene: Scene) -> Asked:
-    """When was … born, of whom no source tells it?"""
+    """Ask for an unknown year or number, as in "When was … born?"."""
     return unknown(scene, numeric=True)
 
 
 def nobody_then(scene: Scene) -> Asked:
-    """Who was mayor of … when it had none?"""
+    """Ask for the mayor of a year in which there was none."""
     relation, about, terms = held(scene)
     year = terms[0].start - scene.rng.randint(1, 40)
     rests = (*about.rests, scene.rest_then(about.entity, relation, year, about.called))
@@ -120,23 +120,23 @@ def nobody_then(scene: Scene) -> Asked:
 
 
 def twin(scene: Scene) -> Described:
-    """One of two that have one name, or what facts lead to from it."""
+    """Draw one of two entities with the same name, or an entity that facts lead to from it."""
     one = scene.pick([one for kind in SHARED for one in scene.world.of_kind(kind) if one.shared])
     return scene.walked(one, Named(one.name, one.sort))
 
 
 def twin_fact(scene: Scene) -> Asked:
-    """Where was the painter … born, whose name a poet has, too?"""
+    """Ask for an object of a namesake, as in "Where was the painter … born?"."""
     return asked(scene, twin(scene), "person", "town", "company", *THINGS)
 
 
 def twin_number(scene: Scene) -> Asked:
-    """In which year was the painter … born, whose name a poet has, too?"""
+    """Ask for a number of a namesake, as in "In which year was the painter … born?"."""
     return asked(scene, twin(scene), "year", "number")
 
 
 def twins_then(scene: Scene) -> Asked:
-    """A holder in some year, of what has another's name or is led to from such a one."""
+    """Ask for the holder in a year, of a namesake or of an entity that facts lead to from one."""
     about = twin(scene)
     relation = scene.pick([one for one in relations().values() if one.dated and one.of == about.entity.kind])
     terms = scene.world.terms.get((about.entity.number, relation.name))

@@ -1,4 +1,4 @@
-"""The words of questions. Relations bring most of them; those of several relations stand here."""
+"""Wordings of questions. Most come from the relations; those that combine several relations are here."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ THAT_ONE = "that very one"
 
 
 def worded(query: Query, rng: Rng) -> str:
-    """A question, in one of its wordings."""
+    """Return a question in a random wording."""
     text = _worded(query, rng)
     return _tidy(text[0].upper() + text[1:])
 
 
 def named(node: Node, rng: Rng) -> str:
-    """A phrase for an entity."""
+    """Return a phrase for an entity."""
     if isinstance(node, Named):
         return f"the {node.sort} {node.name}" if node.sort else node.name
     return rng.pick(relations()[node.relation].np).format(s=named(node.inner, rng))
 
 
 def both_forms(relation: Relation) -> tuple[str, ...]:
-    """How two things are said of something of a relation's subjects."""
+    """Return the wordings of a question that combines two clauses about a relation's subjects."""
     return BOTH_PERSON if relation.of == "person" else BOTH
 
 
 def which(relation: Relation) -> str:
-    """The pronoun for a relation's subjects."""
+    """Return the pronoun for a relation's subjects."""
     return "whom" if relation.of == "person" else "which"
 
 
 def clear(forms: tuple[str, ...], node: Node) -> tuple[str, ...]:
-    """The wordings with nothing behind a description, which would be taken for a part of it."""
+    """Return the wordings that have nothing behind a description, which would read as a part of it."""
     return forms if isinstance(node, Named) else tuple(form for form in forms if form.endswith("{s}?"))
 
 
@@ -99,7 +99,7 @@ def _compare(query: Compare, rng: Rng) -> str:
 
 
 def _tidy(text: str) -> str:
-    """Without doubled articles, which come where a phrase has one and its place in another has, too."""
+    """Remove doubled articles, which occur where both a phrase and its slot have one."""
     for doubled, single in (("the the ", "the "), ("The the ", "The "), (f"the {THAT_ONE}", THAT_ONE)):
         text = text.replace(doubled, single)
     return text

@@ -1,4 +1,4 @@
-"""What is claimed of every task, and held against the words of its pages by a reader who knows nothing else."""
+"""Claims that hold for every task, verified by a reader that knows only the words of its pages."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .library import Library
 
 @lru_cache(maxsize=8)
 def whole(corpus: Corpus) -> Library:
-    """All pages of a corpus, read."""
+    """Return all pages of a corpus, parsed."""
     return Library(corpus)
 
 
 def broken(task: SearchTask, rng: Rng) -> Iterator[str]:
-    """Every claim that does not hold of a task.
+    """Yield every claim that a task violates.
 
     Args:
-        task: of the family.
-        rng: chooses among pages of which any one will do.
+        task: a task of the search family.
+        rng: draws one page where any one of several is enough.
     """
     corpus = task.corpus
     pages = [[one for id in ids if (one := corpus.get(id)) is not None] for ids in task.evidence]
@@ -47,5 +47,5 @@ def broken(task: SearchTask, rng: Rng) -> Iterator[str]:
 
 
 def _right(task: SearchTask, answers: set[str]) -> bool:
-    """Whether there is one answer, and it is right."""
+    """Return whether there is exactly one answer, and it is right."""
     return len(answers) == 1 and exact_match(next(iter(answers)), task.answers)

@@ -1,4 +1,4 @@
-"""``Library``: pages that somebody has read, and what they answer. It knows nothing of how they were made."""
+"""``Library``: parsed pages that can answer questions. It does not know how the pages were generated."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .reading import Held, Read, read
 
 
 class Untold(Exception):
-    """The pages do not tell it, or not clearly."""
+    """Raised when the pages do not give a fact, or not unambiguously."""
 
 
 class Library:
-    """Pages that somebody has read.
+    """Parsed pages that can answer questions.
 
     Args:
         pages: the pages.
 
     Raises:
-        TaskError: a sentence can be read in two ways.
+        TaskError: a sentence is ambiguous.
     """
 
     def __init__(self, pages: Iterable[Document]) -> None:
@@ -51,11 +51,11 @@ class Library:
                 self._objects[relation, value].append((one.about, one.id))
 
     def answers(self, question: str, without: Collection[str] = ()) -> set[str]:
-        """Every answer that the pages give; none, if they do not tell it, and several, if it is not clear.
+        """Return every answer that the pages give: none if they lack it, and several if it is ambiguous.
 
         Args:
-            question: what is asked.
-            without: ids of pages that are not to be used.
+            question: the question in words.
+            without: ids of pages to ignore.
         """
         self._without = frozenset(without)
         found = set()
@@ -93,7 +93,7 @@ class Library:
         return [one for one in self._about.get(title, ()) if one.id not in self._without]
 
     def _entity(self, node: Node) -> str:
-        """The title of an entity."""
+        """Return the title of an entity."""
         if not isinstance(node, Named):
             title = self._value(self._entity(node.inner), node.relation)
             if title in UNKNOWN:
@@ -101,7 +101,7 @@ class Library:
             return title
         if node.sort:
             return f"{node.name} ({node.sort})"
-        # By a second name, only a page that tells it leads to the entity.
+        # A second name leads to an entity only through a page that gives this name.
         second = {
             one.about for some in self._about.values() for one in some if one.alias == node.name and not one.source
         }
@@ -111,7 +111,7 @@ class Library:
         return node.name
 
     def _value(self, title: str, relation: str) -> str:
-        """What stands in a relation to something now."""
+        """Return the current object of a relation."""
         found: set[str] = set()
         for one in self._pages(title):
             if not one.current:
@@ -184,7 +184,7 @@ class Library:
         return int(value)
 
     def _names(self) -> Known:
-        """How everything that the pages speak of is called."""
+        """Return the names of everything that the pages mention."""
         kinds: dict[str, str] = {}
         for one in self._reads:
             if one.listed:
@@ -205,7 +205,7 @@ class Library:
 
 
 def _only(some: set[str]) -> str:
-    """The one that there is."""
+    """Return the only element of a set."""
     if len(some) != 1:
         raise Untold
     return next(iter(some))

@@ -1,4 +1,4 @@
-"""Reads questions back: from the words to what is asked, given the names that somebody knows."""
+"""Parse questions back into queries, given the names that a reader knows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..asking.query import Alias, Beside, Both, Compare, Count, Fact, Named, Nod
 from ..wiki.relations import Relation, relations
 
 Known = Mapping[str, tuple[Named, str]]
-"""How an entity is called, with what that is as a value and its kind."""
+"""Every known name, with the entity as a value and its kind."""
 
 
 def understood(question: str, known: Known) -> list[Query]:
-    """Everything that a question can mean."""
+    """Return every query that a question can mean."""
     reader = _Reader(known)
     return list(dict.fromkeys(reader.queries(question)))
 
@@ -101,13 +101,13 @@ class _Reader:
                 yield from (Compare(one.name, more, a, b, then.name) for a, b in slots)
 
     def _slots(self, form: str, text: str, **kinds: str) -> Iterator[tuple[Node, ...]]:
-        """What may stand in the slots of a wording, in the order in which the slots are named here."""
+        """Yield what the slots of a wording may contain, in the order in which the slots are given."""
         for told in _fits(form, text):
             options = [[node for node, kind in self.nodes(told[slot]) if kinds[slot] in ("", kind)] for slot in kinds]
             yield from product(*options)
 
     def nodes(self, text: str) -> list[tuple[Node, str]]:
-        """What a phrase may mean, with its kind; its article may stand before it."""
+        """Return what a phrase may mean, with its kind; the phrase may lack its article."""
         if text not in self._nodes:
             forms = (text, f"the {text}", f"The {text[4:]}" if text.startswith("the ") else text)
             self._nodes[text] = list(dict.fromkeys(one for form in forms for one in self._phrase(form)))
@@ -125,7 +125,7 @@ class _Reader:
 
 
 def _fits(form: str, text: str) -> Iterator[dict[str, str]]:
-    """How a text fills a wording of one or two slots: in every way, where what is between them comes more than once."""
+    """Yield every way in which a text fills a wording of one or two slots."""
     parts = re.split(r"\{([so])\}", form)
     if len(parts) == 3:
         before, slot, after = parts

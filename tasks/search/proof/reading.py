@@ -1,4 +1,4 @@
-"""Reads pages of the fictional wiki back: from the words alone to what they tell."""
+"""Parse pages of the fictional wiki: from the words alone to the facts that they state."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..wiki.names import words
 from ..wiki.relations import KINDS, Relation, relations, relations_of
 
 HERE = "§"
-"""Stands for the page's own title while its sentences are read."""
+"""Placeholder for the page's own title while its sentences are parsed."""
 SENTENCE = re.compile(r"(?<=\.)\s+")
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A term that a page tells; without an end, it lasted when the page was written."""
+    """A term that a page states; without an end, it was still running when the page was written."""
 
     start: int
     end: int | None
@@ -30,11 +30,11 @@ class Held:
 
 @dataclass
 class Read:
-    """What a page tells.
+    """The content of a parsed page.
 
     Args:
-        id: of the page.
-        about: the title of what it is about.
+        id: id of the page.
+        about: title of the entity that it is about.
     """
 
     id: str
@@ -43,28 +43,28 @@ class Read:
     sort: str = ""
     alias: str = ""
     year: int | None = None
-    """Of an earlier revision."""
+    """Year of an earlier revision; ``None`` for other pages."""
     source: str = ""
-    """Whom it repeats."""
+    """Source that the page repeats; empty for other pages."""
     facts: dict[str, str] = field(default_factory=dict)
     terms: dict[str, list[Held]] = field(default_factory=lambda: defaultdict(list))
     none: dict[str, int] = field(default_factory=dict)
-    """The year before which nobody held something."""
+    """Year before which an office had no holder, by relation."""
     gaps: set[str] = field(default_factory=set)
     listed: tuple[str, str, tuple[str, ...]] | None = None
-    """Relation, object and all subjects, if it is a list."""
+    """Relation, object and all subjects, if the page is a list."""
 
     @property
     def current(self) -> bool:
-        """Whether it says what is so now, and is to be believed."""
+        """Whether the page states current facts and is reliable."""
         return self.year is None and not self.source
 
 
 def read(page: Document) -> Read:
-    """What a page tells.
+    """Parse a page.
 
     Raises:
-        TaskError: a sentence can be read in two ways.
+        TaskError: a sentence is ambiguous.
     """
     listing = _listing(page)
     if listing is not None:
@@ -73,14 +73,14 @@ def read(page: Document) -> Read:
     found = _headed(page, sentences)
     lead = next((i for i, one in enumerate(sentences[:3]) if _lead(found, one)), None)
     if lead is None:
-        return Read(page.id, "")  # about the wiki itself
+        return Read(page.id, "")  # a page about the wiki itself
     for sentence in sentences[lead + 1 :]:
         _tell(found, sentence.replace(found.about, HERE))
     return found
 
 
 def _headed(page: Document, sentences: list[str]) -> Read:
-    """Whose page it is, and whether a copy, an earlier revision or the word of another."""
+    """Return whose page it is, and whether it is a copy, an earlier revision or a quote of another source."""
     copied, old, quoted = (
         re.fullmatch(_pattern(one, "t", "y", "source"), sentences[0]) for one in (prose.COPY, prose.OLD, prose.QUOTE)
     )
@@ -94,7 +94,7 @@ def _headed(page: Document, sentences: list[str]) -> Read:
 
 
 def _lead(found: Read, sentence: str) -> bool:
-    """Read the first sentence, which says what it is about."""
+    """Parse the lead sentence, which says what the page is about."""
     for pattern in _leads():
         told = re.fullmatch(pattern, sentence)
         if told and told["t"] == found.about and told["sort"].split(" ", 1)[-1] in _sorts():
@@ -105,13 +105,13 @@ def _lead(found: Read, sentence: str) -> bool:
 
 
 def _tell(found: Read, sentence: str) -> None:
-    """Add what a sentence tells; one that tells nothing is filler."""
+    """Add the facts of a sentence; a sentence without facts is filler."""
     some = [
         (told, relation, what)
         for part, pattern, relation, what in _sentences(found.kind)
         if part in sentence and (told := pattern.fullmatch(sentence))
     ]
-    # What nobody knows is said in words that no name has.
+    # Sentences about unknown facts use words that no name contains.
     some = [one for one in some if one[2] == "gap"] or some
     if len(some) > 1:
         raise TaskError(
@@ -144,7 +144,7 @@ def _listing(page: Document) -> tuple[str, str, tuple[str, ...]] | None:
 
 @lru_cache(maxsize=1024)
 def _pattern(text: str, *slots: str, object_: str = ".+") -> str:
-    """A regular expression of a wording; years are digits."""
+    """Return the regular expression of a wording; years are digits."""
     found = re.escape(text)
     for slot in slots:
         form = r"\d+" if slot in ("a", "b", "y") else object_ if slot == "o" else ".+"
@@ -173,7 +173,7 @@ def _sentences(kind: str) -> tuple[tuple[str, re.Pattern[str], Relation, str], .
 
 
 def _wordings(kind: str) -> Iterator[tuple[str, re.Pattern[str], Relation, str]]:
-    """Every sentence that can tell something of a kind, after the longest part that is in all of its forms."""
+    """Yield the longest literal part, the pattern, the relation and the field of every sentence about a kind."""
     for relation in relations_of(kind):
         gaps = tuple(one.format(gap=relation.gap) for one in prose.GAP)
         for what, some in (
@@ -185,7 +185,7 @@ def _wordings(kind: str) -> Iterator[tuple[str, re.Pattern[str], Relation, str]]
         ):
             for text in some:
                 own = prose.begin(text.replace("{s}", HERE)) if text[0] != "{" else text.replace("{s}", HERE)
-                # Names begin with a capital, numbers are digits, and other words have none of both.
+                # Names start with a capital, numbers are digits, and other words contain neither.
                 form = "[A-Z].+" if relation.linked else r"\d+" if relation.numeric else "[a-z ]+"
                 part = max(re.split(r"\{\w\}", own), key=len)
                 yield part, re.compile(_pattern(own, "o", "a", "b", object_=form)), relation, what

@@ -13,18 +13,19 @@ TEXTS = (".txt", ".md", ".markdown", ".rst", ".text")
 
 
 def read_folder(folder: Path, bad: Callable[[str], None] | None = None) -> Iterator[Document]:
-    """Each text file below a folder, by its path; hidden ones, links to folders and links out of it are left out.
+    """Yield a page for each text file below a folder, with its path as the id.
 
-    The title is the first heading of Markdown, or the first line where a line of ``=`` stands under it, or else the
-    file's name.
+    Hidden files, links to folders and links out of the folder are skipped. The title is the first heading of Markdown,
+    or the first line if a line of ``=`` follows it, or else the file's name.
 
     Args:
         folder: the folder.
-        bad: told of a file that is no text in UTF-8, which is then left out; without it, the first such is an error.
+        bad: callback that receives a message for each file that is not UTF-8 text, which is then skipped; omitted, the
+            first such file is an error.
 
     Raises:
-        TaskError: a file is no text in UTF-8.
-        UsageError: there is no such folder, or no text in it.
+        TaskError: a file is not UTF-8 text.
+        UsageError: the folder does not exist, or contains no text file.
     """
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}")
@@ -45,7 +46,7 @@ def read_folder(folder: Path, bad: Callable[[str], None] | None = None) -> Itera
 
 
 def titled(text: str, otherwise: str) -> tuple[str, str]:
-    """The title of a text, and what follows it."""
+    """Return the title of a text, and the rest of it."""
     lines = text.strip().splitlines()
     if lines and lines[0].startswith("#") and lines[0].lstrip("#").strip():
         return lines[0].lstrip("#").strip(" #"), "\n".join(lines[1:]).strip()

@@ -1,4 +1,4 @@
-"""JSONL as pages: our own columns, or those of Search-R1's corpora."""
+"""JSONL as pages, with Turnwise's columns or those of Search-R1's corpora."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from ....errors import TaskError, UsageError
 from ..document import Document
 
 LONGEST = 64 * 1024 * 1024
-"""Bytes that a line may have."""
+"""Most bytes of a line."""
 
 
 def read_lines(path: Path, bad: Callable[[str], None] | None = None) -> Iterator[Document]:
-    """Each line of a file, ``{"id", "title", "text"}`` or ``{"id", "contents"}``; plain or packed by gzip.
+    """Yield a page for each line of a file, ``{"id", "title", "text"}`` or ``{"id", "contents"}``.
 
     Args:
-        path: ends in ``.jsonl`` or ``.jsonl.gz``.
-        bad: told of a line that is no page, which is then left out; without it, the first such line is an error.
+        path: path that ends in ``.jsonl``, or in ``.jsonl.gz`` for a gzip file.
+        bad: callback that receives a message for each line that is not a page, which is then skipped; omitted, the
+            first such line is an error.
 
     Raises:
-        TaskError: a line is no page.
+        TaskError: a line is not a page.
         UsageError: the file cannot be read.
     """
     try:
@@ -47,10 +48,10 @@ def read_lines(path: Path, bad: Callable[[str], None] | None = None) -> Iterator
 
 
 def read_page(columns: Any) -> Document:
-    """A page from a line's columns.
+    """Return the page in a line's columns.
 
     Raises:
-        TaskError: one is missing, or is no text.
+        TaskError: a column is missing, or is not text.
     """
     if not isinstance(columns, dict):
         raise TaskError(f"a page must be an object, not {type(columns).__name__}")
@@ -68,7 +69,7 @@ def read_page(columns: Any) -> Document:
 
 
 def from_contents(contents: str) -> tuple[str, str]:
-    """Title and text of Search-R1's ``contents``, where the first line is the title in quotation marks."""
+    """Split Search-R1's ``contents``, whose first line is the title in quotation marks, into title and text."""
     title, _, text = contents.partition("\n")
     title = title.strip()
     if len(title) > 1 and title[0] == title[-1] == '"':
@@ -77,7 +78,7 @@ def from_contents(contents: str) -> tuple[str, str]:
 
 
 def to_contents(page: Document) -> str:
-    """A page as Search-R1's ``contents``; ``from_contents`` reads it back, if the title is one line."""
+    """Return a page as Search-R1's ``contents``; ``from_contents`` parses it if the title is one line."""
     return f'"{" ".join(page.title.splitlines())}"\n{page.text}'
 
 
@@ -98,7 +99,7 @@ def _json(line: bytes) -> Any:
 
 
 def _bounded(file: IO[bytes]) -> Iterator[bytes]:
-    """The lines; one that is too long without what is beyond the bound."""
+    """Yield the lines; cut a line that exceeds the limit."""
     while line := file.readline(LONGEST + 1):
         yield line
         while len(line) > LONGEST and not line.endswith(b"\n"):
@@ -109,5 +110,5 @@ def _bounded(file: IO[bytes]) -> Iterator[bytes]:
 
 def _opened(path: Path) -> IO[bytes]:
     if path.suffix == ".gz":
-        return gzip.open(path, "rb")  # type: ignore[return-value]  # which it is to whoever reads lines
+        return gzip.open(path, "rb")  # type: ignore[return-value]  # it yields lines of bytes like any binary file
     return path.open("rb")

@@ -1,4 +1,4 @@
-"""Which pages a source has, by what the person called it."""
+"""The sources of pages, by the name that the user gives."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ SYSTEM: dict[str, Callable[[Path | None], Iterator[Document]]] = {
     "wordnet": read_wordnet,
     "python-docs": read_python_docs,
 }
-"""Sources that are packages of the system."""
+"""Sources that are system packages."""
 
 
 def pages_of(
     source: str, where: Path | None = None, bad: Callable[[str], None] | None = None
 ) -> tuple[str, Iterator[Document]]:
-    """The name of a source, and its pages.
+    """Return the name of a source, and its pages.
 
     Args:
-        source: ``wordnet``, ``python-docs``, a folder of texts, or a file of JSONL.
-        where: the folder of a system's package, if it is not where such packages are.
-        bad: told of lines and files that are left out; without it, one that cannot be read is an error.
+        source: ``wordnet``, ``python-docs``, a folder of texts, or a JSONL file.
+        where: folder of a system package, if it is not in its usual place.
+        bad: callback that receives a message for each skipped line or file; omitted, an unreadable one is an error.
 
     Raises:
-        UsageError: there is no such source.
+        UsageError: the source is unknown.
     """
     if source in SYSTEM:
         return source, SYSTEM[source](where)

@@ -1,4 +1,4 @@
-"""WordNet 3.0 as pages, one for each meaning; from the system package ``wordnet-base``."""
+"""WordNet 3.0 as pages, one for each meaning, from the system package ``wordnet-base``."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ RELATIONS = {
     ";r": "Region",
     ";u": "Usage",
 }
-"""Pointers that are told; hyponyms are not, since they are the other side of ``@`` and would fill pages."""
+"""Pointers to include. Hyponyms are not included, since they are the reverse of ``@`` and would fill pages."""
 
 
 def read_wordnet(folder: Path | None = None) -> Iterator[Document]:
-    """Each synset: its words as the title, its gloss and its relations as the text, ``n00001740`` as the id.
+    """Yield each synset: its words as the title, its gloss and relations as the text, and an id such as ``n00001740``.
 
     Args:
-        folder: where ``data.noun`` lies; without it, where the system's package puts it.
+        folder: folder with ``data.noun``; omitted, that of the system package.
 
     Raises:
-        UsageError: it is not there.
-        TaskError: a line cannot be read.
+        UsageError: the folder or a file is missing.
+        TaskError: a line cannot be parsed.
     """
     where = _found(folder)
     words = {
         kind: {place: synset for place, synset, _ in _synsets(where / f"data.{kind}")} for kind in KINDS
-    }  # all titles first: relations point anywhere
+    }  # all titles first, since relations point anywhere
     for kind, said in KINDS.items():
         for place, names, line in _synsets(where / f"data.{kind}"):
             fields, _, gloss = line.partition(" | ")
@@ -70,11 +70,11 @@ def _relations(fields: Sequence[str], words: dict[str, dict[str, str]]) -> Itera
 
 
 def _synsets(path: Path) -> Iterator[tuple[str, str, str]]:
-    """Offset, words and line of each synset in a file."""
+    """Yield the offset, words and line of each synset in a file."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             for number, line in enumerate(file, 1):
-                if line.startswith(" "):  # the licence
+                if line.startswith(" "):  # the license
                     continue
                 fields = line.split()
                 try:

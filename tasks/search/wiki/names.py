@@ -1,4 +1,4 @@
-"""Invented names: every number has its own, and no split with held-out names shares one with another."""
+"""Invented names: each wiki has its own, and splits with held-out names share none with the others."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ TAILS = {
 
 @lru_cache(maxsize=1)
 def words() -> dict[str, dict[str, tuple[str, ...]]]:
-    """What names and prose are made of, by part of ``words.toml`` and kind."""
+    """Return the parts of names and prose, by part of ``words.toml`` and kind."""
     told: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
     return {part: {kind: tuple(some) for kind, some in kinds.items()} for part, kinds in told.items()}
 
 
 class Names:
-    """Gives out names, none twice.
+    """Generates names without repetition.
 
     Args:
-        split: some have names of their own.
-        number: of the wiki; each begins elsewhere among the names.
-        block: those of two blocks of one wiki have no name in common.
+        split: split of the wiki; some splits have names of their own.
+        number: number of the wiki, which determines the first name.
+        block: number of the block; two blocks of one wiki share no name.
     """
 
     def __init__(self, split: Split, number: int, block: int = 0) -> None:
@@ -49,11 +49,11 @@ class Names:
         self._next = block * BLOCK
 
     def skip(self, n: int) -> None:
-        """Leave out some words, which another gives out."""
+        """Skip some words, which another block uses."""
         self._next += n
 
     def root(self) -> str:
-        """A word that was not given out before; of four syllables."""
+        """Return an unused word of four syllables."""
         index = (self._start + self._next * self._step) % (self._few * len(self._middles))
         self._next += 1
         index, end = divmod(index, len(self._ends))
@@ -62,11 +62,11 @@ class Names:
         return self._onsets[onset] + self._middles[first] + self._middles[second] + self._ends[end]
 
     def first(self) -> str:
-        """A first name, which many may have."""
+        """Return a first name, which several people may have."""
         return self._rng.pick(self._onsets) + self._rng.pick(self._shorts)
 
     def name(self, kind: str, root: str) -> str:
-        """A name of an entity, made of a word that no other kind uses."""
+        """Return a name for an entity, formed from a word that no other kind uses."""
         rng, always = self._rng, words()["always"]
         if kind == "person":
             return f"{self.first()} {root}"
@@ -84,7 +84,7 @@ BLOCK = 3000
 
 
 def _walk(rng: Rng, size: int) -> tuple[int, int]:
-    """A start and a step that visits every number below ``size``."""
+    """Return a start and a step that visit every number below ``size``."""
     step = rng.randrange(size // 3, size // 2)
     while gcd(step, size) != 1:
         step += 1

@@ -1,4 +1,4 @@
-"""``Wiki``: the pages of a fictional wiki, with what is so; made once per process and remembered."""
+"""``Wiki``: the pages of a fictional wiki with its facts, generated once per process and cached."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from .relations import relations
 from .world import Entity, World, made, share_of_trouble
 
 WIKIS = 64
-"""How many consecutive seeds take in turn."""
+"""Wikis that consecutive seeds cycle through."""
 REMEMBERED = 128
-"""How many a process remembers, of whatever size: some 2 KB for every page."""
+"""Wikis that a process caches, of any size: about 2 KB per page."""
 LEAST = 60
-"""Pages that a wiki has at the least."""
+"""Fewest pages of a wiki."""
 BLOCK = 1600
-"""Pages of one block of a corpus that is larger than memory."""
+"""Pages of one block of a corpus that exceeds memory."""
 FIXED = 3
-"""Pages about the wiki and its two poor sources."""
+"""Pages about the wiki and its two unreliable sources."""
 
 
 @dataclass
 class Wiki:
-    """Pages, and where each fact is told.
+    """Pages, and the places of their facts.
 
     Args:
-        world: what is so.
+        world: entities and facts of the wiki.
         corpus: the pages.
-        sources: the names of the two poor sources.
-        main: the id of an entity's page, by its number.
-        copies: the id of its copy.
-        revisions: the id of its earlier revision.
-        quotes: the id of the page that repeats a poor source.
-        lists: the id of the page with all subjects of an object, by relation and the object's number.
+        sources: names of the two unreliable sources.
+        main: page id of an entity, by its number.
+        copies: page id of an entity's copy, by its number.
+        revisions: page id of an entity's earlier revision, by its number.
+        quotes: id of the page that repeats an unreliable source, by the entity's number.
+        lists: id of the page with all subjects of an object, by relation and the object's number.
     """
 
     world: World
@@ -53,40 +53,41 @@ class Wiki:
     quotes: dict[int, str] = field(default_factory=dict)
     lists: dict[tuple[str, int], str] = field(default_factory=dict)
     remembered: dict[Any, Any] = field(default_factory=dict)
-    """What was found in it once."""
+    """Cache of results that depend on the wiki."""
     lock: RLock = field(default_factory=RLock)
-    """Held by whoever remembers something."""
+    """Lock of the cache."""
 
     def pages_of(self, one: Entity) -> tuple[str, ...]:
-        """The ids of the pages that tell what is so of an entity now: its own and the copy of it."""
+        """Return the ids of the pages that state an entity's current facts: its own page and its copy."""
         copied = self.copies.get(one.number)
         return (self.main[one.number],) if copied is None else (self.main[one.number], copied)
 
 
 @lru_cache(maxsize=REMEMBERED)
 def wiki(split: Split, number: int, size: int) -> Wiki:
-    """The wiki with this number: a pure function of the arguments, remembered.
+    """Return the wiki with a number: a pure, cached function of the arguments.
 
     Args:
-        split: some have names that no other has.
-        number: of the wiki.
-        size: its pages.
+        split: split of the wiki; some splits have names of their own.
+        number: number of the wiki.
+        size: number of pages.
 
     Raises:
-        TaskError: it is to have fewer pages than there are things to tell.
+        TaskError: ``size`` is too small for the required pages.
     """
     return _made(split, number, size, 0)
 
 
 def pages(number: int, size: int, split: Split = Split.TRAIN) -> Iterator[Document]:
-    """The pages of a corpus of any size, block by block, of which one is held at a time.
+    """Yield the pages of a corpus of any size, block by block, with one block in memory at a time.
 
-    The first block is ``wiki(split, number, BLOCK)``, whose tasks can be asked of the whole; blocks share no name.
+    The first block is ``wiki(split, number, BLOCK)``, so that its tasks also fit the whole corpus. Blocks share no
+    name.
 
     Args:
-        number: of the wiki.
-        size: pages in all.
-        split: some have names that no other has.
+        number: number of the wiki.
+        size: total number of pages.
+        split: split of the wiki; some splits have names of their own.
     """
     given, block = 0, 0
     while given < size:
@@ -133,7 +134,7 @@ class _Pages:
             self.texts["source", source] = (f"The {source}", text.format(source=source))
 
     def fill(self, size: int) -> None:
-        """Everybody's page, lists, earlier revisions, poor sources, and copies for the rest."""
+        """Write every entity's page, then lists, earlier revisions, unreliable quotes, and copies for the rest."""
         world, rng = self.world, self.rng
         for one in world.entities:
             self.texts["main", one.number] = (one.title, prose.page(world, one, rng))

@@ -1,4 +1,4 @@
-"""How pages of the fictional wiki say what is so: sentences that the reader of ``proof`` can read back."""
+"""Text of the fictional wiki's pages, in sentences that the reader of ``proof`` can parse."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ ABOUT = (
 
 
 def lead(one: Entity, rng: Rng, *, plain: bool = False) -> str:
-    """The first sentence of a page; a plain one has no second name."""
+    """Return the first sentence of a page; with ``plain``, without a second name."""
     sort = f"{'an' if one.sort[0] in 'aeiou' else 'a'} {one.sort}"
     return rng.pick(LEAD_TWICE if one.alias and not plain else LEAD).format(t=one.title, alias=one.alias, sort=sort)
 
 
 def spoken(value: Value) -> str:
-    """An object as sentences have it."""
+    """Return an object as sentences name it."""
     return value.title if isinstance(value, Entity) else str(value)
 
 
 def sentence(rng: Rng, relation: Relation, one: Entity, value: Value) -> str:
-    """One of the sentences that tell a fact."""
+    """Return a random sentence that states a fact."""
     return begin(rng.pick(relation.says).format(s=one.title, o=spoken(value)))
 
 
 def begin(text: str) -> str:
-    """A sentence begins with a capital."""
+    """Return a sentence with an initial capital."""
     return text[0].upper() + text[1:]
 
 
 def term_sentences(rng: Rng, relation: Relation, one: Entity, terms: Sequence[Term]) -> list[str]:
-    """Who held something, in an order of chance, and that nobody did before."""
+    """State who held an office, in random order, and that it had no holder before."""
     told = [
         rng.pick(relation.now if term.end is None else relation.past).format(
             s=one.title, o=term.holder.title, a=term.start, b=term.end
@@ -68,7 +68,7 @@ def term_sentences(rng: Rng, relation: Relation, one: Entity, terms: Sequence[Te
 
 
 def facts_of(world: World, one: Entity, rng: Rng) -> list[list[str]]:
-    """What the page of an entity tells, a list of sentences for each relation."""
+    """Return the facts on an entity's page, a list of sentences for each relation."""
     told = []
     for relation in relations_of(one.kind):
         key = (one.number, relation.name)
@@ -82,17 +82,17 @@ def facts_of(world: World, one: Entity, rng: Rng) -> list[list[str]]:
 
 
 def page(world: World, one: Entity, rng: Rng) -> str:
-    """The text of an entity's page."""
+    """Return the text of an entity's page."""
     return _text(one, rng, facts_of(world, one, rng))
 
 
 def copy(world: World, one: Entity, rng: Rng) -> str:
-    """The text of a copy of it, which says the same in other words."""
+    """Return the text of a copy of an entity's page, which says the same in other words."""
     return f"{COPY.format(t=one.title)} {page(world, one, rng)}"
 
 
 def revision(world: World, one: Entity, rng: Rng) -> str:
-    """The text of an earlier revision: who held something until then, and the numbers of that year."""
+    """Return the text of an earlier revision, with the holders up to then and the numbers of that year."""
     year, told = world.revised[one.number], []
     for relation in relations_of(one.kind):
         key = (one.number, relation.name)
@@ -104,7 +104,7 @@ def revision(world: World, one: Entity, rng: Rng) -> str:
 
 
 def until(terms: Sequence[Term], year: int) -> list[Term]:
-    """The terms as a page of that year knew them."""
+    """Return the terms as a page of that year would list them."""
     return [
         term if term.end is not None and term.end <= year else Term(term.start, None, term.holder)
         for term in terms
@@ -113,7 +113,7 @@ def until(terms: Sequence[Term], year: int) -> list[Term]:
 
 
 def quote(world: World, one: Entity, source: str, rng: Rng) -> str:
-    """The text of a page that repeats what a poor source says: false objects of some relations."""
+    """Return the text of a page that repeats an unreliable source: false objects of some relations."""
     told = []
     for relation in relations_of(one.kind):
         true = world.facts.get((one.number, relation.name))
@@ -137,7 +137,7 @@ def _false(world: World, relation: Relation, true: Value, rng: Rng) -> Value:
 
 
 def listing(name: str, of: Entity, subjects: Iterable[Entity], rng: Rng) -> tuple[str, str]:
-    """Title and text of a page with everything that stands in a relation to an entity."""
+    """Return the title and the text of a page with all subjects of a relation to an entity."""
     title = relations()[name].list.format(o=of.title)
     some = [one.title for one in subjects]
     rng.shuffle(some)
@@ -146,7 +146,7 @@ def listing(name: str, of: Entity, subjects: Iterable[Entity], rng: Rng) -> tupl
 
 
 def _text(one: Entity, rng: Rng, told: Sequence[Sequence[str]], *, plain: bool = False) -> str:
-    """The first sentence, then what is told, in an order of chance, among sentences that tell nothing."""
+    """Return the first sentence, and then the facts in random order among sentences without facts."""
     some = [*told]
     rng.shuffle(some)
     filler = [*words()["filler"][one.kind]]

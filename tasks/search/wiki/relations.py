@@ -1,4 +1,4 @@
-"""``Relation``: what can be said of an entity of the fictional wiki, and every wording of it."""
+"""``Relation``: one kind of fact about entities of the fictional wiki, with all of its wordings."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from pathlib import Path
 from typing import Any
 
 KINDS = ("person", "town", "river", "guild", "ship", "book", "instrument", "company", "festival", "building")
-"""Of entities."""
+"""Kinds of entities."""
 
 
 @dataclass(frozen=True)
 class Relation:
-    """What an entity has, or had for some time. The wordings are explained in ``relations.toml``.
+    """A kind of fact about entities, permanent or for a term. ``relations.toml`` explains the wordings.
 
     Args:
-        name: of the relation.
-        of: the kind of its subjects.
-        to: the kind of its objects; ``year``, ``number``, or what sort of word they are.
-        says: sentences that tell it.
+        name: name of the relation.
+        of: kind of its subjects.
+        to: kind of its objects; ``year``, ``number``, or a sort of word.
+        says: sentences that state it.
         past: sentences for a closed term.
-        now: sentences for the term that lasts.
-        none: sentences that say that there was nobody before.
+        now: sentences for the current term.
+        none: sentences that state that there was no holder before.
         np: phrases that name the object.
         ask: questions for the object.
         then: questions for the object in a year, or in a revision.
-        since: questions for the year in which a holder's term began.
+        since: questions for the year in which a holder's term started.
         after: questions for the holder after another.
         ahead: questions for the holder before another.
         which: questions for the only subject.
         count: questions for the number of subjects.
-        less: what is said of the one with the smaller number.
-        more: what is said of the one with the greater number.
-        range: the smallest and the greatest number.
-        gap: an indirect question.
-        noun: what a subject is called.
-        nouns: what subjects are called.
-        clause: what is said of a subject.
-        list: the title of a page with all subjects.
-        before: what is said of subjects whose year is before another.
-        changes: whether an earlier revision tells another number.
+        less: predicates of the subject with the smaller number.
+        more: predicates of the subject with the greater number.
+        range: smallest and greatest number.
+        gap: indirect question.
+        noun: noun for a subject.
+        nouns: noun for several subjects.
+        clause: predicate of a subject.
+        list: title of a page with all subjects.
+        before: predicate of subjects whose year is before another.
+        changes: whether an earlier revision gives another number.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Relation:
     changes: bool = False
 
     dated: bool = field(init=False)
-    """Whether it is held for some time."""
+    """Whether holders have it for a term."""
     lasting: bool = field(init=False)
     """Whether it never changes."""
     numeric: bool = field(init=False)
@@ -88,7 +88,7 @@ class Relation:
 
 @lru_cache(maxsize=1)
 def relations() -> dict[str, Relation]:
-    """Every relation by its name."""
+    """Return every relation by its name."""
     told: dict[str, dict[str, Any]] = tomllib.loads(
         Path(__file__).with_name("relations.toml").read_text(encoding="utf-8")
     )
@@ -101,5 +101,5 @@ def relations() -> dict[str, Relation]:
 
 @lru_cache(maxsize=16)
 def relations_of(kind: str) -> tuple[Relation, ...]:
-    """Those whose subjects are of a kind."""
+    """Return the relations whose subjects are of a kind."""
     return tuple(one for one in relations().values() if one.of == kind)

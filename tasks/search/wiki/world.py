@@ -1,4 +1,4 @@
-"""``World``: what is so in a fictional wiki, before any page tells it."""
+"""``World``: entities and facts of a fictional wiki, before any page states them."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from .names import Names, words
 from .relations import KINDS, Relation, relations_of
 
 SHARES = (0.30, 0.12, 0.06, 0.06, 0.11, 0.12, 0.05, 0.08, 0.04, 0.06)
-"""Of the kinds among the entities."""
+"""Shares of the kinds among the entities."""
 SHARED = ("person", "town", "ship", "book")
-"""Kinds in which two entities may have one name."""
+"""Kinds in which two entities may share a name."""
 NAMED_TWICE = ("person", "town", "ship", "book")
 """Kinds whose entities may have a second name."""
 GAPS, STUBS, TWINS, SECOND = 0.08, 0.06, 0.07, 0.4
-"""Shares: facts that nobody knows, pages that tell little, entities with another's name, those with a second one."""
+"""Shares of unknown facts, of short pages, of entities with another's name, and of those with a second name."""
 THIS_YEAR = 1975
-"""In which the wiki was last revised."""
+"""Year in which the wiki was last revised."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entity:
-    """Somebody or something that has a page.
+    """An entity of the wiki, such as a town or a painter, with a page of its own.
 
     Args:
-        number: unique in its world.
+        number: number, unique in its world.
         kind: one of ``KINDS``.
-        name: which another entity of the kind may share.
-        sort: what it is called beside its kind, such as ``painter``; two of one name differ in it.
-        title: of its page, which nothing else has.
-        alias: a second name, or nothing.
+        name: name, which another entity of the kind may share.
+        sort: description beside its kind, such as ``painter``; it differs between two entities with the same name.
+        title: title of its page, unique in the wiki.
+        alias: second name; empty if there is none.
     """
 
     number: int
@@ -46,13 +46,13 @@ class Entity:
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """What it may be called."""
-        bare = self.name.removeprefix("River ") if self.kind == "river" else ""  # no other name has this word
+        """All names that answers and questions may use for it."""
+        bare = self.name.removeprefix("River ") if self.kind == "river" else ""  # no other name contains this word
         return tuple(dict.fromkeys(one for one in (self.name, self.title, self.alias, bare) if one))
 
     @property
     def shared(self) -> bool:
-        """Whether another has its name."""
+        """Whether another entity has its name."""
         return self.title != self.name
 
 
@@ -61,12 +61,12 @@ Value = Entity | int | str
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """How long somebody held something.
+    """A holder's term.
 
     Args:
-        start: the first year.
-        end: the last year, which is the next one's first; ``None`` while it lasts.
-        holder: who.
+        start: first year.
+        end: last year, which is the next holder's first; ``None`` for the current holder.
+        holder: the holder, of the kind ``person``.
     """
 
     start: int
@@ -76,10 +76,10 @@ class Term:
 
 @dataclass
 class World:
-    """Entities and what is so of them.
+    """Entities and the facts about them.
 
     Args:
-        entities: in an order that never changes.
+        entities: entities in a fixed order.
     """
 
     entities: tuple[Entity, ...]
@@ -87,19 +87,19 @@ class World:
     terms: dict[tuple[int, str], tuple[Term, ...]] = field(default_factory=dict)
     gaps: set[tuple[int, str]] = field(default_factory=set)
     earlier: dict[tuple[int, str], int] = field(default_factory=dict)
-    """Numbers that an earlier revision tells."""
+    """Numbers that an earlier revision gives."""
     revised: dict[int, int] = field(default_factory=dict)
-    """The years of earlier revisions, by the number of their entity."""
+    """Years of earlier revisions, by the number of their entity."""
     subjects: dict[tuple[str, int], list[Entity]] = field(default_factory=lambda: defaultdict(list))
-    """Who stands in a relation to an entity."""
+    """Subjects of a relation to an entity, by relation and the entity's number."""
     by_kind: dict[str, list[Entity]] = field(default_factory=lambda: defaultdict(list))
 
     def of_kind(self, kind: str) -> Sequence[Entity]:
-        """The entities of a kind."""
+        """Return the entities of a kind."""
         return self.by_kind[kind]
 
     def value(self, entity: Entity, relation: Relation) -> Value | None:
-        """What is so now; nothing, where it is not told."""
+        """Return the current object of a relation; ``None`` if no page states it."""
         if relation.dated:
             terms = self.terms.get((entity.number, relation.name))
             return terms[-1].holder if terms else None
@@ -107,12 +107,12 @@ class World:
 
 
 def share_of_trouble(size: int) -> float:
-    """The share of pages that are lists, copies, earlier revisions or of poor sources; larger wikis have more."""
+    """Return the share of pages that are lists, copies, earlier revisions or quotes; larger wikis have more."""
     return min(0.4, max(0.16, 0.2 + 0.04 * log2(size / 100)))
 
 
 def made(split: Split, number: int, count: int, block: int = 0) -> World:
-    """A world of so many entities: a pure function of the arguments."""
+    """Return a world with a number of entities: a pure function of the arguments."""
     rng = Rng("wiki world", str(split), number, count, block)
     world = World(tuple(_entities(rng, Names(split, number, block), count)))
     for one in world.entities:
@@ -126,7 +126,7 @@ def made(split: Split, number: int, count: int, block: int = 0) -> World:
 
 
 def _entities(rng: Rng, names: Names, count: int) -> Iterable[Entity]:
-    """Named and sorted entities; the order of kinds is random."""
+    """Yield named entities with their sorts; the order of kinds is random."""
     least = [kind for kind in KINDS for _ in range(3)]
     kinds = (least + rng.choices(KINDS, SHARES, k=max(0, count - len(least))))[:count]
     rng.shuffle(kinds)
@@ -151,7 +151,7 @@ def _entities(rng: Rng, names: Names, count: int) -> Iterable[Entity]:
 
 
 def _tell(world: World, one: Entity, rng: Rng) -> None:
-    """Decide what is so of an entity."""
+    """Draw the facts about an entity."""
     known = list(relations_of(one.kind))
     stub = rng.random() < STUBS
     if stub:
@@ -172,7 +172,7 @@ def _tell(world: World, one: Entity, rng: Rng) -> None:
 
 
 def _other(some: Sequence[Entity], one: Entity, rng: Rng) -> Entity:
-    """Another entity, the first ones more often, so that some are named by many and some by few."""
+    """Draw another entity, the first ones more often, so that some occur in many facts and some in few."""
     while True:
         found = some[min(rng.randrange(len(some)), rng.randrange(len(some)))]
         if found is not one:
@@ -180,7 +180,7 @@ def _other(some: Sequence[Entity], one: Entity, rng: Rng) -> Entity:
 
 
 def _terms(world: World, rng: Rng, one: Entity) -> tuple[Term, ...]:
-    """Two to four holders, one after another."""
+    """Draw the terms of two or three holders, one after another."""
     people = rng.sample(world.of_kind("person"), 3 if rng.random() < 0.5 else 2)
     years = [rng.randint(1860, 1900)]
     for _ in people:
@@ -190,7 +190,7 @@ def _terms(world: World, rng: Rng, one: Entity) -> tuple[Term, ...]:
 
 
 def _revise(world: World, one: Entity, rng: Rng, known: Sequence[Relation]) -> None:
-    """Decide of which year an earlier revision is, and which numbers it tells."""
+    """Draw the year of an entity's earlier revision, and the numbers that it gives."""
     held = [world.terms[one.number, rel.name] for rel in known if (one.number, rel.name) in world.terms]
     changing = [rel for rel in known if rel.changes and (one.number, rel.name) in world.facts]
     if not held and not changing:
