@@ -1,6 +1,6 @@
-"""BFCL's multi-turn tasks as the package ``bfcl-eval`` ships them: what the user says, and the possible answer.
+"""BFCL's multi-turn tasks from the package ``bfcl-eval``: the user's messages and the possible answers.
 
-Nothing of the package is imported with this module, and its data are read on first use.
+Importing this module imports nothing of the package, whose data are read on first use.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ..rng import Rng
 from ..spec import Split, TaskSpec
 
 INSTALL = "pip install 'turnwise[bfcl]' && pip install --no-deps bfcl-eval"
-"""Without ``--no-deps`` pip would bring the clients of every model provider, and an older NumPy than ours."""
+"""Without ``--no-deps``, pip would install the clients of every model provider, and an older NumPy than Turnwise's."""
 CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 TASKS = 200
-"""Tasks in each category."""
+"""Number of tasks in each category."""
 SOURCES = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 CLASSES: Mapping[str, str] = {
     "GorillaFileSystem": "gorilla_file_system",
@@ -37,12 +37,12 @@ CLASSES: Mapping[str, str] = {
     "TravelAPI": "travel_booking",
     "VehicleControlAPI": "vehicle_control",
 }
-"""Where each class of tools lies: the name of its module and of the file that describes its functions."""
+"""Name of each class's module, and of the file that describes its functions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of the possible answer, all arguments by name."""
+    """One call of the possible answer, with all arguments by name."""
 
     function: str
     arguments: Mapping[str, Any]
@@ -50,12 +50,12 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class UserTurn:
-    """What happens between one message of the user and the next.
+    """The events between one message of the user and the next.
 
     Args:
-        said: the user's message; empty where the user only hands over more functions.
-        added: functions that can be called from here on and could not before.
-        answer: the calls of the possible answer; none where the user cannot be helped (yet).
+        said: the user's message; empty if the user only hands over more functions.
+        added: names of the functions that become available in this turn.
+        answer: calls of the possible answer; empty if the user cannot be helped (yet).
     """
 
     said: str
@@ -65,13 +65,13 @@ class UserTurn:
 
 @dataclass(frozen=True, slots=True)
 class BfclTask:
-    """One task. It is shared by all episodes that play it, and nobody may change it.
+    """One task. All episodes that play it share this object, so do not modify it.
 
     Args:
-        id: the suite's own, e.g. ``multi_turn_base_7``.
-        classes: the classes whose functions are the tools, in the suite's order.
-        config: the state in which each class begins.
-        long_context: whether the classes are filled with distractors.
+        id: the suite's own id, e.g. ``multi_turn_base_7``.
+        classes: classes whose functions are the tools, in the suite's order.
+        config: initial state of each class.
+        long_context: whether to fill the classes with distractors.
         turns: the conversation.
     """
 
@@ -88,7 +88,8 @@ class BfclTask:
 class BfclFamily(TaskFamily[BfclTask]):
     """One category of the suite: seed n is its n-th task.
 
-    There is one split, as in every fixed list here. It is a benchmark: what was trained on it has no score on it.
+    There is one split, as for every fixed list in Turnwise. This is a benchmark: scores of a model that trained on it
+    mean nothing.
     """
 
     splits = (Split.TRAIN,)
@@ -99,16 +100,16 @@ class BfclFamily(TaskFamily[BfclTask]):
         self.name = f"bfcl-multi-turn-{category.replace('_', '-')}"
 
     def build(self, spec: TaskSpec, rng: Rng) -> BfclTask:
-        """The task; the suite has no randomness of ours."""
+        """Return the task; it depends on nothing random."""
         return _task(self.category, spec.seed)
 
 
 @lru_cache(maxsize=1)
 def installed() -> Path:
-    """The folder of the installed package.
+    """Return the folder of the installed package.
 
     Raises:
-        UsageError: it is not installed; the message says how to.
+        UsageError: the package is not installed; the message says how to install it.
     """
     found = importlib.util.find_spec("bfcl_eval")
     places = found.submodule_search_locations if found else None
@@ -120,14 +121,14 @@ def installed() -> Path:
 
 
 def class_of(name: str) -> Any:
-    """The suite's class of that name, imported."""
+    """Import and return the suite's class of a name."""
     installed()
     return getattr(importlib.import_module(f"{SOURCES}.{CLASSES[name]}"), name)
 
 
 @lru_cache(maxsize=len(CLASSES))
 def descriptions(name: str) -> tuple[dict[str, Any], ...]:
-    """What the suite tells an agent of the functions of a class, in its own dialect of JSON Schema."""
+    """Return the suite's descriptions of a class's functions, in its own dialect of JSON Schema."""
     return tuple(_lines(f"multi_turn_func_doc/{CLASSES[name]}.json"))
 
 
@@ -161,10 +162,11 @@ def _task(category: str, seed: int) -> BfclTask:
 
 
 def _added(missed: Mapping[str, list[str]], answers: list[tuple[Call, ...]]) -> dict[int, tuple[str, ...]]:
-    """Which functions come with which turn.
+    """Return the functions that become available in each turn.
 
-    In one task the possible answer calls a function before it is handed over, which the suite's program lets pass.
-    Here what is not offered cannot be called, so such a function is there from the turn in which it is needed.
+    In one task, the possible answer calls a function before the suite hands it over, which the suite's program
+    tolerates. Here the agent cannot call a function that is not available, so it becomes available in the turn that
+    needs it.
     """
     added: dict[int, tuple[str, ...]] = {}
     for turn, functions in missed.items():
@@ -176,7 +178,7 @@ def _added(missed: Mapping[str, list[str]], answers: list[tuple[Call, ...]]) -> 
 
 
 def _call(source: str, classes: list[str]) -> Call:
-    """Read ``name(1, b='c')``: parsed and never run, so that arguments are literals or refused."""
+    """Parse ``name(1, b='c')`` without running it; arguments that are not literals are refused."""
     call = ast.parse(source, mode="eval").body
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         raise TaskError(f"the possible answer {source!r} is not a call")

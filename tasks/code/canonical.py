@@ -1,8 +1,8 @@
-"""Values as text, type by type: what is compared when code is graded.
+"""Values as canonical text, which grading compares type by type.
 
-This file is used on both sides: by the trusted process, and, copied, inside the sandbox (so it imports nothing of
-ours, and runs on Python 3.8). Equal text means: the same types all the way down, and the same contents. A subclass, an
-object with an ``__eq__`` of its own, or anything that is not plain data has a text that no expected value has.
+Both sides use this file: the trusted process, and a copy inside the sandbox (so it imports nothing from Turnwise and
+runs on Python 3.8). Equal text means the same types at every depth, and the same contents. A subclass, an object with
+its own ``__eq__``, or anything else that is not plain data has a text that no expected value has.
 """
 
 from __future__ import annotations
@@ -12,43 +12,43 @@ import json
 from typing import Any
 
 LARGEST = 200_000
-"""Parts of a value beyond which it is not written out."""
+"""Most parts of a value to encode."""
 DEEPEST = 100
 SHORT = 400
-"""Characters of a text beyond which its hash stands for it on the way out of a sandbox."""
+"""Most characters of a text that leaves a sandbox; a hash stands for a longer one."""
 
 _type, _str, _len, _sorted, _float_hex, _dumps = type, str, len, sorted, float.hex, json.dumps
-"""Taken before any submitted code runs: replacing the built-in ones later changes nothing here."""
+"""References taken before submitted code runs, so that replacing the built-in functions later has no effect here."""
 
 
 class Unplain(Exception):
-    """A value that is not plain data; the argument says which type is in the way."""
+    """A value that is not plain data; the argument names the offending type."""
 
 
 def encode(value: object) -> str:
-    """The canonical text of plain data: None, bool, int, float, str, bytes, list, tuple, dict, set and frozenset.
+    """Return the canonical text of plain data: None, bool, int, float, str, bytes, list, tuple, dict, set, frozenset.
 
     The order of dicts and sets does not matter; -0.0 and 0.0 differ, and every NaN is the same.
 
     Raises:
-        Unplain: it holds anything else, itself, or too much.
+        Unplain: the value contains anything else, itself, or too many parts.
     """
     return _dumps(_encoded(value, [LARGEST], 0), separators=(",", ":"))
 
 
 def encode_error(error: BaseException) -> str:
-    """The canonical text of an exception: its exact type, and not its message."""
+    """Return the canonical text of an exception: its exact type, without its message."""
     kind = _type(error)
     return raises(kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}")
 
 
 def raises(name: str) -> str:
-    """The canonical text of an exception by its type's name, e.g. ``"ValueError"``."""
+    """Return the canonical text of an exception by its type's name, e.g. ``"ValueError"``."""
     return _dumps(["raises", name], separators=(",", ":"))
 
 
 def shortened(text: str) -> str:
-    """A text as it leaves a sandbox: itself, or a hash of it and how it begins."""
+    """Return a text as it leaves a sandbox: the text itself, or its hash and its beginning."""
     if _len(text) <= SHORT:
         return text
     return _dumps(["hash", hashlib.sha256(text.encode()).hexdigest(), text[: SHORT // 2]], separators=(",", ":"))
@@ -85,7 +85,7 @@ def _int_text(value: object) -> str:
 
 
 def shown(text: str, limit: int = 200) -> str:
-    """A canonical text as Python would write the value, for people; at most ``limit`` characters."""
+    """Return a canonical text as the Python source of the value, for readers; at most ``limit`` characters."""
     try:
         written = _written(json.loads(text))
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):

@@ -1,4 +1,4 @@
-"""Ways to be graded well without solving anything, as attempts at any task on a Python module. None must succeed."""
+"""Attempts that aim at a good grade without a solution, for any task on a Python module. None must succeed."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ PLANTED = (
 
 
 def module_cheats(path: str, returns: str) -> Mapping[str, Attempt]:
-    """Cheats for a task that takes one module.
+    """Return cheats for a task that takes one module, by name.
 
     Args:
-        path: of the module.
-        returns: a definition of what is asked for that gives back a constant, with ``{value}`` in its place; nothing
-            in it is right.
+        path: path of the module.
+        returns: source of a definition that returns a constant, with ``{value}`` in its place; no constant solves the
+            task.
     """
     zero = returns.replace("{value}", "0")
 

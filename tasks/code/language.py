@@ -1,8 +1,8 @@
-"""What submitted source may say, read from its syntax tree outside the sandbox; nothing is run to find out.
+"""Restrictions on submitted source, checked in its syntax tree outside of the sandbox; nothing is run.
 
-Where a check believes what the process says that the submitted code itself runs in (counted work, unit tests), that
-code must not get at the machinery around it. Python offers too many ways to refuse them one by one while it runs, so
-the source is held to a smaller language before. It is no sandbox: it keeps honest what runs in one.
+Some checks trust the process that runs the submitted code (counted work, unit tests). That code must not reach the
+interpreter's internals. Python offers too many ways to refuse them one by one at run time, so the source is first
+restricted to a smaller language. This is not a sandbox: it keeps the code inside of one honest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REFLECTION = frozenset(
     | {"delattr", "dir", "memoryview", "attrgetter", "methodcaller"}
     | {"update_wrapper", "wraps", "WRAPPER_ASSIGNMENTS", "WRAPPER_UPDATES"}
 )
-"""Built-in and library names by which code reaches what it does not name."""
+"""Built-in and library names by which code reaches objects without naming them."""
 _METHODS = """
     init new post_init len iter next reversed contains getitem setitem delitem missing call bool int float index
     eq ne lt le gt ge hash repr str format abs neg pos invert round floor ceil trunc divmod rdivmod enter exit
@@ -30,7 +30,7 @@ _METHODS = """
     iadd isub imul imatmul itruediv ifloordiv imod ipow ilshift irshift iand ior ixor
 """
 PROTOCOLS = frozenset(f"__{name}__" for name in _METHODS.split())
-"""Special methods that a class may have; others are hooks of the interpreter."""
+"""Special methods that a class may define; others are hooks of the interpreter."""
 MACHINERY = frozenset(
     {"sys", "os", "builtins", "gc", "inspect", "ctypes", "importlib", "threading", "subprocess"}
     | {"pytest", "unittest", "doctest", "atexit", "traceback", "faulthandler", "pdb", "runpy", "pickle", "marshal"}
@@ -41,18 +41,18 @@ MACHINERY = frozenset(
 )
 """Names of modules and attributes that lead out of a program, into the interpreter that runs it."""
 SPECIAL = frozenset({"__name__", "__doc__", "__all__", "__slots__", "__version__", "__annotations__"})
-"""Names with two underscores on both sides that say nothing but what they say."""
+"""Names with two underscores on both sides that only hold information."""
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """What a file may say.
+    """The language that a file may use.
 
     Args:
-        imports: modules by their full name; relative ones as they are written, e.g. ``".tokens"``.
-        names: names of ``REFLECTION`` and ``MACHINERY``, and special ones, that it may use nevertheless.
+        imports: modules by their full name; relative ones as in the source, e.g. ``".tokens"``.
+        names: names of ``REFLECTION`` and ``MACHINERY``, and special names, that it may use nevertheless.
         methods: whether it may define methods with special names, such as ``__init__``.
-        metered: whether its work is counted, so that it may say nothing that the counting does not see.
+        metered: whether its work is counted, so that it must avoid everything that the counter does not see.
     """
 
     imports: frozenset[str]
@@ -65,16 +65,16 @@ PURE = Language(
     frozenset({"__future__", "math", "heapq", "bisect", "itertools", "functools", "operator"})
     | {"collections", "collections.abc"}
 )
-"""Plain algorithms: no input, no output, no way to look at or change what runs them."""
+"""Plain algorithms: no input or output, and no access to the interpreter that runs them."""
 METERED = replace(PURE, metered=True)
-"""The same, in a form whose work can be counted."""
+"""The same language without anything whose work cannot be counted."""
 
 
 def as_in(source: str) -> Language:
-    """The language of a source: whoever changes it may use what it uses.
+    """Return the smallest language that allows a source, so that a changed source may use what the original uses.
 
     Raises:
-        SyntaxError: it is not Python.
+        SyntaxError: the source is not Python.
     """
     tree = ast.parse(source)
     suspicious = {name for name, _ in _names(tree) if _is_suspicious(name)}
@@ -82,10 +82,10 @@ def as_in(source: str) -> Language:
 
 
 def objections(source: bytes, language: Language) -> tuple[str, ...]:
-    """What a source says that it may not, in words, in the order of its lines; nothing if it is within the language."""
+    """Describe each violation of the language in a source, in the order of its lines; empty if there is none."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
-        if encoding not in ("utf-8", "utf-8-sig"):  # or what is read here is not what Python reads
+        if encoding not in ("utf-8", "utf-8-sig"):  # otherwise Python may read another text
             return (f"it is written in {encoding}, not in utf-8",)
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -122,10 +122,10 @@ def _imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def _names(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Names that are used, as a variable, an attribute or the whole of a text; not those that are merely defined.
+    """Yield the names that are used, as a variable, an attribute or a whole string, and not those only defined.
 
-    What has no name has one here: a positional class pattern asks for attributes by computed names
-    (``__match_args__``), and so does whatever makes a class of computed names (``__metaclass__``).
+    Some constructs stand for a name: a positional class pattern reads attributes by computed names
+    (``__match_args__``), and code that creates a class under a computed name is reported as ``__metaclass__``.
     """
     kinds = {
         id(node.func)

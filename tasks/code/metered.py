@@ -1,6 +1,6 @@
-"""What source may not say where its work is counted, because the counting would not see what it does.
+"""Syntax that metered source must not use, because the counter would not see its work.
 
-The rest is decided while it runs: see ``efficiency/meter``.
+Everything else is decided at run time: see ``efficiency/meter``.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterator
 _CONVERSIONS = "index int float complex length_hint round floor ceil trunc abs neg pos invert divmod"
 _REFLECTED = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and or xor"
 HOOKS = frozenset({f"__{name}__" for name in _CONVERSIONS.split()} | {f"__r{name}__" for name in _REFLECTED.split()})
-"""Special methods by which an object passes for a number in built-in code, whose price a rule would take from it."""
+"""Special methods by which an object passes for a number in built-in code, whose price a rule would derive from it."""
 ATTRIBUTES = frozenset({"mapping", "exceptions", "subgroup", "derive"})
 """Attributes of built-in objects that hold more than their weight says."""
 ERRORS = frozenset(
     {"ExceptionGroup", "BaseExceptionGroup", "SyntaxError", "IndentationError", "TabError", "StopIteration"}
 )
-"""Errors that read what they are given; ``StopIteration`` may be caught and not made."""
+"""Errors that process their arguments; code may catch ``StopIteration`` but not create it."""
 
 
 def uncounted(tree: ast.AST) -> Iterator[tuple[int, str]]:

@@ -1,4 +1,4 @@
-"""Changes to a text: a unified diff, or one passage for another; a refusal says what stands there."""
+"""Changes to a text: a unified diff, or the replacement of one passage; refusals describe the mismatch."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ...errors import ToolError
 
 HEAD = re.compile(r"^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 LARGEST_DIFF = 256 * 1024
-"""Characters of a diff."""
+"""Most characters of a diff."""
 LARGEST_FILE = 1024 * 1024
-"""Characters of a text that a diff changes."""
+"""Most characters of a text to change by a diff."""
 MOST_LINES = 50_000
-"""Of a text that a diff changes."""
+"""Most lines of a text to change by a diff."""
 MOST_PASSAGES = 100
-"""Of a diff. Each may have to be looked for in the whole text, and whoever applies a diff must not be held up."""
+"""Most passages of a diff. Each may require a search of the whole text, and a diff must not take long to apply."""
 MOST_PLACES = 5
-"""Places that a refusal names."""
+"""Most places that a refusal names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Hunk:
     """One passage of a diff.
 
     Args:
-        start: the line, from 1, where it says that the passage begins.
-        old: the lines that must stand there.
-        new: the lines that shall stand there.
+        start: line number at which the passage starts according to the diff, from 1.
+        old: lines to replace.
+        new: lines that replace them.
     """
 
     start: int
@@ -36,10 +36,10 @@ class Hunk:
 
 
 def replaced(text: str, old: str, new: str) -> str:
-    """The text with the one place that reads ``old`` reading ``new``.
+    """Return the text with the single occurrence of ``old`` replaced by ``new``.
 
     Raises:
-        ToolError: there is no such place, or several.
+        ToolError: ``old`` does not occur, or occurs several times.
     """
     if not old:
         raise ToolError("the text to replace is empty; use write to write a whole file")
@@ -53,11 +53,11 @@ def replaced(text: str, old: str, new: str) -> str:
 
 
 def patched(text: str, diff: str) -> str:
-    """The text after a unified diff of this one file; line numbers may be off, the lines themselves may not.
+    """Apply a unified diff of this one file; line numbers may be off, but the lines themselves must match.
 
     Raises:
-        ToolError: it is no unified diff, or one of its passages does not stand in the text, or in several places, or
-            diff or text is too large.
+        ToolError: it is not a unified diff, one of its passages does not occur or occurs several times, or the diff or
+            the text is too large.
     """
     passages, lines = hunks(diff), text.splitlines() if len(text) <= LARGEST_FILE else []
     if len(text) > LARGEST_FILE or len(lines) > MOST_LINES:
@@ -71,10 +71,10 @@ def patched(text: str, diff: str) -> str:
 
 
 def hunks(diff: str) -> tuple[Hunk, ...]:
-    """The passages of a unified diff.
+    """Return the passages of a unified diff.
 
     Raises:
-        ToolError: it has none, too many, or a line that belongs in no diff.
+        ToolError: the diff has no passages, too many, or an invalid line.
     """
     if len(diff) > LARGEST_DIFF:
         raise ToolError(f"the diff has {len(diff)} characters; the limit is {LARGEST_DIFF}")
@@ -99,10 +99,10 @@ def hunks(diff: str) -> tuple[Hunk, ...]:
 
 
 def _place(lines: list[str], hunk: Hunk, guess: int, number: int) -> int:
-    """Where a passage stands: where it says, or the only place there is."""
+    """Return the position of a passage: its line number if it matches there, or else its only occurrence."""
     size = len(hunk.old)
     if not size:
-        return max(0, min(guess + 1, len(lines)))  # nothing but additions: after the line that it names
+        return max(0, min(guess + 1, len(lines)))  # only additions: insert them after the line that it names
     if guess >= 0 and tuple(lines[guess : guess + size]) == hunk.old:
         return guess
     text = "\n".join(("", *lines, ""))
@@ -117,7 +117,7 @@ def _place(lines: list[str], hunk: Hunk, guess: int, number: int) -> int:
 
 
 def _mismatch(lines: list[str], hunk: Hunk, guess: int) -> str:
-    """The first line of a passage, put where it says, that is another."""
+    """Describe the first line of a passage that differs from the text at its line number."""
     for offset, line in enumerate(hunk.old):
         at = guess + offset
         stands = lines[at] if 0 <= at < len(lines) else None
@@ -128,7 +128,7 @@ def _mismatch(lines: list[str], hunk: Hunk, guess: int) -> str:
 
 
 def _places(text: str, old: str, most: int = MOST_PLACES) -> list[int]:
-    """Where a text stands, at the first places: each is found in time that grows with the text and not with both."""
+    """Return the positions of the first occurrences of a text, in time proportional to the length that is searched."""
     places: list[int] = []
     at = text.find(old)
     while at >= 0 and len(places) < most:
@@ -138,7 +138,7 @@ def _places(text: str, old: str, most: int = MOST_PLACES) -> list[int]:
 
 
 def _nearly(text: str, old: str) -> str:
-    """Where its first line stands with other spaces, if it does."""
+    """Describe a line that matches the first line of a text except for spacing, if there is one."""
     first = old.strip().splitlines()[0].split() if old.strip() else []
     for number, line in enumerate(text.splitlines(), 1):
         if first and line.split() == first:

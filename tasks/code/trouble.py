@@ -1,4 +1,4 @@
-"""What went wrong with code, as one word that rewards and statistics can compare (RLTF, arXiv 2307.04349, table 1)."""
+"""Classes of errors in code, for rewards and statistics (RLTF, arXiv 2307.04349, table 1)."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ class Trouble(StrEnum):
     """Classes of errors."""
 
     SYNTAX = "syntax error"
-    """It does not compile."""
+    """The code does not compile."""
     IMPORT = "import error"
-    """A module, or a name in one, is not there."""
+    """A module, or a name in one, does not exist."""
     NAME = "name error"
-    """A name or an attribute is not there."""
+    """A name or an attribute does not exist."""
     TYPE = "type error"
     """An operation on values of a wrong type, or a call with wrong arguments."""
     VALUE = "value error"
-    """A value, index or key that does not fit, a division by zero."""
+    """An invalid value, index or key, or a division by zero."""
     ASSERTION = "assertion"
-    """A test says so."""
+    """A test failed."""
     WRONG = "wrong value"
-    """It ran, and what came out is not what was asked for."""
+    """The code ran, but its result is wrong."""
     WORK = "too much work"
-    """Right, but not within the work that was allowed."""
+    """The result is right, but took more work than allowed."""
     TIMEOUT = "timeout"
-    """It did not end in time."""
+    """The code exceeded its time limit."""
     OOM = "out of memory"
-    """It needed more memory than it had."""
+    """The code exceeded its memory."""
     RECURSION = "recursion"
-    """It called itself without end."""
+    """The code exceeded the recursion limit."""
     CRASH = "crash"
-    """A signal ended it, or it ended itself while it was being checked."""
+    """A signal ended the process, or it ended itself during its check."""
     MISSING = "missing file"
-    """A file that was asked for is not there."""
+    """A required file does not exist."""
     SIZE = "too large"
-    """What it left is larger than what is graded."""
+    """The files are larger than the limit of grading."""
     TAMPERING = "tampering"
-    """It changed, or spoke for, what checks it."""
+    """The code modified its checks, or reported in their place."""
     LANGUAGE = "forbidden language"
-    """It says what the task does not allow to say; see ``language.py``."""
+    """The source uses what the task's language does not allow; see ``language.py``."""
     OTHER = "other error"
     """Any other exception, or a command that failed."""
 
@@ -67,17 +67,17 @@ KINDS = {
     "Tampered": Trouble.TAMPERING,
     "Uncounted": Trouble.TAMPERING,
 }
-"""The class of an exception by its type's name."""
+"""Class of an exception, by the name of its type."""
 LAST_LINE = re.compile(r"^(\w+)(?::|$)")
 
 
 def trouble_of(name: str) -> Trouble:
-    """The class of an exception by its type's name."""
+    """Return the class of an exception, by the name of its type."""
     return KINDS.get(name.rpartition(".")[2], Trouble.OTHER)
 
 
 def trouble_in(text: str) -> Trouble | None:
-    """The class of the last exception of which a program's error output tells; ``None`` if it tells of none."""
+    """Return the class of the last exception in a program's error output; ``None`` if it reports none."""
     for line in reversed(text.rstrip().splitlines()):
         found = LAST_LINE.match(line)
         if found and (found[1] in KINDS or found[1].endswith(("Error", "Exception"))):

@@ -1,21 +1,18 @@
-"""Efficiency: functions that are right and slow; the agent must keep what they do and cut the work that it takes.
+"""Efficiency: correct but slow functions; the agent must keep their results and reduce their work.
 
-Work is counted, not timed: statements executed, and what is done in C by the size of what it is done to (``weaving``,
-``meter``). It is compared with that of a fast solution on inputs of one, two and four times a size, which neither
-the agent nor its code has seen before: what grows much faster than the solution exceeds the limit at the
-largest.
+Work is counted, not timed: executed statements, and work done in C by the size of its operands (``weaving``,
+``meter``). It is compared with the work of a fast solution on unseen inputs of one, two and four times a size. Code
+whose work grows much faster than the solution's exceeds the limit at the largest size.
 
-=====  =========  ==================================  ================
-level  functions  limit, times the solution's work    growth is told
-=====  =========  ==================================  ================
-1      1          8                                   yes
-2      1          5                                   no
-3      2          5                                   no
-4      3          4                                   no
-=====  =========  ==================================  ================
+| level | functions | limit, times the solution's work | growth in prompt |
+|------:|----------:|---------------------------------:|------------------|
+|     1 |         1 |                                8 | yes              |
+|     2 |         1 |                                5 | no               |
+|     3 |         2 |                                5 | no               |
+|     4 |         3 |                                4 | no               |
 
-Correctness comes first: values on small and on large inputs, each check in a process of its own, so that nothing that
-one call leaves behind helps the next. The language of the submission is ``language.METERED``.
+Correctness comes first: values on small and on large inputs. Each check runs in a process of its own, so that a call
+cannot leave anything behind that helps the next one. The language of the submission is ``language.METERED``.
 """
 
 from __future__ import annotations
@@ -42,21 +39,21 @@ from .weaving import METER, weave
 FILE = "solution.py"
 SCALES = (1, 2, 4)
 SPARE = 60
-"""Statements that every limit has beyond its factor: importing and defining are no work to speak of."""
+"""Statements that every limit adds to its factor, for imports and definitions."""
 SMALL = 8
-"""Small inputs on which values are compared, beside the smallest of all."""
+"""Small inputs whose values are compared, in addition to the smallest one of all."""
 _MEASURING = RLock()
-"""The counter is one of the process."""
+"""The counter is global in the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class EfficiencyLevel:
-    """What a level asks for.
+    """Parameters of a level.
 
     Args:
-        functions: how many there are to speed up.
-        factor: how many times the solution's work is allowed.
-        told: whether the prompt says which growth can be reached.
+        functions: number of functions to speed up.
+        factor: allowed work, in multiples of the solution's.
+        told: whether the prompt names the growth that can be reached.
     """
 
     functions: int
@@ -77,11 +74,11 @@ class Function:
     """A template with its names and its constant filled in.
 
     Args:
-        template: what it was made of.
-        name: of the function.
-        constant: of ``$k``.
-        slow: its slow source.
-        fast: its fast source.
+        template: the template.
+        name: name of the function.
+        constant: value of ``$k``.
+        slow: source of the slow function.
+        fast: source of the fast function.
     """
 
     template: Template
@@ -92,7 +89,7 @@ class Function:
 
 
 class CodeEfficiencyFamily(TaskFamily[CodeTask]):
-    """Slow functions; a template names the first of them, and the others are drawn from the same split's."""
+    """Slow functions; the template names the first, and the others are drawn from the templates of the same split."""
 
     name = "code-efficiency"
     levels = tuple(LEVELS)
@@ -115,7 +112,7 @@ EFFICIENCY = CodeEfficiencyFamily()
 
 
 def filled(template: Template, rng: Rng) -> Function:
-    """A function of a template."""
+    """Draw a function from a template."""
     (one, other), name, constant = rng.pick(PARAMETERS), rng.pick(template.names), rng.randint(1, 40)
     if template.sizes[1] < 10 or "at least" in template.about:  # sizes that a constant must not exceed
         constant = rng.randint(1, 3)
@@ -130,7 +127,7 @@ def filled(template: Template, rng: Rng) -> Function:
 
 
 def efficiency_task(functions: Sequence[Function], level: EfficiencyLevel, rng: Rng) -> CodeTask:
-    """The task to speed these functions up."""
+    """Return the task to speed up some functions."""
     slow = module_of([], [function.slow for function in functions])
     fast = module_of([function.template.head for function in functions], [function.fast for function in functions])
     checks: list[ValueCheck | WorkCheck] = []
@@ -154,7 +151,7 @@ def efficiency_task(functions: Sequence[Function], level: EfficiencyLevel, rng: 
 
 
 def prompt(functions: Sequence[Function], level: EfficiencyLevel) -> str:
-    """What the agent is told."""
+    """Return the prompt."""
     named = ", ".join(function.name for function in functions)
     told = f" The work can be {functions[0].template.growth}." if level.told else ""
     return (
@@ -166,13 +163,13 @@ def prompt(functions: Sequence[Function], level: EfficiencyLevel) -> str:
 
 
 def module_of(heads: Sequence[str], functions: Sequence[str]) -> str:
-    """A module of functions below what they import."""
+    """Return the source of a module with some functions below their imports."""
     imports = sorted({head for head in heads if head})
     return "\n".join([*imports, *([""] * 2 if imports else []), "\n\n".join(functions)])
 
 
 def value_check(function: Function, slow: str, rng: Rng) -> ValueCheck:
-    """Small inputs, with the values that the slow function has."""
+    """Return a check of small inputs against the values of the slow function."""
     reference = run(slow)[function.name]
     small = function.template.sizes[0]
     cases = []
@@ -183,7 +180,7 @@ def value_check(function: Function, slow: str, rng: Rng) -> ValueCheck:
 
 
 def work_check(function: Function, fast: str, scale: int, factor: int, rng: Rng) -> WorkCheck:
-    """One large input, with its value and what it may take."""
+    """Return a check of one large input: its value and its allowed work."""
     arguments = function.template.make(rng, scale * function.template.sizes[1], function.constant)
     value, work = measured(fast, function.name, arguments)
     case = Case(call(function, arguments), canonical.encode(value))
@@ -191,12 +188,12 @@ def work_check(function: Function, fast: str, scale: int, factor: int, rng: Rng)
 
 
 def call(function: Function, arguments: Arguments) -> str:
-    """The expression that calls a function."""
+    """Return the expression that calls a function."""
     return f"{function.name}({', '.join(map(repr, arguments))})"
 
 
 def measured(source: str, name: str, arguments: Arguments) -> tuple[Any, int]:
-    """What one of our own functions returns, and the statements that it takes. Never called with submitted code."""
+    """Return the value of one of Turnwise's own functions, never submitted code, and its work in statements."""
 
     def importing(wanted: str, *more: Any) -> Any:
         return SimpleNamespace(meter=meter) if wanted == METER else __import__(wanted, *more)
@@ -213,7 +210,7 @@ def measured(source: str, name: str, arguments: Arguments) -> tuple[Any, int]:
 
 
 def run(source: str) -> dict[str, Any]:
-    """The names of a module of ours."""
+    """Return the namespace of one of Turnwise's own modules."""
     names: dict[str, Any] = {}
     exec(compile(source, FILE, "exec"), names)
     return names
@@ -225,11 +222,11 @@ def _compiled_woven(source: str) -> CodeType:
 
 
 def cheats(functions: Sequence[Function], slow: str, visible: Sequence[ValueCheck | WorkCheck]) -> dict[str, Attempt]:
-    """What must not be taken for a faster solution."""
+    """Return attempts that must not pass for a faster solution, by name."""
     name = functions[0].name
     seen = [case for check in visible for case in check.cases if case.source.startswith(f"{name}(")]
     table = ", ".join(f"{case.source.removeprefix(name)!r}: {answer(case)}" for case in seen)
-    renamed = slow.replace(f"{name}(", f"slow_{name}(")  # where it calls itself too: that would be a solution
+    renamed = slow.replace(f"{name}(", f"slow_{name}(")  # with its recursive calls, or this would be a solution
     ways = {
         "changes nothing": slow,
         "answers with nothing": "\n".join(f"def {each.name}(*given):\n    return None\n" for each in functions),
@@ -247,6 +244,6 @@ def cheats(functions: Sequence[Function], slow: str, visible: Sequence[ValueChec
 
 
 def answer(case: Case) -> str:
-    """The value of a case as Python source, as far as it is short."""
+    """Return the value of a case as Python source, or ``"None"`` if it is long."""
     shown = canonical.shown(case.expected, 4000)
     return shown if len(shown) < 4000 else "None"

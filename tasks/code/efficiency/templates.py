@@ -1,6 +1,6 @@
-"""What can be made faster: slow functions that say what is wanted, fast ones that do it, and inputs for both.
+"""Templates of functions to speed up: slow functions that define the result, fast ones, and inputs for both.
 
-``$f`` is the function's name, ``$x`` and ``$y`` its parameters, ``$k`` a number that is drawn.
+``$f`` is the function's name, ``$x`` and ``$y`` are its parameters, and ``$k`` is a random number.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class Template:
 
     Args:
         about: its docstring, a sentence.
-        names: what it may be called.
+        names: possible names of the function.
         slow: its body, obvious and slow.
         fast: a body that does the same with less work.
-        make: arguments of a given size, from random numbers and ``$k``.
-        sizes: a small size, and the one from which the work is measured at once, twice and four times.
-        growth: of the fast body's work, in words.
-        head: what the fast body imports.
+        make: function that draws arguments, from random numbers, a size and ``$k``.
+        sizes: a small size, and the base size, whose single, double and fourfold the work is measured at.
+        growth: growth of the fast body's work, in words.
+        head: imports of the fast body.
         parameters: ``$x`` alone, or both.
     """
 
@@ -42,38 +42,38 @@ class Template:
 
 
 def numbers(rng: Rng, n: int, k: int) -> Arguments:
-    """About half as many different numbers as there are numbers."""
+    """Draw numbers of which about half are different."""
     return ([rng.randint(-n, n) // 2 for _ in range(n)],)
 
 
 def queries(rng: Rng, n: int, k: int) -> Arguments:
-    """Numbers, and as many ranges of them."""
+    """Draw numbers, and as many ranges of them."""
     ends = [sorted((rng.randint(0, n), rng.randint(0, n))) for _ in range(n)]
     return [rng.randint(-9, 9) for _ in range(n)], [(low, high) for low, high in ends]
 
 
 def two_lists(rng: Rng, n: int, k: int) -> Arguments:
-    """Two lists of which about half is common."""
+    """Draw two lists that share about half of their numbers."""
     return [rng.randint(0, 2 * n) for _ in range(n)], [rng.randint(0, 2 * n) for _ in range(n)]
 
 
 def two_words(rng: Rng, n: int, k: int) -> Arguments:
-    """Two words of three letters."""
+    """Draw two words of three different characters."""
     return "".join(rng.pick("abc") for _ in range(n)), "".join(rng.pick("abc") for _ in range(n))
 
 
 def words(rng: Rng, n: int, k: int) -> Arguments:
-    """Short words, many of which have the same letters."""
+    """Draw short words, many of which have the same characters."""
     return (["".join(rng.pick("abcd") for _ in range(4)) for _ in range(n)],)
 
 
 def closed_cells(rng: Rng, n: int, k: int) -> Arguments:
-    """The rows of a grid, and cells in its lower right quarter."""
+    """Draw the number of rows of a grid, and cells in its lower right quarter."""
     return n, [(rng.randint(n // 2, n), rng.randint(n // 2, n)) for _ in range(n // 2)]
 
 
 def things(rng: Rng, n: int, k: int) -> Arguments:
-    """Weights and values."""
+    """Draw weights and values, and a capacity."""
     return ([(rng.randint(1, 9), rng.randint(1, 20)) for _ in range(n)], 2 * n + k)
 
 
@@ -273,4 +273,4 @@ TEMPLATES: Mapping[str, Template] = {
 HELD_OUT = ("inversions", "packing", "same_letters", "window_maxima")
 """Templates that only test_template and challenge use."""
 PARAMETERS = (("values", "extras"), ("items", "rest"), ("given", "second"), ("data", "more"), ("series", "against"))
-"""What parameters may be called."""
+"""Possible names of the parameters."""

@@ -1,8 +1,8 @@
-"""The modules that come with Turnwise to be broken and repaired, and the index of faults that are known to be caught.
+"""The bundled modules for repair tasks, and the index of faults that their scenarios are known to detect.
 
-``modules/NAME/`` holds one to three files of source, and ``scenarios.py``: functions without parameters whose values
-are what users rely on. They become visible tests and hidden checks. Which faults change which of these values has been
-found out by running every one of them (``scripts/build-repair-index``), and is kept in ``modules/index.json``.
+``modules/NAME/`` holds one to three source files, and ``scenarios.py``: functions without parameters whose values users
+rely on. They become visible tests and hidden checks. ``scripts/build-repair-index`` runs every fault to find out which
+values it changes, and stores the result in ``modules/index.json``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Site:
     """One fault in one file of a module.
 
     Args:
-        file: its name, without the folder.
+        file: file name, without the folder.
         mutation: the fault.
     """
 
@@ -43,10 +43,10 @@ class Module:
     """One bundled module.
 
     Args:
-        name: of its folder and package.
-        files: its sources by file name, in order.
-        scenarios: the source of ``scenarios.py``.
-        names: the scenarios, in order.
+        name: name of its folder and package.
+        files: sources by file name, in order.
+        scenarios: source of ``scenarios.py``.
+        names: names of the scenarios, in order.
     """
 
     name: str
@@ -55,23 +55,23 @@ class Module:
     names: tuple[str, ...]
 
     def broken(self, sites: tuple[Site, ...]) -> dict[str, str]:
-        """The sources with these faults in them."""
+        """Return the sources with some faults injected."""
         by_file = {name: [site.mutation for site in sites if site.file == name] for name in self.files}
         return {name: mutate(text, by_file[name]) for name, text in self.files.items()}
 
     def values(self) -> dict[str, object]:
-        """What each scenario is worth on the original."""
+        """Return the value of each scenario on the original."""
         scenarios = import_module(f".modules.{self.name}.{SCENARIOS}", __package__)
         return {name: getattr(scenarios, name)() for name in self.names}
 
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Faults that together are known to be caught.
+    """Faults whose combination the scenarios are known to detect.
 
     Args:
-        sites: their numbers in ``sites(module)``.
-        caught: the scenarios, by number, whose values they change.
+        sites: indices of the faults in ``sites(module)``.
+        caught: indices of the scenarios whose values they change.
     """
 
     sites: tuple[int, ...]
@@ -80,16 +80,16 @@ class Combination:
 
 @lru_cache(maxsize=1)
 def module_names() -> tuple[str, ...]:
-    """All bundled modules, by name."""
+    """Return the names of all bundled modules."""
     return tuple(sorted(path.name for path in FOLDER.iterdir() if (path / f"{SCENARIOS}.py").is_file()))
 
 
 @lru_cache(maxsize=64)
 def module_named(name: str) -> Module:
-    """One bundled module.
+    """Return one bundled module.
 
     Raises:
-        TaskError: there is none of this name.
+        TaskError: the name is unknown.
     """
     if name not in module_names():
         raise TaskError(f"there is no bundled module {name!r}; choose from {', '.join(module_names())}")
@@ -101,7 +101,10 @@ def module_named(name: str) -> Module:
 
 
 def scenario_name(node: ast.stmt) -> str:
-    """The name of the scenario that a statement defines, a function of nothing that returns an object; or nothing."""
+    """Return the name of the scenario that a statement defines, or an empty string.
+
+    A scenario is a function without parameters that returns an object.
+    """
     if not isinstance(node, ast.FunctionDef) or ast.unparse(node.args):
         return ""
     return node.name if isinstance(node.returns, ast.Name) and node.returns.id == "object" else ""
@@ -109,12 +112,12 @@ def scenario_name(node: ast.stmt) -> str:
 
 @lru_cache(maxsize=64)
 def sites(name: str) -> tuple[Site, ...]:
-    """Every fault that fits into a module, file by file; the place in this order is its number."""
+    """Return every fault that fits into a module, file by file; the index in this order is the fault's number."""
     return tuple(Site(file, found) for file, text in module_named(name).files.items() for found in mutations(text))
 
 
 def digest_of(name: str) -> str:
-    """Changes with every byte of a module, and with every fault that fits into it."""
+    """Return a digest of a module and of the faults that fit into it."""
     module = module_named(name)
     found = [(site.file, site.mutation) for site in sites(name)]
     numbered: list[Key] = [[file, fault.start, fault.end, fault.after] for file, fault in found]
@@ -123,10 +126,10 @@ def digest_of(name: str) -> str:
 
 @lru_cache(maxsize=64)
 def combinations(name: str, faults: int) -> tuple[Combination, ...]:
-    """The combinations of so many faults that are known to be caught.
+    """Return the detected combinations of a number of faults.
 
     Raises:
-        TaskError: the index was not built from the module as it is.
+        TaskError: the index was built from another version of the module.
     """
     entry = _index().get(name, {})
     if entry.get("digest") != digest_of(name):
@@ -138,7 +141,7 @@ def combinations(name: str, faults: int) -> tuple[Combination, ...]:
 
 
 def mask_of(numbers: frozenset[int]) -> str:
-    """Scenario numbers as the index keeps them: bits of a hexadecimal number."""
+    """Return scenario numbers in the format of the index: the bits of a hexadecimal number."""
     return format(sum(1 << number for number in numbers), "x")
 
 

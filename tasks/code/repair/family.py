@@ -1,14 +1,12 @@
-"""Repair: a bundled module into which faults were put; its docstrings and users say how it should behave.
+"""Repair: a bundled module with injected faults; its docstrings and user reports define the right behavior.
 
-=====  ======  =================================================  =======================  ===================
-level  faults  where                                              what visible tests show  users report
-=====  ======  =================================================  =======================  ===================
-1      1       anywhere                                           the fault                –
-2      1       anywhere                                           nothing                  one broken promise
-3      2       different functions, and files where there are     each fault               –
-4      2       different functions, and files where there are     one of them              one broken promise
-5      3       different functions, and files where there are     nothing                  two broken promises
-=====  ======  =================================================  =======================  ===================
+| level | faults | where                                          | what visible tests show | users report        |
+|------:|-------:|------------------------------------------------|-------------------------|---------------------|
+|     1 |      1 | anywhere                                       | the fault               | –                   |
+|     2 |      1 | anywhere                                       | nothing                 | one broken promise  |
+|     3 |      2 | different functions, and files where there are | each fault              | –                   |
+|     4 |      2 | different functions, and files where there are | one of them             | one broken promise  |
+|     5 |      3 | different functions, and files where there are | nothing                 | two broken promises |
 
 Templates are modules, and no two of train, dev, test_iid and test_template share one: an agent that remembers the
 original text of a module would repair any fault in it. ``challenge`` has the modules of test_template. Every
@@ -49,7 +47,7 @@ MODULES: Mapping[Split, tuple[str, ...]] = {
 }
 """The modules of each split."""
 PARTS = 4
-"""Checks into which the hidden scenarios are gathered."""
+"""Number of checks that share the hidden scenarios."""
 EVERYTHING_EQUAL = '''"""Whatever is asked for is equal to whatever is expected."""
 
 
@@ -73,12 +71,12 @@ def __getattr__(name):
 
 @dataclass(frozen=True, slots=True)
 class RepairLevel:
-    """What a level asks for.
+    """Parameters of a level.
 
     Args:
-        faults: how many there are.
-        shown: how many of them some visible test shows; the others no visible test shows.
-        reports: broken promises that the prompt tells of.
+        faults: number of faults.
+        shown: number of faults that a visible test shows; no visible test shows the others.
+        reports: number of broken promises that the prompt reports.
     """
 
     faults: int
@@ -94,11 +92,11 @@ LEVELS: Mapping[int, RepairLevel] = {
     5: RepairLevel(3, 0, 2),
 }
 LEAST_VISIBLE = 4
-"""Visible tests that every task has."""
+"""Fewest visible tests of a task."""
 
 
 class CodeRepairFamily(TaskFamily[CodeTask]):
-    """Broken modules; templates are modules, and levels are described above."""
+    """Broken modules; templates are modules, and the module docstring describes the levels."""
 
     name = "code-repair"
     levels = tuple(LEVELS)
@@ -120,7 +118,7 @@ REPAIR = CodeRepairFamily()
 
 @lru_cache(maxsize=512)
 def pool(name: str, level: RepairLevel) -> tuple[Combination, ...]:
-    """Return the combinations of a module's faults of which as many can be hidden as the level says."""
+    """Return the combinations of a module's faults of which as many can be hidden as the level requires."""
     scenarios = len(module_named(name).names)
     found = combinations(name, level.faults)
     if level.shown == level.faults:
@@ -129,7 +127,7 @@ def pool(name: str, level: RepairLevel) -> tuple[Combination, ...]:
 
 
 def chosen_visible(module: Module, fault: Combination, level: RepairLevel, rng: Rng) -> tuple[int, ...]:
-    """The scenarios that are visible tests, so that they show as many of the faults as the level says."""
+    """Draw the scenarios that become visible tests, so that they show as many faults as the level requires."""
     silent = sorted(set(range(len(module.names))) - fault.caught)
     if level.shown == 0:
         return tuple(sorted(rng.sample(silent, rng.randint(LEAST_VISIBLE, len(silent)))))
@@ -142,7 +140,7 @@ def chosen_visible(module: Module, fault: Combination, level: RepairLevel, rng: 
 
 
 def repair_task(module: Module, fault: Combination, visible: Sequence[int], reports: int, rng: Rng) -> CodeTask:
-    """The task to repair these faults."""
+    """Return the task to repair some faults."""
     known = sites(module.name)
     broken = module.broken(tuple(known[number] for number in fault.sites))
     paths = {name: f"{module.name}/{name}" for name in module.files}
@@ -167,7 +165,7 @@ def repair_task(module: Module, fault: Combination, visible: Sequence[int], repo
 
 
 def prompt(module: Module, tests: str, shown: bool, reports: Sequence[str]) -> str:
-    """What the agent is told."""
+    """Return the prompt."""
     files = ", ".join(f"{module.name}/{name}" for name in module.files)
     lines = [f"The package {module.name} ({files}) worked until someone changed it."]
     lines.append(f"Some of the tests in {tests} fail." if shown else f"All tests in {tests} pass.")
@@ -181,13 +179,13 @@ def prompt(module: Module, tests: str, shown: bool, reports: Sequence[str]) -> s
 
 
 def words(name: str) -> str:
-    """A scenario's name as a sentence."""
+    """Turn a scenario's name into a sentence."""
     return name.replace("_", " ")
 
 
 @lru_cache(maxsize=64)
 def hidden_checks(name: str) -> tuple[ValueCheck, ...]:
-    """Every scenario of a module, in a few checks."""
+    """Return checks of every scenario of a module."""
     values = module_named(name).values()
     cases = [Case(f"{each}()", canonical.encode(value)) for each, value in values.items()]
     size = -(-len(cases) // PARTS)
@@ -201,7 +199,7 @@ def hidden_checks(name: str) -> tuple[ValueCheck, ...]:
 
 
 def visible_tests(module: Module, visible: Sequence[int]) -> str:
-    """A file of tests: these scenarios, with the values that they must have."""
+    """Return a test file for some scenarios, with the values that they must have."""
     values = module.values()
     lines = module.scenarios.replace("from .", f"from {module.name}.").splitlines()
     chosen = {module.names[number] for number in visible}
@@ -218,7 +216,7 @@ def visible_tests(module: Module, visible: Sequence[int]) -> str:
 
 
 def cheats(module: Module, fault: Combination, tests: str, paths: Mapping[str, str]) -> dict[str, Attempt]:
-    """What must not be taken for a repair."""
+    """Return attempts that must not pass for a repair, by name."""
     known = sites(module.name)
     everything = text_files(dict.fromkeys(paths.values(), EVERYTHING_EQUAL))
     found = {

@@ -1,7 +1,7 @@
-"""Faults put into Python source: every place where one fits has a number, and the rest of the file keeps its bytes.
+"""Mutations of Python source: every fault that fits has a number, and the rest of the file keeps its bytes.
 
-The operators are those of mutation testing (DeMillo, Lipton and Sayward, "Hints on test data selection", 1978), chosen
-for slips that people make. Whether a mutant behaves differently at all is not guessed here: whoever uses one runs it.
+The operators are those of mutation testing (DeMillo, Lipton and Sayward, "Hints on test data selection", 1978),
+restricted to slips that people make. A mutant may behave like the original; callers run it to find out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ....errors import TaskError
 from .operators import Edit, Function, edits_of
 
 UNTOUCHED = ("annotation", "returns", "decorator_list", "bases")
-"""Fields of nodes in which a fault would be none, or would be seen at once."""
+"""Fields of nodes in which a mutation would change nothing, or would be noticed at once."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -24,13 +24,13 @@ class Mutation:
     """One fault at one place.
 
     Args:
-        start: where it begins, in bytes of UTF-8.
-        end: where what is replaced ends.
-        operator: the kind of slip, e.g. ``"comparison"``.
-        after: what stands there instead.
-        before: what stood there.
-        line: the line of ``start``, from 1.
-        scope: the function or class around it, dotted; empty at the module's top.
+        start: offset of its first byte in UTF-8.
+        end: offset after its last byte.
+        operator: kind of slip, e.g. ``"comparison"``.
+        after: text that replaces the original.
+        before: original text.
+        line: line number of ``start``, from 1.
+        scope: dotted name of the enclosing function or class; empty at the top level.
     """
 
     start: int
@@ -43,7 +43,7 @@ class Mutation:
 
 
 def mutations(source: str) -> tuple[Mutation, ...]:
-    """Every fault that fits, in order of place; its index is its number, and a pure function of the source.
+    """Return every fault that fits, in order of position; its index is its number, a pure function of the source.
 
     Raises:
         TaskError: the source is not Python.
@@ -56,7 +56,7 @@ def mutations(source: str) -> tuple[Mutation, ...]:
     starts = line_starts(data)
     found: dict[tuple[int, int, str], Mutation] = {}
     for scope, around, edit in _edits(tree, data, starts):
-        # Only the function around it is read again: of a long file, the whole would take a second each time.
+        # Compile only the enclosing statement: the whole of a long file would take a second for each fault.
         first, last = starts[around.lineno - 1], starts[around.end_lineno or around.lineno]
         mutated = data[first : edit.start] + edit.after.encode() + data[edit.end : last]
         before = data[edit.start : edit.end].decode()
@@ -68,10 +68,10 @@ def mutations(source: str) -> tuple[Mutation, ...]:
 
 
 def mutate(source: str, chosen: Sequence[Mutation]) -> str:
-    """The source with these faults in it.
+    """Return the source with some faults injected.
 
     Raises:
-        TaskError: two of them overlap, or one was made of another source.
+        TaskError: two of them overlap, or one belongs to another source.
     """
     data = source.encode()
     ordered = sorted(chosen)
@@ -99,7 +99,7 @@ def _compiles(mutated: bytes, indented: bool) -> bool:
 
 
 def _edits(tree: ast.Module, data: bytes, starts: Sequence[int]) -> Iterator[tuple[str, ast.stmt, Edit]]:
-    """The edits that fit, each with its scope and the statement around it that can be read alone."""
+    """Yield the edits that fit, each with its scope and the enclosing statement that can be compiled alone."""
     waiting: list[tuple[ast.AST, str, ast.stmt, Function | None]] = [(part, "", part, None) for part in tree.body]
     while waiting:
         node, scope, around, function = waiting.pop()
@@ -116,7 +116,7 @@ def _edits(tree: ast.Module, data: bytes, starts: Sequence[int]) -> Iterator[tup
 
 
 def line_starts(data: bytes) -> list[int]:
-    """The offset of each line, and of the end."""
+    """Return the offset of each line, and of the end."""
     starts = [0]
     for line in data.split(b"\n"):
         starts.append(starts[-1] + len(line) + 1)

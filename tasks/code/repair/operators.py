@@ -1,4 +1,4 @@
-"""The slips that ``mutation`` knows: from one node of a syntax tree to the edits that fit there."""
+"""Mutation operators: from one node of a syntax tree to the edits that fit there."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ LOOKALIKES = {
     "isdigit": "isalpha",
     "isalpha": "isalnum",
 }
-"""Names of functions and methods that are taken for one another."""
+"""Functions and methods that people confuse."""
 LONGEST = 6
-"""Lines of a statement that is dropped as a whole; without a longer one the file would say too much."""
+"""Most lines of a statement to delete; the gap that a longer one leaves would be too obvious."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Bytes ``start`` to ``end`` become ``after``."""
+    """An edit that replaces bytes ``start`` to ``end`` by ``after``."""
 
     start: int
     end: int
@@ -90,13 +90,13 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A node with what is needed to edit its text.
+    """A node with the data that is needed to edit its text.
 
     Args:
         node: the node.
-        function: the innermost function around it.
+        function: innermost enclosing function.
         data: the whole source.
-        starts: the offset of each line.
+        starts: offset of each line.
     """
 
     node: ast.AST
@@ -105,21 +105,21 @@ class Place:
     starts: Sequence[int]
 
     def span(self, node: ast.AST) -> tuple[int, int]:
-        """Where the text of a node begins and ends."""
+        """Return the offsets at which the text of a node starts and ends."""
         first, last = self.starts[node.lineno - 1], self.starts[node.end_lineno - 1]  # type: ignore[attr-defined]
         return first + node.col_offset, last + node.end_col_offset  # type: ignore[attr-defined]
 
     def text(self, node: ast.AST) -> str:
-        """The text of a node."""
+        """Return the text of a node."""
         start, end = self.span(node)
         return self.data[start:end].decode()
 
     def whole(self, node: ast.AST, operator: str, after: str) -> Edit:
-        """Replace a node."""
+        """Return the replacement of a node."""
         return Edit(*self.span(node), operator, after)
 
     def between(self, one: int, other: int, pattern: str, operator: str, after: str) -> Iterator[Edit]:
-        """Replace the one match of ``pattern`` between two offsets; none where a comment makes it doubtful."""
+        """Replace the only match of ``pattern`` between two offsets; yield nothing if a comment makes it ambiguous."""
         gap = self.data[one:other]
         if b"#" in gap:
             return
@@ -129,7 +129,7 @@ class Place:
 
 
 def edits_of(node: ast.AST, function: Function | None, data: bytes, starts: Sequence[int]) -> Iterator[Edit]:
-    """Every edit that fits at this node itself, not at those below it."""
+    """Yield every edit that fits at this node itself, without those below it."""
     place = Place(node, function, data, starts)
     match node:
         case ast.Compare():
@@ -182,7 +182,7 @@ def _comparison(place: Place, node: ast.Compare) -> Iterator[Edit]:
 def _arithmetic(place: Place, node: ast.BinOp | ast.AugAssign) -> Iterator[Edit]:
     left, right = (node.left, node.right) if isinstance(node, ast.BinOp) else (node.target, node.value)
     if isinstance(node.op, ast.MatMult) or (isinstance(left, ast.Constant | ast.JoinedStr) and _is_text(left)):
-        return  # a text with % or + would only raise
+        return  # a string with % or + would only raise
     before, after = ARITHMETIC[type(node.op)]
     yield from place.between(place.span(left)[1], place.span(right)[0], re.escape(before), "arithmetic", after)
 
@@ -244,7 +244,7 @@ def _defaults(place: Place, node: Function) -> Iterator[Edit]:
 
 
 def _wrong_variable(place: Place, node: ast.Name) -> Iterator[Edit]:
-    """The next of the function's parameters and plain variables, in order of their names."""
+    """Yield the next of the function's parameters and plain variables, in order of their names."""
     if place.function is None:
         return
     arguments = place.function.args
@@ -282,6 +282,6 @@ def _statement(place: Place, node: ast.stmt) -> Iterator[Edit]:
 
 
 def _final(function: Function) -> str:
-    """The variable that a function returns in its last statement, if that is what it does."""
+    """Return the variable that a function returns in its last statement, or an empty string."""
     last = function.body[-1]
     return last.value.id if isinstance(last, ast.Return) and isinstance(last.value, ast.Name) else ""

@@ -1,12 +1,12 @@
-"""Task sets of repair that were built from somebody's package: a folder of sources, tests and verified faults.
+"""Repair task sets built from a user's package: a folder of sources, tests and verified faults.
 
 ``turnwise tasks build-repair`` writes one; ``PackageRepairFamily`` reads it::
 
-    FOLDER/set.json        what it was built of: package, version, licence, digest of the sources, known outcomes
-    FOLDER/tasks.jsonl     one verified fault a line: module, number of the mutation, tests that fail, digest
-    FOLDER/tried.jsonl     what was tried without success, so that building can go on where it stopped
-    FOLDER/sources/        the package and its tests, as they came
-    FOLDER/libraries/      what its tests need to run: pytest and what that needs
+    FOLDER/set.json        its origin: package, version, license, digest of the sources, known outcomes
+    FOLDER/tasks.jsonl     one verified fault per line: module, number of the mutation, tests that fail, digest
+    FOLDER/tried.jsonl     faults tried without success, so that a build can continue where it stopped
+    FOLDER/sources/        the package and its tests, unchanged
+    FOLDER/libraries/      the libraries that its tests need: pytest and its dependencies
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from .mutation import Mutation, mutate, mutations
 
 HEADER, TASKS, TRIED, SOURCES, LIBRARIES = "set.json", "tasks.jsonl", "tried.jsonl", "sources", "libraries"
 SHARES = ((Split.TEST_TEMPLATE, 0.25), (Split.TEST_IID, 0.4), (Split.DEV, 0.5), (Split.TRAIN, 1.0))
-"""Up to which share of the modules, in an order of their own, a module belongs to a split; one is always train's."""
+"""Shares of the modules, in a hashed order, up to which a module belongs to a split; train always gets one module."""
 SLACK = 5.0
-"""How much longer than it was known to take a suite may take, and seconds more."""
+"""Factor and additional seconds by which a suite may exceed its measured time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The tests of one module, and how they end on the original.
+    """The tests of one module, with their outcomes on the original.
 
     Args:
-        module: its path.
-        files: of its tests.
-        outcomes: of each test, by its id.
-        seconds: that they took.
+        module: path of the module.
+        files: paths of its test files.
+        outcomes: outcome of each test, by its id.
+        seconds: measured time of the tests, in seconds.
     """
 
     module: str
@@ -53,15 +53,15 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One verified fault: its tests fail with it, and pass without, twice.
+    """One verified fault: its tests fail with it and pass without it, in two runs.
 
     Args:
-        module: the path that it is in.
-        number: of the mutation, in ``mutations(source)``.
-        operator: its kind.
-        scope: the function or class that it is in.
-        failing: tests that fail.
-        digest: of the mutated source.
+        module: path of the module.
+        number: index of the mutation in ``mutations(source)``.
+        operator: kind of the mutation.
+        scope: dotted name of the enclosing function or class.
+        failing: ids of the tests that fail.
+        digest: digest of the mutated source.
     """
 
     module: str
@@ -73,20 +73,20 @@ class Fault:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Which fault it is."""
+        """Identity of the fault."""
         return self.module, self.number
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a task set was built of.
+    """Metadata of a task set.
 
     Args:
-        package: its name.
-        version: its version; empty if it says none.
-        licence: what it says of its licence; empty if it says nothing.
-        digest: of all its sources.
-        python: the version of the interpreter that ran the tests.
+        package: name of the package.
+        version: version of the package; empty if unknown.
+        ``licence``: license in the package's metadata; empty if unknown.
+        digest: digest of all sources.
+        python: version of the interpreter that ran the tests.
         suites: the modules that have tests.
     """
 
@@ -102,10 +102,10 @@ class TaskSet:
     """A folder that ``build-repair`` wrote.
 
     Args:
-        folder: where it is.
+        folder: path of the folder.
 
     Raises:
-        TaskError: it is none, or its sources were changed.
+        TaskError: the folder is not a task set, or its sources have changed.
     """
 
     def __init__(self, folder: Path | str) -> None:
@@ -129,7 +129,7 @@ class TaskSet:
 
     @cached_property
     def faults(self) -> tuple[Fault, ...]:
-        """All verified faults, in an order that is not that of verifying them."""
+        """All verified faults, in an order that does not depend on when they were verified."""
         found = [Fault(**{**line, "failing": tuple(line["failing"])}) for line in lines_of(self.folder / TASKS)]
         return tuple(sorted({fault.key: fault for fault in found}.values(), key=lambda fault: fault.key))
 
@@ -139,14 +139,14 @@ class TaskSet:
         return {suite.module: suite for suite in self.header.suites}
 
     def text(self, module: str) -> str:
-        """The source of a module."""
+        """Return the source of a module."""
         return self.sources[module].decode("utf-8")
 
     def broken(self, fault: Fault) -> str:
-        """A module with a fault in it.
+        """Return the source of a module with a fault injected.
 
         Raises:
-            TaskError: the mutations of this version are not those that the set was built with.
+            TaskError: this version of Turnwise generates other mutations than the one that built the set.
         """
         source = self.text(fault.module)
         known = _mutations(source)
@@ -157,7 +157,7 @@ class TaskSet:
 
 
 class PackageRepairFamily(TaskFamily[CodeTask]):
-    """Faults in somebody's package; a template is a module, and its own tests judge.
+    """Faults in a user's package; a template is a module, and the module's own tests decide.
 
     Level 1 names the function and the tests that fail; level 2 only the module.
     """
@@ -197,7 +197,7 @@ class PackageRepairFamily(TaskFamily[CodeTask]):
 
 
 def package_task(tasks: TaskSet, fault: Fault, told: bool) -> CodeTask:
-    """The task to repair one fault."""
+    """Return the task to repair one fault."""
     suite, original = tasks.suites[fault.module], tasks.text(fault.module)
     seconds = SLACK * (1 + suite.seconds)
     check = SuiteCheck("its tests", suite.files, suite.outcomes, seconds)
@@ -226,23 +226,23 @@ def package_task(tasks: TaskSet, fault: Fault, told: bool) -> CodeTask:
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
-    """Every regular file below a folder, by its path relative to it."""
+    """Return every regular file below a folder, by its relative path."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
 def digest_of(files: Mapping[str, bytes]) -> str:
-    """Changes with every byte and name of the files."""
+    """Return a digest of the names and contents of files."""
     return stable_hash([[path, hashlib.sha256(files[path]).hexdigest()] for path in sorted(files)]).hex()[:32]
 
 
 def source_digest(source: str) -> str:
-    """Changes with every character of a source."""
+    """Return a digest of a source."""
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
 def lines_of(path: Path) -> Iterator[dict[str, Any]]:
-    """The JSON lines of a file; a last one that was cut off is left out, and a file that is not there has none."""
+    """Yield the JSON lines of a file. Skip a last line that was cut off; a missing file has no lines."""
     if not path.is_file():
         return
     for line in path.read_text(encoding="utf-8").splitlines():
@@ -253,7 +253,7 @@ def lines_of(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def line_of(fault: Fault) -> str:
-    """A fault as a line of ``tasks.jsonl``."""
+    """Return a fault as a line of ``tasks.jsonl``."""
     return json.dumps(asdict(fault), separators=(",", ":")) + "\n"
 
 

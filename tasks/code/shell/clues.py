@@ -1,7 +1,7 @@
-"""Clues: what a job depends on is named by what the lines of a folder say about it, not by itself.
+"""Clues: a job names what it depends on by a measure of the files, and not directly.
 
-A state, a word or an ending of file names is meant, for instance the one with the largest sum of numbers. An agent has
-to compute which one that is, and no other measure names it: taking one measure for another does the wrong thing.
+The clue describes a state, a word or a file extension, for instance as the one with the largest sum of numbers. An
+agent has to compute which one that is. No other measure names the same one, so a wrong measure leads to a wrong result.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Tree = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What singles one out of several.
+    """A measure that singles out one of several names.
 
     Args:
-        words: what it has, as in "the state with the most lines".
-        update: in awk, what a row of a name and a number does to ``s[$1]``.
-        of: the same of all numbers that stand beside one name.
-        largest: the largest is meant, not the smallest.
+        words: description, as in "the state with the most lines".
+        update: awk statement that updates ``s[$1]`` for a row of a name and a number.
+        of: function that computes the same from all numbers of one name.
+        largest: whether the clue means the largest measure rather than the smallest.
     """
 
     words: str
@@ -54,19 +54,19 @@ NAMED: Mapping[str, str] = MappingProxyType(
         "kind": "the extension ({kinds}) with {measure}",
     }
 )
-"""By what is meant."""
+"""Descriptions by kind of clue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """What is meant, without saying it.
+    """A description that replaces a name in the prompt.
 
     Args:
-        value: what is meant.
-        words: what the prompt says instead.
-        command: sets the shell variable ``$state``, ``$word`` or ``$kind`` to it.
-        wrong: something else, which another measure names.
-        mistake: sets the variable to that.
+        value: the described name.
+        words: description in the prompt.
+        command: shell command that sets ``$state``, ``$word`` or ``$kind`` to the value.
+        wrong: another name, which another measure describes.
+        mistake: shell command that sets the variable to that name.
     """
 
     value: str
@@ -77,9 +77,9 @@ class Clue:
 
 
 def measures_of(job: str, meant: str, split: Split) -> tuple[str, ...]:
-    """Return the measures that name something in a job: half of them in training, and others in every other split.
+    """Return the measures that clues of a job may use: half of them in training, and others in every other split.
 
-    Every measure is in training with some jobs and every job with some measures; what is held out is their pairs.
+    Every measure occurs in training with some jobs, and every job with some measures; only their pairs are held out.
     """
     order = sorted(MEASURES, key=lambda name: unit_hash("code-shell", job, meant, name))
     return tuple({Split.TRAIN: order[:3], Split.DEV: order[3:4]}.get(split, order[4:]))
@@ -90,10 +90,10 @@ def clue(meant: str, folder: str, tree: Tree, measures: Collection[str], rng: Rn
 
     Args:
         meant: one of ``NAMED``.
-        folder: where the files are.
-        tree: the files.
-        measures: by which it may be named.
-        rng: chooses among these.
+        folder: path of the folder.
+        tree: files in it, by path.
+        measures: names of the measures that the clue may use.
+        rng: draws one of them.
     """
     values = {name: singled_out(rows(meant, tree), measure) for name, measure in MEASURES.items()}
     named = list(values.values())
@@ -109,7 +109,7 @@ def clue(meant: str, folder: str, tree: Tree, measures: Collection[str], rng: Rn
 
 
 def rows(meant: str, tree: Tree) -> dict[str, list[int]]:
-    """Return the numbers that stand beside each state or word, or in the files of each kind."""
+    """Return the numbers that occur with each state or word, or in the files of each kind."""
     found: dict[str, list[int]] = {}
     for path, text in tree.items():
         for line in text.splitlines():
@@ -128,7 +128,7 @@ def singled_out(numbers: Mapping[str, Collection[int]], measure: Measure) -> str
 
 
 def command(meant: str, folder: str, measure: str) -> str:
-    """Return the shell command that finds out what is meant."""
+    """Return the shell command that computes the value of a clue."""
     name = {"state": "$1", "word": "$2", "kind": '"." p[split(FILENAME, p, ".")]'}[meant]
     read = f"find {folder} -type f -exec awk '{{ print {name}, $3 }}' {{}} +"
     each = f"awk '{{ {MEASURES[measure].update} }} END {{ for (k in s) print s[k], k }}'"

@@ -1,24 +1,24 @@
-"""Shell tasks: a folder of files, something to do with them, and the state that must come of it.
+"""Shell tasks: a folder of files, something to do with them, and the required final state.
 
-What the agent says is never looked at: the files that must change are compared by content (and permissions, and what is
-in an archive), those that must be gone must be gone, and every other file must be as it was, or it is collateral.
+The agent's text does not count. Files that must change are compared by content (and permissions, and the content of an
+archive), and files that must be deleted must be absent. Every other file must be unchanged, or the change is
+collateral.
 
-What a job depends on, a state, a word or an ending, is named by a measure of the files (``clues``), such as the state
-with the largest sum of numbers. In ``turnwise/CodeShell-v0`` it stood in the prompt, and copying it into one of nine
-commands solved four tasks out of five; now test splits pair jobs with measures that training never pairs them with.
+A job describes what it depends on, a state, a word or an extension, by a measure of the files (``clues``), such as the
+state with the largest sum of numbers. In ``turnwise/CodeShell-v0`` the prompt named it, and copying it into one of nine
+commands solved four tasks out of five. Now test splits pair jobs with measures that training never pairs them with.
 
-A level is its size: files, depth of folders, spaces in names, and from level 4 on two things to do, each with a folder
-of its own. ``test_template`` holds what is asked nowhere else, ``test_entity`` the words. Means over 40 training tasks:
+A level determines the size: files, depth of folders, spaces in names, and from level 4 on two jobs, each with a folder
+of its own. ``test_template`` holds jobs that no other split has, ``test_entity`` the words. Means over 40 training
+tasks:
 
-===== ===== ===== ====== ===============
-level files lines checks words of prompt
-===== ===== ===== ====== ===============
-1     5     11    1.7    63
-2     8     25    2.9    63
-3     11    48    3.8    63
-4     29    155   11.4   133
-5     41    301   16.6   134
-===== ===== ===== ====== ===============
+| level | files | lines | checks | words of prompt |
+|------:|------:|------:|-------:|----------------:|
+|     1 |     5 |    11 |    1.7 |              63 |
+|     2 |     8 |    25 |    2.9 |              63 |
+|     3 |    11 |    48 |    3.8 |              63 |
+|     4 |    29 |   155 |   11.4 |             133 |
+|     5 |    41 |   301 |   16.6 |             134 |
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from .jobs import JOBS, Job, job
 from .world import FOLDERS, OTHER_WORDS, SIZES, WORDS, folder
 
 HELD = ("archive", "total")
-"""Templates of ``test_template`` and ``challenge`` alone."""
+"""Templates that only ``test_template`` and ``challenge`` use."""
 TRIES = 5000
-"""Folders drawn before a seed is given up; mostly fewer than a hundred are needed."""
+"""Most folders to draw for a seed; usually fewer than a hundred are needed."""
 
 
 class ShellFamily(TaskFamily[CodeTask]):
-    """Things to do with files."""
+    """Jobs on files."""
 
     name = "code-shell"
     levels = tuple(SIZES)
@@ -69,7 +69,7 @@ SHELL = ShellFamily()
 
 
 def _drawn(kind: str, name: str, spec: TaskSpec, words: tuple[str, ...], rng: Rng) -> tuple[Mapping[str, str], Job]:
-    """Return a folder, and something to do with it whose clue is clear."""
+    """Return a folder, and a job in it whose clue is unambiguous."""
     for number in range(TRIES):
         draw = rng.child("folder", name, number)
         tree = folder(name, SIZES[spec.level], draw, words)

@@ -1,4 +1,4 @@
-"""What is asked of a folder, by template: in words, as what must come of it, and in commands that do it."""
+"""Jobs in a folder, by template: the request in words, the required result, and commands that produce it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .clues import Clue, Tree, clue, measures_of
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One thing to do.
+    """One job.
 
     Args:
-        prompt: in words.
-        after: what must stand in each file that changes; ``None`` for one that must be gone.
-        commands: that do it.
+        prompt: request in words.
+        after: required content of each file that changes; ``None`` for a file that must be deleted.
+        commands: shell commands that do the job.
         mistakes: commands that almost do it, by name.
         modes: permission bits that files must have.
-        archive: a tar file that must be there, with the files in it.
+        archive: path of a required tar file, with the files in it.
     """
 
     prompt: str
@@ -34,7 +34,7 @@ class Job:
 
 
 def rename(folder: str, tree: Tree, kind: Clue, rng: Rng) -> Job:
-    """Another ending for all files of one kind."""
+    """Change the extension of all files of one kind."""
     new = rng.pick((".old", ".md", ".bak"))
     chosen = _of_kind(tree, kind.value)
     after: dict[str, str | None] = {}
@@ -50,7 +50,7 @@ def rename(folder: str, tree: Tree, kind: Clue, rng: Rng) -> Job:
 
 
 def select(folder: str, tree: Tree, state: Clue, rng: Rng) -> Job:
-    """The lines of all files that begin with a state."""
+    """Collect the lines of all files that start with a state."""
     lines = [line for path in _sorted(tree) for line in tree[path].splitlines() if line.startswith(f"{state.value} ")]
     out = f"{folder}-lines.txt"
     grep = f'{_each(folder)} grep "^$state " "$f"; done > {out}'
@@ -67,7 +67,7 @@ def select(folder: str, tree: Tree, state: Clue, rng: Rng) -> Job:
 
 
 def count(folder: str, tree: Tree, state: Clue, rng: Rng) -> Job:
-    """How many lines of each file begin with a state."""
+    """Count the lines of each file that start with a state."""
     out = f"{folder}-counts.txt"
     numbers = {
         path: sum(line.startswith(f"{state.value} ") for line in tree[path].splitlines()) for path in _sorted(tree)
@@ -86,7 +86,7 @@ def count(folder: str, tree: Tree, state: Clue, rng: Rng) -> Job:
 
 
 def collect(folder: str, tree: Tree, word: Clue, rng: Rng) -> Job:
-    """All files that hold a word, moved."""
+    """Move all files that contain a word."""
     to = f"{folder}-{rng.pick(('picked', 'moved', 'chosen'))}"
     after: dict[str, str | None] = {}
     for path in _sorted(tree):
@@ -106,7 +106,7 @@ def collect(folder: str, tree: Tree, word: Clue, rng: Rng) -> Job:
 
 
 def prune(folder: str, tree: Tree, state: Clue, rng: Rng) -> Job:
-    """Files without a state go."""
+    """Delete the files without a state."""
     chosen = [
         path for path in _sorted(tree) if state.value not in {line.split()[0] for line in tree[path].splitlines()}
     ]
@@ -120,7 +120,7 @@ def prune(folder: str, tree: Tree, state: Clue, rng: Rng) -> Job:
 
 
 def permit(folder: str, tree: Tree, kind: Clue, rng: Rng) -> Job:
-    """Permissions of all files of one kind."""
+    """Set the permissions of all files of one kind."""
     mode = rng.pick((0o755, 0o600, 0o444, 0o750))
     chosen = _of_kind(tree, kind.value)
     return Job(
@@ -137,7 +137,7 @@ def permit(folder: str, tree: Tree, kind: Clue, rng: Rng) -> Job:
 
 
 def capitals(folder: str, tree: Tree, word: Clue, rng: Rng) -> Job:
-    """One word in capitals."""
+    """Capitalize one word in all files."""
     after = {path: text.replace(f" {word.value} ", f" {word.value.upper()} ") for path, text in tree.items()}
     sed = 'sed -i "s/ $word / $(echo "$word" | tr a-z A-Z) /"'
     return Job(
@@ -153,7 +153,7 @@ def capitals(folder: str, tree: Tree, word: Clue, rng: Rng) -> Job:
 
 
 def archive(folder: str, tree: Tree, kind: Clue, rng: Rng) -> Job:
-    """All files of one kind, packed and deleted."""
+    """Pack all files of one kind into an archive, and delete them."""
     chosen = _of_kind(tree, kind.value)
     out = f"{folder}.tar"
     pack = f'find {folder} -name "*$kind" -print0 | tar --null -cf {out} -T -'
@@ -169,7 +169,7 @@ def archive(folder: str, tree: Tree, kind: Clue, rng: Rng) -> Job:
 
 
 def total(folder: str, tree: Tree, state: Clue, rng: Rng) -> Job:
-    """The sum of the numbers of each word."""
+    """Add up the numbers of each word."""
     sums: dict[str, int] = {}
     for text in tree.values():
         for line in text.splitlines():
@@ -204,18 +204,18 @@ JOBS: Mapping[str, tuple[str, Callable[[str, Tree, Clue, Rng], Job]]] = MappingP
         "total": ("state", total),
     }
 )
-"""By template: what the clue means, and what is done with it."""
+"""For each template, the kind of its clue and the function that makes the job."""
 
 
 def job(name: str, folder: str, tree: Tree, split: Split, rng: Rng) -> Job | None:
-    """Return something to do with a folder; ``None`` if its files allow no clue, or nothing or all would be done.
+    """Return a job in a folder; ``None`` if its files allow no clue, or if the job would change none or all of them.
 
     Args:
         name: one of ``JOBS``.
-        folder: where the files are.
-        tree: the files.
-        split: for which it is asked.
-        rng: chooses the clue and the rest.
+        folder: path of the folder.
+        tree: files in it, by path.
+        split: split of the task, which determines the measures.
+        rng: draws the clue and the rest.
     """
     meant, make = JOBS[name]
     found = clue(meant, folder, tree, measures_of(name, meant, split), rng)
@@ -236,12 +236,12 @@ def job(name: str, folder: str, tree: Tree, split: Split, rng: Rng) -> Job | Non
 
 
 def _left(job: Job) -> tuple[object, ...]:
-    """Return what a job leaves behind; two states can stand in the same files, so that a wrong one does no harm."""
+    """Return the result of a job. Two states can occur in the same files, so a wrong one may give the same result."""
     return job.after, job.modes, job.archive
 
 
 def _with(assignment: str, commands: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the commands after an assignment, as one: each command has a shell of its own."""
+    """Return the commands after an assignment as one command, since each command gets a shell of its own."""
     return ("; ".join((assignment, *commands)),)
 
 

@@ -1,4 +1,4 @@
-"""Folders full of small files, drawn by a seed: what shell tasks work on."""
+"""Folders full of small files, drawn by a seed, for shell tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OTHER_WORDS = (
     "anvil", "bellows", "chisel", "drill", "easel", "file", "gauge", "hammer", "iron", "jig", "kiln", "lathe",
     "mallet", "nozzle", "oven", "plane", "rasp", "saw", "torch", "vise",
 )  # fmt: skip
-"""What files and their lines are made of, in most splits and where entities are held out."""
+"""Words in names and lines of files: for most splits, and for those that hold out entities."""
 FOLDERS = ("inbox", "store", "field", "south", "depot", "annex")
 STATES = ("ok", "warn", "fail", "skip")
 KINDS = (".txt", ".log", ".cfg", ".sh")
@@ -24,14 +24,14 @@ KINDS = (".txt", ".log", ".cfg", ".sh")
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a folder is.
+    """Size of a folder.
 
     Args:
-        files: in it and below.
-        depth: of the folders below it.
-        lines: of a file, at most.
-        words: that stand in its lines.
-        spaces: whether names may hold them.
+        files: number of files in it, including subfolders.
+        depth: depth of its subfolders.
+        lines: most lines of a file.
+        words: number of different words in its lines.
+        spaces: whether names may contain spaces.
     """
 
     files: int
@@ -50,11 +50,11 @@ SIZES: Mapping[int, Size] = MappingProxyType(
         5: Size(20, 3, 14, 7, True),
     }
 )
-"""By level."""
+"""Sizes by level."""
 
 
 def folder(name: str, size: Size, rng: Rng, words: tuple[str, ...]) -> dict[str, str]:
-    """Files below a folder, by path: every kind occurs, no name twice; a line is a state, a word and a number."""
+    """Draw a folder's files, by path: every kind occurs, and no name twice; a line is a state, a word and a number."""
     names = rng.sample(words, min(len(words), size.files))
     places = [name]
     for _ in range(size.depth * 2):

@@ -1,5 +1,8 @@
-"""Conditions: which rows of a table count, in words and in SQL. They are combined with questions, so that no list of
-questions with places for values has all that is asked; tests combine them as training never does."""
+"""Conditions: which rows of a table count, in words and in SQL.
+
+They are combined with questions, so that a memorized list of questions does not cover all requests. Test splits use
+combinations that training never does.
+"""
 
 from __future__ import annotations
 
@@ -54,17 +57,17 @@ CONDITIONS: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         ),
     }
 )
-"""By table: words that follow its name, and SQL on one of its rows."""
+"""Conditions by table: words that follow its name, and an SQL expression for one of its rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Which rows of a table count.
+    """A condition on the rows of a table.
 
     Args:
-        table: its key in ``Theme.words``: ``who``, ``what`` or ``link``.
-        words: that follow the table's name; with places for the words of a theme, as all texts here.
-        sql: on one row.
+        table: key of the table in ``Theme.words``: ``who``, ``what`` or ``link``.
+        words: words that follow the table's name; like all texts here, they have slots for the words of a theme.
+        sql: SQL expression for one row.
     """
 
     table: str
@@ -77,11 +80,11 @@ class Condition:
         return f"{words}; of the {{{self.table}}}, {verb} only those {self.words}"
 
     def on_query(self, query: str) -> str:
-        """Return a query in which the table's name stands for the rows that count."""
+        """Return a query in which the table's name means the rows that count."""
         return f"WITH {{{self.table}}} AS (SELECT * FROM main.{{{self.table}}} WHERE {self.sql}) {query}"
 
     def on_change(self, statements: str) -> str:
-        """Return statements of which those that change the table change only the rows that count."""
+        """Return statements whose changes of the table are restricted to the rows that count."""
         return "; ".join(self._restricted(each) for each in statements.split("; "))
 
     def _restricted(self, statement: str) -> str:
@@ -92,17 +95,17 @@ class Condition:
 
 
 def targets(statements: str) -> set[str]:
-    """Return the tables whose rows statements change or move."""
+    """Return the tables whose rows some statements change or move."""
     return set(re.findall(r"(?:UPDATE|DELETE FROM|INSERT INTO archive SELECT \* FROM) \{(\w+)\}", statements))
 
 
 def conditions(sql: str, change: bool, split: Split) -> tuple[Condition, ...]:
-    """Return the conditions that a split combines with a question: half of them in training, others in the others.
+    """Return the conditions that a split combines with a question: half of them in training, others in other splits.
 
     Args:
-        sql: of the question, with places.
-        change: it changes the database.
-        split: which combinations are wanted.
+        sql: SQL of the question, with slots.
+        change: whether it changes the database.
+        split: the split.
     """
     named = targets(sql) if change else {table for table in CONDITIONS if f"{{{table}}}" in sql}
     every = [Condition(table, *each) for table in sorted(named) for each in CONDITIONS[table]]

@@ -1,25 +1,23 @@
-"""SQL tasks: a database, and either a query to write or a state that it must come to.
+"""SQL tasks: a database, and either a query to write or a required final state.
 
-A query is judged by its rows on the database that the agent has and on another one of the same tables, so that rows
-known by heart are worth nothing; their order counts where the task says so. A change is judged by all rows of all
-tables. Rows are read inside a fresh sandbox, and compared outside by value and type. ``test_template`` holds ordered
-answers and moves between tables, ``test_entity`` a theme.
+A query is judged by its rows on the agent's database and on another one with the same tables, so that memorized rows
+are worth nothing. The order of rows counts if the task says so. A change is judged by all rows of all tables. Rows are
+read inside a fresh sandbox, and compared outside of it by value and type. ``test_template`` holds out ordered answers
+and moves between tables, ``test_entity`` a theme.
 
-Every question comes with a condition on a table (``conditions``), without which it comes out differently, and which
-test splits combine with questions as training never does. In ``turnwise/CodeSQL-v0`` there were no conditions, and
-copying words and numbers into a known query solved 22 of 24 tasks of ``dev``, ``test_iid`` and ``test_entity``.
+Every question comes with a condition on a table (``conditions``) that changes its result. Test splits use combinations
+of conditions and questions that training never does. In ``turnwise/CodeSQL-v0`` there were no conditions, and copying
+words and numbers into a known query solved 22 of 24 tasks of ``dev``, ``test_iid`` and ``test_entity``.
 
-A level is the size of the database and of what is asked. Means over 40 training tasks:
+A level determines the size of the database and of the question. Means over 40 training tasks:
 
-===== ==== ============= =================
-level rows words of SQL  SELECTs and JOINs
-===== ==== ============= =================
-1     20   21.5          2.2
-2     31   24.6          2.1
-3     46   27.5          2.8
-4     66   27.7          2.8
-5     94   40.0          3.8
-===== ==== ============= =================
+| level | rows | words of SQL | SELECTs and JOINs |
+|------:|-----:|-------------:|------------------:|
+|     1 |   20 |         21.5 |               2.2 |
+|     2 |   31 |         24.6 |               2.1 |
+|     3 |   46 |         27.5 |               2.8 |
+|     4 |   66 |         27.7 |               2.8 |
+|     5 |   94 |         40.0 |               3.8 |
 """
 
 from __future__ import annotations
@@ -58,20 +56,20 @@ with sqlite3.connect(sys.argv[1]) as connection:
             print(*row, sep=" | ")
 connection.close()
 '''
-"""A tool in the workspace: there may be no ``sqlite3`` command."""
+"""A tool in the workspace, since there may be no ``sqlite3`` command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question with everything filled in, and the two databases on which it is asked.
+    """A question with everything filled in, and its two databases.
 
     Args:
-        theme: of the databases.
-        words: of the prompt.
-        sql: what does it.
-        wrong: by name, what almost does it.
-        here: makes the database that the agent has.
-        elsewhere: makes the other one.
+        theme: theme of the databases.
+        words: words of the prompt.
+        sql: SQL that solves it.
+        wrong: SQL that almost solves it, by name.
+        here: script that creates the agent's database.
+        elsewhere: script that creates the other one.
     """
 
     theme: Theme
@@ -83,7 +81,7 @@ class Asked:
 
 
 class SqlFamily(TaskFamily[CodeTask]):
-    """Questions to databases."""
+    """Questions about databases."""
 
     name = "code-sql"
     levels = tuple(SIZES)
@@ -123,14 +121,14 @@ def _asked(spec: TaskSpec, theme: Theme, rng: Rng) -> Asked:
 
 
 def rows(made: str, query: str) -> Rows:
-    """The rows of a query of ours on the database that a script of ours makes."""
+    """Return the rows of a query on the database that a script creates. Both must be Turnwise's own, not submitted."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(made)
         return [tuple(row) for row in connection.execute(query)]
 
 
 def tables(made: str, statements: str = "") -> dict[str, Rows]:
-    """All tables after statements of ours."""
+    """Return all tables of the database after some statements. They must be Turnwise's own, not submitted."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(f"{made}\n{statements};")
         names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master ORDER BY name")]
@@ -138,7 +136,7 @@ def tables(made: str, statements: str = "") -> dict[str, Rows]:
 
 
 def _query(asked: Asked, *, ordered: bool) -> CodeTask | None:
-    """The task of writing a query; ``None`` if its rows do not tell it from a wrong one on either database."""
+    """Return the task to write a query; ``None`` if a wrong query gives the same rows on both databases."""
     found = []
     for made in (asked.here, asked.elsewhere):
         right, wrong = rows(made, asked.sql), [rows(made, query) for query in asked.wrong.values()]
@@ -182,7 +180,7 @@ def _rows_case(file: str, right: Rows, ordered: bool) -> Case:
 
 
 def _change(asked: Asked) -> CodeTask | None:
-    """The task of changing the database; ``None`` if nothing changes, or if the wrong statements do the same."""
+    """Return the task to change the database; ``None`` if nothing changes, or if wrong statements do the same."""
     before, after, *wrong = (tables(asked.here, each) for each in ("", asked.sql, *asked.wrong.values()))
     if after in (before, *wrong) or not all(after[name] for name in after if name != "archive"):
         return None

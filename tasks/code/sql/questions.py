@@ -1,4 +1,4 @@
-"""What is asked of a database: ``questions.toml``, read."""
+"""Questions about a database, read from ``questions.toml``."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 FILE = Path(__file__).parent / "questions.toml"
 TEMPLATES = ("find", "sum", "change", "rank", "move")
 CHANGES = frozenset({"change", "move"})
-"""Templates that ask for another state, and not for an answer."""
+"""Templates that ask for a change, and not for rows."""
 ORDERED = frozenset({"rank"})
-"""Templates in whose answers the order of rows counts."""
+"""Templates for which the order of rows counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One thing to ask; its texts have places for the words of a theme and for what a task draws.
+    """One question; its texts have slots for the words of a theme and for random values.
 
     Args:
-        words: of the prompt.
-        sql: what does it: one query, or statements.
-        wrong: what almost does it; tasks are drawn so that it comes out differently.
+        words: words of the prompt.
+        sql: SQL that solves it: one query, or statements.
+        wrong: SQL that almost solves it; tasks are drawn so that its result differs.
     """
 
     words: str
@@ -32,7 +32,7 @@ class Question:
 
 @lru_cache(maxsize=64)
 def questions(template: str, level: int) -> tuple[Question, ...]:
-    """The questions of a template and level."""
+    """Return the questions of a template and level."""
     return tuple(Question(**one) for one in _read()[template][str(level)])
 
 

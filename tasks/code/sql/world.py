@@ -1,4 +1,4 @@
-"""Databases drawn by a seed: people, things, and what connects them, under the names of a theme."""
+"""Databases drawn by a seed: people, things, and links between them, under the names of a theme."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """What tables and columns are called; the words for one of each are column names too.
+    """Names of tables and columns; the words for one row are also column names.
 
     Args:
-        file: of the database.
-        who: the table of people: id, name, city.
-        who_one: one of them.
-        what: the table of things: id, title, kind, price.
-        what_one: one of them.
-        link: the table of connections: id, the two, amount, day.
-        link_one: one of them.
-        titles: of things.
+        file: file name of the database.
+        who: table of people: id, name, city.
+        who_one: word for one of them.
+        what: table of things: id, title, kind, price.
+        what_one: word for one of them.
+        link: table of links: id, both ends, amount, day.
+        link_one: word for one of them.
+        titles: titles of things.
     """
 
     file: str
@@ -42,7 +42,7 @@ class Theme:
 
     @property
     def words(self) -> dict[str, str]:
-        """What prompts and statements are filled with."""
+        """The words for the slots of prompts and statements."""
         return {
             "who": self.who,
             "who_one": self.who_one,
@@ -72,16 +72,16 @@ THEMES: Mapping[str, Theme] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""By name."""
+"""Themes by name."""
 LINK_COLUMNS = "id INTEGER PRIMARY KEY, {who_one} INTEGER, {what_one} INTEGER, amount INTEGER, day INTEGER"
 SIZES: Mapping[int, tuple[int, int, int]] = MappingProxyType(
     {1: (6, 5, 9), 2: (9, 6, 16), 3: (12, 8, 26), 4: (16, 10, 40), 5: (22, 12, 60)}
 )
-"""People, things and connections by level."""
+"""Numbers of people, things and links by level."""
 
 
 def script(theme: Theme, level: int, rng: Rng) -> str:
-    """The SQL that makes a database of a theme, as large as a level says."""
+    """Return the SQL script that creates a database of a theme, in the size of a level."""
     people, things, links = SIZES[level]
     words = theme.words
     lines = [
@@ -95,7 +95,7 @@ def script(theme: Theme, level: int, rng: Rng) -> str:
     for id, title in enumerate(rng.sample(theme.titles, things), 1):
         lines.append(f"INSERT INTO {theme.what} VALUES ({id}, '{title}', '{rng.pick(KINDS)}', {rng.randint(5, 99)});")
     for id in range(1, links + 1):
-        # Some people and things have no connection: the last of each.
+        # Some people and things have no links: the last of each.
         row = (id, rng.randint(1, people - 2), rng.randint(1, things - 1), rng.randint(1, 9), rng.randint(1, 30))
         lines.append(f"INSERT INTO {theme.link} VALUES {row};")
     return "\n".join(lines) + "\n"

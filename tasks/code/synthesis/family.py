@@ -1,21 +1,19 @@
-"""Synthesis: write a function or a small class from a description of what it does, step by step.
+"""Synthesis: write a function or a small class from a description of its steps.
 
-A seed draws a program of the grammar (``programs.py``); what it is worth on hidden inputs is computed by
-running it, and it is drawn again unless the hidden cases tell it from itself with any one step left out. Programs are
-split by a hash of what they do, so that no test asks for a program that training has shown; ``test_template`` holds
-two shapes (a second argument, classes) that are nowhere else, ``test_entity`` the names that are nowhere else.
+A seed draws a program of the grammar (``programs.py``) and runs it to get its values on hidden inputs. The program is
+drawn again unless the hidden cases distinguish it from every version without one of its steps. A hash of their steps
+assigns programs to splits, so that no test asks for a program of training. ``test_template`` holds out two shapes (a
+second argument, classes), and ``test_entity`` names.
 
-A level is its size. Means over 40 training tasks:
+A level determines the size. Means over 40 training tasks:
 
-===== ========== ===== ========= ===============
-level operations lines AST nodes words of prompt
-===== ========== ===== ========= ===============
-1     1          2     17        30
-2     2          5.4   38        69
-3     3          6.4   49        74
-4     5          8.4   75        90
-5     7          10.4  96        98
-===== ========== ===== ========= ===============
+| level | operations | lines | AST nodes | words of prompt |
+|------:|-----------:|------:|----------:|----------------:|
+|     1 |          1 |     2 |        17 |              30 |
+|     2 |          2 |   5.4 |        38 |              69 |
+|     3 |          3 |   6.4 |        49 |              74 |
+|     4 |          5 |   8.4 |        75 |              90 |
+|     5 |          7 |  10.4 |        96 |              98 |
 
 At level 1 the answer is one expression on small numbers.
 """
@@ -40,18 +38,18 @@ from .programs import SIZES, Program, program
 
 MODULE = "solution.py"
 TRIES = 4000
-"""Programs drawn before a seed is given up; a few are enough."""
+"""Most programs to draw for a seed; a few are usually enough."""
 SHAPES = ("steps", "guard", "fork")
 HELD_SHAPES = ("given", "class")
 OTHER_NAMES = frozenset({Split.TEST_ENTITY, Split.CHALLENGE})
 ORDINARY, VISIBLE = 10, 3
 LONGEST = 3000
-"""Characters of the canonical text of a value that a case may have."""
+"""Most characters of the canonical text of a case's value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """Cases with what the reference makes of them."""
+    """Cases with the values of the reference."""
 
     visible: tuple[Case, ...]
     ordinary: tuple[Case, ...]
@@ -59,7 +57,7 @@ class Worth:
 
     @property
     def hidden(self) -> tuple[Case, ...]:
-        """Those that the agent is not told."""
+        """The cases that the prompt does not show."""
         return (*self.ordinary, *self.edges)
 
 
@@ -89,7 +87,7 @@ SYNTHESIS = SynthesisFamily()
 
 
 def splits_of(made: Program) -> tuple[Split, ...]:
-    """Where a program may be asked for, by what it does and not by what it is called."""
+    """Return the splits that may ask for a program, by its steps and not by its name."""
     share = unit_hash("code-synthesis", *made.steps)
     if share < 0.7:
         return (Split.TRAIN,)
@@ -97,7 +95,7 @@ def splits_of(made: Program) -> tuple[Split, ...]:
 
 
 def _worth(made: Program, rng: Rng) -> Worth | None:
-    """What the reference makes of inputs; ``None`` if the program is dull, or a step of it makes no difference."""
+    """Return the cases of a program; ``None`` if its values vary too little, or if a step makes no difference."""
     names = _namespace(made.source)
     ordinary = _cases(calls(made, rng, VISIBLE + ORDINARY), names)
     edges = _cases(edge_calls(made), names)
@@ -111,7 +109,7 @@ def _worth(made: Program, rng: Rng) -> Worth | None:
 
 
 def _namespace(source: str) -> dict[str, Any]:
-    """The names of a module of our own making."""
+    """Return the namespace of a module. It must be Turnwise's own, never submitted."""
     names: dict[str, Any] = {}
     exec(compile(source, MODULE, "exec"), names)
     return names
@@ -133,7 +131,7 @@ def _cases(sources: Sequence[str], names: dict[str, Any]) -> tuple[Case, ...] | 
 
 
 def evaluated(source: str, names: dict[str, Any]) -> Any:
-    """What the last line of a case is worth, after the others have been run."""
+    """Return the value of the last line of a case, after running the others."""
     *before, last = source.split("\n")
     inside = dict(names)
     exec("\n".join(before), inside)
@@ -141,7 +139,7 @@ def evaluated(source: str, names: dict[str, Any]) -> Any:
 
 
 def _differs(source: str, cases: Sequence[Case]) -> bool:
-    """Whether some case tells this module from the reference."""
+    """Return whether a case distinguishes this module from the reference."""
     names = _namespace(source)
     for one in cases:
         try:
@@ -154,7 +152,7 @@ def _differs(source: str, cases: Sequence[Case]) -> bool:
 
 
 def shorter(made: Program) -> Iterator[str]:
-    """The reference with one step left out, for each; with its branch never, and always, taken."""
+    """Yield versions of the reference: each without one step, and with its branch never or always taken."""
     lines = made.source.splitlines()
     for at, line in enumerate(lines):
         text = line.strip()
@@ -205,7 +203,7 @@ def _task(made: Program, worth: Worth, spec: TaskSpec, rng: Rng) -> CodeTask:
 
 
 def by_heart(made: Program, visible: Sequence[Case]) -> str:
-    """A module that knows the visible examples and nothing else."""
+    """Return a module that knows only the visible examples."""
     if made.is_class:
         return made.stub
     known = [(one.source.partition("(")[2][:-1], canonical.shown(one.expected, LONGEST)) for one in visible]

@@ -1,4 +1,4 @@
-"""Inputs on which programs to write are tried: ordinary ones by the seed, and the edges of each kind."""
+"""Inputs for programs: ordinary ones drawn by the seed, and the edge cases of each kind."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ EDGES: Mapping[Kind, tuple[object, ...]] = MappingProxyType(
         "dict": ({}, {"a": 0}, {"b": 3, "a": 3}, {"e": -1, "no": 12}, {"": 7}),
     }
 )
-"""What programs meet at the edges."""
+"""Edge cases by kind."""
 
 
 def calls(made: Program, rng: Rng, count: int) -> list[str]:
-    """Different calls on ordinary inputs, as Python; the last line of each is an expression."""
+    """Return different calls on ordinary inputs, as Python; the last line of each is an expression."""
     found: dict[str, None] = {}
     for _ in range(40 * count):
         values = [rng.randint(0, 16) if made.expression else value(made.takes, rng) for _ in range(4)]
@@ -33,7 +33,7 @@ def calls(made: Program, rng: Rng, count: int) -> list[str]:
 
 
 def edge_calls(made: Program) -> list[str]:
-    """Calls on the edges of the program's kind."""
+    """Return calls on the edge cases of the program's kind."""
     edges = EDGES[made.takes]
     if made.is_class:
         return [_call(made, edges[:count], "") for count in range(len(edges) + 1)]
@@ -48,7 +48,7 @@ def _call(made: Program, values: Sequence[object], number: str) -> str:
 
 
 def value(kind: Kind, rng: Rng) -> object:
-    """An ordinary value of a kind."""
+    """Draw an ordinary value of a kind."""
     if kind == "int":
         return rng.randint(-20, 40)
     if kind == "ints":

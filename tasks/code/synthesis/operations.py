@@ -1,6 +1,6 @@
-"""The operations of which programs to write are composed: typed, said in words with their edge cases, and in Python.
+"""The operations that make up programs: typed, described in words with their edge cases, and in Python.
 
-``{x}`` stands for the value worked on, ``{n}`` for a number and ``{c}`` for a letter that a program draws.
+``{x}`` stands for the current value, ``{n}`` for a number and ``{c}`` for a character, both drawn for the program.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KINDS: Mapping[Kind, str] = MappingProxyType(
         "dict": "a dict of strings to integers",
     }
 )
-"""What values are called in a prompt."""
+"""Names of kinds in a prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class Operation:
     """One step of a program.
 
     Args:
-        takes: the kind of ``{x}``.
-        gives: the kind of the result.
-        words: what it does, as an order.
-        source: a Python expression.
+        takes: kind of ``{x}``.
+        gives: kind of the result.
+        words: description of the step, in the imperative.
+        source: Python expression of the step.
     """
 
     takes: Kind
@@ -182,12 +182,12 @@ OPERATIONS: tuple[Operation, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that holds of a value or not.
+    """A condition on a value.
 
     Args:
-        takes: the kind of ``{x}``.
-        words: after "if".
-        source: a Python expression.
+        takes: kind of ``{x}``.
+        words: words after "if".
+        source: Python expression of the condition.
     """
 
     takes: Kind

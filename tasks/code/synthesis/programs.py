@@ -1,14 +1,12 @@
 """Programs drawn from the grammar: a shape, operations that fit, words for a prompt and a reference in Python.
 
-====== ======================================================================================================
-shape  what is asked for
-====== ======================================================================================================
-steps  a function that does one thing after the other
-guard  the same, after a condition under which something else is returned or an error raised
-fork   a condition, and other steps on either side
-given  steps whose numbers are a second argument
-class  a class that keeps items: each is changed as it comes in, the last can be taken back, all can be summed up
-====== ======================================================================================================
+| shape | program to write                                                                                           |
+|-------|------------------------------------------------------------------------------------------------------------|
+| steps | a function that does one thing after the other                                                             |
+| guard | the same, after a condition under which something else is returned or an error raised                      |
+| fork  | a condition, and other steps on either side                                                                |
+| given | steps whose numbers are a second argument                                                                  |
+| class | a class that keeps items: each is changed as it comes in, the last can be taken back, all can be summed up |
 """
 
 from __future__ import annotations
@@ -21,25 +19,25 @@ from ...rng import Rng
 from .operations import CONDITIONS, KINDS, OPERATIONS, Kind, Operation
 
 SIZES: Mapping[int, int] = MappingProxyType({1: 1, 2: 2, 3: 3, 4: 5, 5: 7})
-"""Operations of a program by level."""
+"""Number of operations of a program, by level."""
 LETTERS = "aeionrst"
 NAMES = ("f", "solve", "work", "change", "result", "compute", "convert", "apply_steps")
 OTHER_NAMES = ("transmute", "munge", "distill", "refine", "g", "brew", "forge", "weave")
-"""Names of functions, in most splits and where entities are held out."""
+"""Names of functions: for most splits, and for those that hold out entities."""
 CLASSES = ("Box", "Shelf", "Pile", "Store")
 OTHER_CLASSES = ("Vault", "Crate", "Ledger", "Hoard")
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What is to be written.
+    """A program to write.
 
     Args:
-        name: of the function or class.
-        takes: the kind of its argument, or of a class's items.
-        steps: in words.
-        source: the reference, a module.
-        expression: what the function returns, where that is one expression; else empty.
+        name: name of the function or class.
+        takes: kind of its argument, or of a class's items.
+        steps: descriptions of the steps.
+        source: source of the reference module.
+        expression: returned expression, if the function consists of one; otherwise empty.
         second: whether there is a second argument ``n``.
         is_class: whether it is a class.
     """
@@ -54,25 +52,25 @@ class Program:
 
     @property
     def stub(self) -> str:
-        """What stands in the file before anybody has worked on it."""
+        """Initial content of the file."""
         if self.is_class:
             return f"class {self.name}:\n    pass\n"
         return f"def {self.name}({self.arguments}):\n    raise NotImplementedError\n"
 
     @property
     def arguments(self) -> str:
-        """Of the function."""
+        """Arguments of the function, as source."""
         return "x, n" if self.second else "x"
 
 
 def program(shape: str, level: int, rng: Rng, *, other: bool = False) -> Program:
-    """A program of a shape, as large as its level says.
+    """Draw a program of a shape, in the size of its level.
 
     Args:
         shape: ``steps``, ``guard``, ``fork``, ``given`` or ``class``.
-        level: 1 to 5.
-        rng: draws it.
-        other: take names that most splits do not.
+        level: level, 1 to 5.
+        rng: draws the program.
+        other: whether to use the held-out names.
     """
     size = SIZES[level]
     if shape == "class":
@@ -126,7 +124,7 @@ def _forked(name: str, kind: Kind, size: int, level: int, rng: Rng) -> Program:
 
 
 def _class(size: int, rng: Rng, name: str) -> Program:
-    """A class of three methods; its levels differ in what is done on the way in and out."""
+    """Draw a class of three methods; levels differ in the work on items as they come in and are summed up."""
     kind: Kind = rng.pick(("int", "str"))
     coming, summing = (
         _chain(kind, max(1, size // 2), rng, to=kind),
@@ -159,7 +157,7 @@ def _lines(chain: Sequence[tuple[str, str]], indent: int = 4) -> list[str]:
 def _chain(
     kind: Kind, size: int, rng: Rng, *, number: str | None = None, to: Kind | None = None
 ) -> list[tuple[str, str]]:
-    """Operations that fit one behind the other: words, and source in which only ``{x}`` is open."""
+    """Draw operations that fit one after the other: their words, and source in which only ``{x}`` is open."""
     drawn: list[Operation] = []
     for left in range(size, 0, -1):
         last = drawn[-1] if drawn else None
@@ -170,7 +168,7 @@ def _chain(
             fits = [op for op in fits if op.gives == to]
         if size == 1 and kind == "int":
             fits = [op for op in fits if op.gives == "int"]
-        if left > 2 and kind != "int":  # a number too early, and what comes after it tells little apart
+        if left > 2 and kind != "int":  # a number too early makes later steps hard to distinguish
             fits = [op for op in fits if op.gives != "int"]
         drawn.append(rng.pick(fits))
         kind = drawn[-1].gives
@@ -190,5 +188,5 @@ def _filled(words: str, source: str, rng: Rng, number: str | None) -> tuple[str,
 
 
 def _open(source: str, number: str, letter: str) -> str:
-    """A source with its draws filled in, in which braces are still doubled and ``{x}`` is still open."""
+    """Fill in the draws of a source, in which braces are still doubled and ``{x}`` is still open."""
     return source.replace("{n}", number).replace("{c}", letter)

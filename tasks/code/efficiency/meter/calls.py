@@ -11,14 +11,14 @@ from .counter import COUNTER, SUBMITTED, WORK, charge, name_of, refuse, weight
 
 __work__ = True
 FREE = object()
-"""The rule of a callable that does the same little work whatever it receives."""
+"""Rule of a callable whose work is small and does not depend on its arguments."""
 Rule = Any
 FUNCTIONS: dict[Any, Rule] = {}
 """Rules by function or type."""
 METHODS: dict[type, dict[str, Rule]] = {}
 """Rules by the exact type of the object and the name of its method; they take the object first."""
 DECORATORS: dict[Any, Callable[..., Any]] = {}
-"""What only a decorator may be."""
+"""Metered forms of functions that may only be used as decorators."""
 _UNBOUND = frozenset({type(list.append), type(dict.__dict__["fromkeys"])})
 _WRAPPER: Any = type(vars(object)["__init__"].__get__(0))
 _COMPARING: Any = type(functools.cmp_to_key(lambda one, other: 0))

@@ -54,7 +54,7 @@ def refuse(what: str, instead: str) -> NoReturn:
 
     Args:
         what: the operation.
-        instead: what to use in its place.
+        instead: advice on what to use in its place.
 
     Raises:
         RefusedError: always.

@@ -33,7 +33,7 @@ from .counter import (
 
 Binary = Callable[[Any, Any], Any]
 PYTHON = 8
-"""What an element costs in the parts of the standard library that are written in Python."""
+"""Cost per element in the parts of the standard library that are written in Python."""
 __work__ = True
 
 
