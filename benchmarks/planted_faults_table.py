@@ -97,7 +97,7 @@ FAULTS = (
         "tasks/rows/expected.py",
         'if self.kind == "update" and set(changed) != set(self.columns):',
         'if self.kind == "update" and not set(changed) >= set(self.columns):',
-        ("tests/tasks/apps/test_judging.py",),
+        ("tests/tasks/rows/test_judging.py",),
     ),
     Fault(
         "judge",

@@ -179,6 +179,19 @@ def test_imports_run_downwards_inside_trainers() -> None:
     assert not wrong, "scripts > algorithms | run > collect | critics | weights > learning:\n" + "\n".join(wrong)
 
 
+def test_simulators_know_no_templates() -> None:
+    families = {name.split(".")[1] for name in modules() if name.split(".")[2:3] == ["simulators"]}
+    wrong = [
+        f"{found.importer}:{found.line} imports {found.imported}"
+        for found in imports()
+        for family in families
+        if found.importer.startswith(f"tasks.{family}.simulators.") and found.imported.startswith(f"tasks.{family}.")
+        if not found.imported.startswith(f"tasks.{family}.simulators")
+    ]
+    assert families == {"apps", "web"}
+    assert not wrong, "a simulator must work without the tasks in it:\n" + "\n".join(wrong)
+
+
 def test_no_import_cycle() -> None:
     graph: dict[str, set[str]] = {name: set() for name in modules()}
     for found in imports():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...tasks.apps.world.world import World
+from ...tasks.apps.simulators.world import World
 from ..messages import Action, ActionLike, ToolCall
 from ..toolenv import ToolEnv
 

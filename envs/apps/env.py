@@ -8,15 +8,15 @@ from functools import partial
 from typing import Any, Literal
 
 from ...errors import ToolError, UsageError
-from ...tasks.apps.asking.levels import LEVELS
-from ...tasks.apps.asking.plan import Act, plan
-from ...tasks.apps.asking.play import violations, watched
-from ...tasks.apps.asking.talk import Heard, reply
-from ...tasks.apps.asking.task import AppTask
 from ...tasks.apps.catalogue import APPS, IDLE
 from ...tasks.apps.family import APPS_FAMILY, AppsFamily, open_world
-from ...tasks.apps.world.app import LoginNeeded, TooManyCalls
-from ...tasks.apps.world.world import World
+from ...tasks.apps.levels import LEVELS
+from ...tasks.apps.simulators.app import LoginNeeded, TooManyCalls
+from ...tasks.apps.simulators.world import World
+from ...tasks.apps.templates.plan import Act, plan
+from ...tasks.apps.templates.play import violations, watched
+from ...tasks.apps.templates.talk import Heard, reply
+from ...tasks.apps.templates.task import AppTask
 from ...tasks.family import TaskFamily
 from ...tasks.rng import Rng, stable_hash
 from ...tasks.rows.expected import Reason

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...tasks.apps.asking.plan import Act
-from ...tasks.apps.asking.talk import LONGEST, Part, Talk
-from ...tasks.apps.asking.task import AppTask
-from ...tasks.apps.world.app import App
-from ...tasks.apps.world.world import World
+from ...tasks.apps.simulators.app import App
+from ...tasks.apps.simulators.world import World
+from ...tasks.apps.templates.plan import Act
+from ...tasks.apps.templates.talk import LONGEST, Part, Talk
+from ...tasks.apps.templates.task import AppTask
 from ...tasks.rng import Rng
 
 Acts = tuple[Act, ...]

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...tasks.apps.asking.plan import Act
-from ...tasks.apps.asking.play import ENDS
-from ...tasks.apps.world.world import World
+from ...tasks.apps.simulators.world import World
+from ...tasks.apps.templates.plan import Act
+from ...tasks.apps.templates.play import ENDS
 from ..messages import ActionLike, ToolCall
 from ..tools import Tool
 

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from ...errors import EnvironmentFailedError, InfrastructureError, ToolError
 from ...tasks.miniwob.suite import HOST, INSTALL, MiniwobTask, installed
-from ...tasks.web.site.http import Request, Response
+from ...tasks.web.simulators.http import Request, Response
 from ..web.chromium.film import Film
 from ..web.chromium.pool import pool
 from .looking import FRAMES

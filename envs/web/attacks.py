@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ...errors import ToolError
-from ...tasks.web.site.site import Site, routes
+from ...tasks.web.simulators.site import Site, routes
 from ..messages import Action, ActionLike, ToolCall
 from .html.browser import HtmlBrowser
 from .page import FIELDS

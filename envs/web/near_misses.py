@@ -7,7 +7,7 @@ from typing import Any
 
 from ...errors import ContractError
 from ...tasks.rows.expected import Evidence
-from ...tasks.web.asking.task import WebTask
+from ...tasks.web.templates.task import WebTask
 from ..base import NearMiss
 from ..messages import ActionLike, ToolCall
 from .walk import Did

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...tasks.web.asking.task import WebTask
+from ...tasks.web.templates.task import WebTask
 from ..messages import ToolCall
 from .html.browser import HtmlBrowser
 from .page import Page

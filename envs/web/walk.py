@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import ContractError
-from ...tasks.web.asking.walk import Entry
+from ...tasks.web.templates.walk import Entry
 from ..background import completed
 from ..messages import ToolCall
 from .html.browser import HtmlBrowser

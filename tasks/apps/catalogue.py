@@ -8,35 +8,35 @@ from dataclasses import dataclass
 from ..people.cast import Cast
 from ..rng import Rng
 from ..rows.database import Database
-from .account import history as account_history
-from .account.app import Account
-from .across import dialogues
-from .asking.template import Template
-from .calendar import history as calendar_history
-from .calendar import templates as calendar_templates
-from .calendar.app import Calendar
-from .contacts import history as contacts_history
-from .contacts import templates as contacts_templates
-from .contacts.app import Contacts
-from .files import history as files_history
-from .files import templates as files_templates
-from .files.app import Files
-from .mail import history as mail_history
-from .mail import templates as mail_templates
-from .mail.app import Mail
-from .music import history as music_history
-from .music import templates as music_templates
-from .music.app import Music
-from .shop import history as shop_history
-from .shop import templates as shop_templates
-from .shop.app import Shop
-from .todo import history as todo_history
-from .todo import templates as todo_templates
-from .todo.app import Todo
-from .wallet import history as wallet_history
-from .wallet import templates as wallet_templates
-from .wallet.app import Wallet
-from .world.app import App
+from .simulators.account import history as account_history
+from .simulators.account.app import Account
+from .simulators.app import App
+from .simulators.calendar import history as calendar_history
+from .simulators.calendar.app import Calendar
+from .simulators.contacts import history as contacts_history
+from .simulators.contacts.app import Contacts
+from .simulators.files import history as files_history
+from .simulators.files.app import Files
+from .simulators.mail import history as mail_history
+from .simulators.mail.app import Mail
+from .simulators.music import history as music_history
+from .simulators.music.app import Music
+from .simulators.shop import history as shop_history
+from .simulators.shop.app import Shop
+from .simulators.todo import history as todo_history
+from .simulators.todo.app import Todo
+from .simulators.wallet import history as wallet_history
+from .simulators.wallet.app import Wallet
+from .templates.across import dialogues
+from .templates.calendar import tasks as calendar_templates
+from .templates.contacts import tasks as contacts_templates
+from .templates.files import tasks as files_templates
+from .templates.mail import tasks as mail_templates
+from .templates.music import tasks as music_templates
+from .templates.shop import tasks as shop_templates
+from .templates.template import Template
+from .templates.todo import tasks as todo_templates
+from .templates.wallet import tasks as wallet_templates
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from ..rng import Rng
 from ..rows.family import SceneFamily
 from ..rows.origin import Origin
 from ..spec import Split, TaskSpec
-from .asking.levels import LEVELS, shown
-from .asking.task import AppTask
 from .catalogue import APPS, HELD_OUT, TEMPLATES
-from .world.situation import Situation
-from .world.world import World
+from .levels import LEVELS, shown
+from .simulators.situation import Situation
+from .simulators.world import World
+from .templates.task import AppTask
 from .worlds import origin
 
 

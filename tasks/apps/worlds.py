@@ -9,8 +9,8 @@ from ..rng import Rng
 from ..rows.database import Database
 from ..rows.origin import WORLDS, Origin
 from ..spec import Split
-from .account.history import passwords
 from .catalogue import PARTS
+from .simulators.account.history import passwords
 
 
 @lru_cache(maxsize=WORLDS)

@@ -8,27 +8,27 @@ from dataclasses import dataclass
 from ..people.cast import Cast
 from ..rng import Rng
 from ..rows.database import Database
-from .across.journeys import JOURNEYS
-from .asking.template import Template
-from .booking import history as booking_history
-from .booking import tasks as booking_tasks
-from .booking.site import Booking
-from .cms import history as cms_history
-from .cms import tasks as cms_tasks
-from .cms.site import Newsroom
-from .forum import history as forum_history
-from .forum import tasks as forum_tasks
-from .forum.site import Forum
-from .shop import history as shop_history
-from .shop import tasks as shop_tasks
-from .shop.site import Shop
-from .site.site import Site
-from .tracker import history as tracker_history
-from .tracker import tasks as tracker_tasks
-from .tracker.site import Tracker
-from .wiki import history as wiki_history
-from .wiki import tasks as wiki_tasks
-from .wiki.site import Wiki
+from .simulators.booking import history as booking_history
+from .simulators.booking.site import Booking
+from .simulators.cms import history as cms_history
+from .simulators.cms.site import Newsroom
+from .simulators.forum import history as forum_history
+from .simulators.forum.site import Forum
+from .simulators.shop import history as shop_history
+from .simulators.shop.site import Shop
+from .simulators.site import Site
+from .simulators.tracker import history as tracker_history
+from .simulators.tracker.site import Tracker
+from .simulators.wiki import history as wiki_history
+from .simulators.wiki.site import Wiki
+from .templates.across.journeys import JOURNEYS
+from .templates.booking import tasks as booking_tasks
+from .templates.cms import tasks as cms_tasks
+from .templates.forum import tasks as forum_tasks
+from .templates.shop import tasks as shop_tasks
+from .templates.template import Template
+from .templates.tracker import tasks as tracker_tasks
+from .templates.wiki import tasks as wiki_tasks
 
 
 @dataclass(frozen=True)

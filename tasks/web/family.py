@@ -9,14 +9,14 @@ from ..rng import Rng
 from ..rows.family import SceneFamily
 from ..rows.origin import Origin
 from ..spec import Split, TaskSpec
-from .asking.accounts import account_of
-from .asking.compose import pairs_of
-from .asking.levels import LEVELS
-from .asking.task import WebTask
-from .asking.template import Template
 from .catalogue import BASE, HELD_OUT, SITES
-from .site.sites import Rules, Sites
-from .site.theme import theme_of
+from .levels import LEVELS
+from .simulators.accounts import account_of
+from .simulators.sites import Rules, Sites
+from .simulators.theme import theme_of
+from .templates.compose import pairs_of
+from .templates.task import WebTask
+from .templates.template import Template
 from .worlds import origin
 
 TEMPLATES: dict[str, Template] = {**BASE, **{one.name: one for one in pairs_of(tuple(BASE.values()))}}

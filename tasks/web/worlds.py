@@ -9,8 +9,8 @@ from ..rng import Rng
 from ..rows.database import Database
 from ..rows.origin import WORLDS, Origin
 from ..spec import Split
-from .asking import accounts
 from .catalogue import PARTS
+from .simulators import accounts
 
 
 @lru_cache(maxsize=WORLDS)

@@ -24,8 +24,8 @@ from fastapi import Request as Asked
 from fastapi import Response as Answer
 
 from ....errors import InfrastructureError
-from ....tasks.web.site.http import Request, Response, Values
-from ....tasks.web.site.site import SESSION
+from ....tasks.web.simulators.http import Request, Response, Values
+from ....tasks.web.simulators.site import SESSION
 from ..browser import way_out
 
 HEADER = "x-turnwise-episode"

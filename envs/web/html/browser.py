@@ -8,8 +8,8 @@ from typing import Any, Self
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from ....errors import ToolError
-from ....tasks.web.site.http import Request, Response, Values
-from ....tasks.web.site.sites import Sites
+from ....tasks.web.simulators.http import Request, Response, Values
+from ....tasks.web.simulators.sites import Sites
 from ..browser import MOST_TABS, Button, Wanted, one_more, stay
 from ..keys import pressed
 from ..page import FIELDS, Page, told

@@ -25,11 +25,11 @@ from turnwise.envs.tools import Tool
 from turnwise.envs.web import actions, browser
 from turnwise.envs.web.chromium import snapshot
 from turnwise.errors import SandboxUnavailableError, UsageError
-from turnwise.tasks.apps.world import app
+from turnwise.tasks.apps.simulators import app
 from turnwise.tasks.rows.database import Database
 from turnwise.tasks.search import document
-from turnwise.tasks.web.site import http
-from turnwise.tasks.web.site.site import Site
+from turnwise.tasks.web.simulators import http
+from turnwise.tasks.web.simulators.site import Site
 
 from ..hostile import all_attempts, unscored
 from ..mcp.around import Around, raw

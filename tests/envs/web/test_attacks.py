@@ -12,8 +12,8 @@ from turnwise.envs.base import TurnEnv
 from turnwise.envs.messages import ToolCall
 from turnwise.envs.web.chromium.browser import KEYS, typing
 from turnwise.envs.web.env import WebEnv
-from turnwise.tasks.web.site.http import Request, Values
-from turnwise.tasks.web.site.site import SESSION
+from turnwise.tasks.web.simulators.http import Request, Values
+from turnwise.tasks.web.simulators.site import SESSION
 
 from ...shifts import sampled
 from ..hostile import all_attempts, unscored

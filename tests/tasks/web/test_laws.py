@@ -16,12 +16,12 @@ import turnwise as tw
 from turnwise.envs.web.env import WebEnv
 from turnwise.tasks.score import Score
 from turnwise.tasks.spec import Split, TaskSpec
-from turnwise.tasks.web.asking.accounts import account_of
-from turnwise.tasks.web.asking.levels import LEVELS
 from turnwise.tasks.web.catalogue import BASE, SITES
 from turnwise.tasks.web.family import TEMPLATES, WEB_FAMILY
-from turnwise.tasks.web.site.http import Request, Values
-from turnwise.tasks.web.site.sites import BEGUN, host_of
+from turnwise.tasks.web.levels import LEVELS
+from turnwise.tasks.web.simulators.accounts import account_of
+from turnwise.tasks.web.simulators.http import Request, Values
+from turnwise.tasks.web.simulators.sites import BEGUN, host_of
 
 from ...shifts import sampled
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from turnwise.tasks.web.site.http import Request, Response
+from turnwise.tasks.web.simulators.http import Request, Response
 
 ELSEWHERE = "http://elsewhere.example/"
 PAGES = {

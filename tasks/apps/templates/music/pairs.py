@@ -1,0 +1,112 @@
+"""Tasks in pairs with one prompt: what it asks for can be done, or must be refused. Only looking tells."""
+
+from __future__ import annotations
+
+from ....rows.database import Row
+from ....rows.expected import Number, Refusal, Text
+from ....rows.scene import Scene
+from ..plan import Solver
+from ..template import Asked, template
+from .finding import (
+    artist_of,
+    changed,
+    liked,
+    liked_by,
+    made,
+    make_playlist,
+    me,
+    new_name,
+    own_playlist,
+    playlist_named,
+    song_named,
+    songs,
+    songs_in,
+    spoken,
+)
+
+
+def _adding(scene: Scene, row: Row) -> tuple[Row, str]:
+    """A song that is not in a playlist yet, and the prompt to add it, which says what to do if that is forbidden."""
+    inside = songs_in(scene, row)
+    song = scene.pick([one for one in songs(scene, "1") if one not in inside])
+    rest = "If it is someone else's playlist, change nothing: refuse and tell me whose it is."
+    prompt = scene.rng.pick(
+        (
+            f"Add {spoken(song)} to the playlist '{row['name']}'. {rest}",
+            f"The song {spoken(song)} belongs in '{row['name']}': put it there, at the end. {rest}",
+        )
+    )
+    return song, prompt
+
+
+@template("music", kind="action")
+def music_add_to_own(scene: Scene) -> Asked:
+    """Add a song to a playlist that is the user's."""
+    row, inside = own_playlist(scene)
+    song, prompt = _adding(scene, row)
+
+    def solve(api: Solver) -> None:
+        id, wanted = playlist_named(api, row["name"]), song_named(api, song["title"], song["artist"])
+        api.call("music_add_song", playlist_id=id, song_id=wanted)
+        api.answer()
+
+    return Asked(prompt, solve, must=(changed(row, (one["id"] for one in (*inside, song))),))
+
+
+@template("music", kind="refusal")
+def music_add_to_foreign(scene: Scene) -> Asked:
+    """The same with a playlist that the user only follows."""
+    row = scene.row("SELECT * FROM playlists WHERE owner != ?", me(scene))
+    _, prompt = _adding(scene, row)
+
+    def solve(api: Solver) -> None:
+        found = next(item for item in api.pages("music_list_playlists") if item["name"] == row["name"])
+        api.refuse("not_allowed", found["owner"])
+
+    owner = row["owner"]
+    return Asked(prompt, solve, refusal=Refusal("not_allowed", Text(owner)), secrets=(owner,))
+
+
+def _long_enough(scene: Scene, enough: bool) -> tuple[str, str, list[Row], str]:
+    """A name, an artist, liked songs of theirs, and the prompt to make a playlist of them if they are long enough."""
+    artist, name = artist_of(scene), new_name(scene)
+    rows = liked(scene, "artist = ?", artist)
+    scene.need(2 <= len(rows) <= scene.level + 5)
+    seconds = sum(row["seconds"] for row in rows)
+    minutes = max(1, seconds // 60 + (-scene.rng.randint(0, 4) if enough else scene.rng.randint(1, 5)))
+    prompt = scene.rng.pick(
+        (
+            f"Create a playlist '{name}' with all songs by {artist} that I like. If they last less than {minutes} "
+            "minutes in total, don't create it: refuse and tell me how many seconds they last in total.",
+            f"I need at least {minutes} minutes of music by {artist}. Put all their songs that I like into a new "
+            f"playlist '{name}'. If that is not enough, create no playlist: refuse with the total in seconds.",
+        )
+    )
+    return name, artist, rows, prompt
+
+
+@template("music", kind="action")
+def music_enough_liked(scene: Scene) -> Asked:
+    """Make a playlist of liked songs that must have a length, and do."""
+    name, artist, rows, prompt = _long_enough(scene, enough=True)
+
+    def solve(api: Solver) -> None:
+        make_playlist(api, name, [item["song_id"] for item in liked_by(api, artist)])
+        api.answer()
+
+    return Asked(prompt, solve, must=(made(scene, name, [row["id"] for row in rows]),))
+
+
+@template("music", kind="refusal")
+def music_too_few_liked(scene: Scene) -> Asked:
+    """The same where they do not."""
+    _, artist, rows, prompt = _long_enough(scene, enough=False)
+    seconds = sum(row["seconds"] for row in rows)
+
+    def solve(api: Solver) -> None:
+        api.refuse("not_possible", sum(item["seconds"] for item in liked_by(api, artist)))
+
+    return Asked(prompt, solve, refusal=Refusal("not_possible", Number(seconds)), secrets=(str(seconds),))
+
+
+TEMPLATES = (music_add_to_own, music_add_to_foreign, music_enough_liked, music_too_few_liked)

@@ -1,0 +1,128 @@
+"""``Reading``: what everybody may do in the wiki: find pages, read them, and see who changed what."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ....rows.database import Row
+from ..http import Response
+from ..site import Site, page
+from .company import SECTIONS
+
+PAGES = """SELECT wiki_pages.*, coalesce(changed, '') AS changed, coalesce(versions, 0) AS versions FROM wiki_pages
+    LEFT JOIN (SELECT page_id, max(created_at) AS changed, count(*) AS versions FROM wiki_revisions GROUP BY page_id)
+    AS past ON past.page_id = wiki_pages.id"""
+FACTS = """SELECT wiki_facts.*, title FROM wiki_facts LEFT JOIN wiki_pages ON wiki_pages.id = to_page_id
+    WHERE page_id = ? ORDER BY wiki_facts.id"""
+CHANGES = """SELECT wiki_revisions.*, title, section FROM wiki_revisions
+    JOIN wiki_pages ON wiki_pages.id = page_id"""
+SORTS = {"name": "title", "changed": "changed DESC", "oldest": "changed"}
+WORDS: dict[str, tuple[str, ...]] = {
+    "pages": ("Pages", "All articles", "Contents"),
+    "changes": ("Recent changes", "Latest changes", "Activity"),
+    "watching": ("Watch list", "Pages I follow", "My watched pages"),
+    "new_page": ("Write a page", "Start a page", "New article"),
+    "section": ("Section", "Area", "Category"),
+    "changed": ("Last changed", "Latest version", "Edited on"),
+    "oldest": ("Least recently changed", "Oldest first"),
+    "versions": ("Versions", "Number of edits"),
+    "history": ("History", "Earlier versions", "Past versions"),
+    "version": ("Version", "Revision"),
+    "editor": ("Editor", "Changed by", "Edited by"),
+    "what": ("Paragraph", "Changed part", "Changed item"),
+    "note": ("Summary of the change", "Edit note", "Reason"),
+    "restore": ("Restore this version", "Restore", "Revert to this"),
+    "text": ("Text", "Body", "Content"),
+    "head": ("Heading", "Headline"),
+    "present": ("Current text", "Present text"),
+    "add_part": ("Add a paragraph", "Append a paragraph", "New paragraph"),
+    "edit_facts": ("Edit facts", "Correct facts", "Update facts"),
+    "talk": ("Discussion", "Talk", "Comments"),
+    "comment": ("Comment", "Your comment", "Message"),
+    "send": ("Post comment", "Send it", "Submit"),
+    "written_by": ("Author", "Written by"),
+    "watch": ("Watch this page", "Follow", "Add to watch list"),
+    "unwatch": ("Stop watching", "Unfollow", "Remove from watch list"),
+    "protected_by": ("Protected by", "Locked by"),
+    "continue": ("Continue", "Next step"),
+    "preview": ("Preview", "Page preview"),
+    "publish": ("Publish", "Publish page"),
+}
+"""Labels of the wiki, with their variants."""
+
+
+class Reading(Site):
+    """What is read."""
+
+    words: ClassVar[dict[str, tuple[str, ...]]] = WORDS
+
+    @page("/")
+    def front(self) -> Response:
+        """Sections and the search."""
+        return self.show("front.html", sections=SECTIONS)
+
+    @page("/pages")
+    def pages(self) -> Response:
+        """Pages that meet the conditions of the query; those that are called so come before those that say so."""
+        sort = self.query.get("sort", "name")
+        rows = self.db.rows(
+            f"""SELECT * FROM ({PAGES}) WHERE (section = ?2 OR ?2 = '') AND (?1 = '' OR
+                instr(lower(title), lower(?1)) OR id IN (SELECT page_id FROM wiki_parts
+                WHERE instr(lower(body), lower(?1)) OR instr(lower(head), lower(?1))))
+                ORDER BY instr(lower(title), lower(?1)) = 0, {SORTS.get(sort, "title")}, title, id""",
+            self.query.get("q"),
+            self.query.get("section"),
+        )
+        return self.show("pages.html", found=self.paged(rows), sections=SECTIONS, sort=sort)
+
+    @page("/pages/{id:int}")
+    def one(self, id: int) -> Response:
+        """One page."""
+        return self.show(
+            "page.html",
+            page=self.find(f"({PAGES})", id, "page"),
+            facts=self.db.rows(FACTS, id),
+            body=self.db.rows("SELECT * FROM wiki_parts WHERE page_id = ? ORDER BY position, id", id),
+            watched=self.watched(id),
+            pointing=self.db.rows(
+                """SELECT DISTINCT wiki_pages.* FROM wiki_pages JOIN wiki_facts ON page_id = wiki_pages.id
+                   WHERE to_page_id = ? ORDER BY title LIMIT 5""",
+                id,
+            ),
+        )
+
+    @page("/pages/{id:int}/history")
+    def history(self, id: int) -> Response:
+        """All versions of a page, newest first."""
+        row = self.find("wiki_pages", id, "page")
+        rows = self.db.rows(f"{CHANGES} WHERE page_id = ? ORDER BY created_at DESC, wiki_revisions.id DESC", id)
+        return self.show("history.html", page=row, found=self.paged(rows))
+
+    @page("/versions/{id:int}")
+    def version(self, id: int) -> Response:
+        """What a change made of a part of a page."""
+        return self.show("version.html", version=self.find(f"({CHANGES})", id, "version"))
+
+    @page("/changes")
+    def changes(self) -> Response:
+        """Changes of all pages, newest first."""
+        rows = self.db.rows(
+            f"""{CHANGES} WHERE (author = ?1 OR ?1 = '') AND (section = ?2 OR ?2 = '')
+                ORDER BY created_at DESC, wiki_revisions.id DESC""",
+            self.query.get("editor"),
+            self.query.get("section"),
+        )
+        editors = [row["author"] for row in self.db.rows("SELECT DISTINCT author FROM wiki_revisions ORDER BY author")]
+        return self.show("changes.html", found=self.paged(rows), editors=editors, sections=SECTIONS)
+
+    @page("/pages/{id:int}/talk")
+    def talk(self, id: int) -> Response:
+        """What people say about a page."""
+        row = self.find("wiki_pages", id, "page")
+        rows = self.db.rows("SELECT * FROM wiki_comments WHERE page_id = ? ORDER BY created_at DESC, id DESC", id)
+        return self.show("talk.html", page=row, found=self.paged(rows))
+
+    def watched(self, page: int) -> Row | None:
+        """The row that says that whoever is logged in watches a page."""
+        account = self.visit.account
+        return self.db.row("SELECT * FROM wiki_watches WHERE account_id = ? AND page_id = ?", account, page)
