@@ -83,7 +83,7 @@ def solved(spec: TaskSpec) -> Solved:
     acts = plan(task, world, Rng("levels", spec.digest))
     score = played(task, world, acts, IDLE)
     assert score.success, f"{spec} is not solved: {score}"
-    offered = len(calls_of(world.apps))
+    offered = len(calls_of(world.simulators))
     return Solved(task.kind, len(acts), len(task.apps), len(task.shown), offered, len(world.changes()))
 
 

@@ -234,7 +234,7 @@ class AppsByCalls(ToolEnv[AppTask]):
         """Return plays that almost solve the task, or only claim to."""
         assert self.work is not None
         acts, rng = self._plan(curious=False), Rng("near misses", self.task.digest)
-        found = near_misses(self.work, self._opened(), acts, self.world.apps, rng)
+        found = near_misses(self.work, self._opened(), acts, self.world.simulators, rng)
         return {name: _following(miss) for name, miss in found.items()}
 
     def attacks(self) -> Mapping[str, Sequence[ActionLike]]:

@@ -21,7 +21,7 @@ def origin(split: Split, number: int) -> Origin:
     db = Database()
     parts = [part for part in PARTS if split is Split.CHALLENGE or not part.held_out]
     for part in parts:
-        db.make(part.app.schema)
+        db.make(part.app.schema())
     with db.whole():
         for part in parts:
             part.fill(db, cast, rng.child(part.app.name))

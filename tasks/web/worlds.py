@@ -19,9 +19,9 @@ def origin(split: Split, number: int) -> Origin:
     rng = Rng("web world", str(split), number)
     cast = cast_of(rng.child("cast"), split)
     db = Database()
-    db.make(accounts.SCHEMA)
+    db.make(accounts.schema())
     for part in PARTS:
-        db.make(part.site.schema)
+        db.make(part.site.schema())
     with db.whole():
         accounts.fill(db, cast, rng.child("accounts"), tuple(part.site.name for part in PARTS))
         for part in PARTS:

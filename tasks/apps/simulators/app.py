@@ -11,7 +11,8 @@ from typing import Annotated, Any, ClassVar, TypeVar
 import pydantic
 
 from ....errors import ToolError
-from ...rows.database import Database, Row
+from ...rows.database import Row
+from ...rows.simulator import Simulator
 
 F = TypeVar("F", bound=Callable[..., Any])
 MARK = "_turnwise_app_call"
@@ -62,7 +63,7 @@ def call(function: F) -> F:
     return function
 
 
-class App:
+class App(Simulator):
     """One app over the database of a world.
 
     A subclass sets the class fields and marks its calls with ``@call``. A call returns plain data (dicts, lists,
@@ -74,25 +75,12 @@ class App:
         per_page: number of rows on a page of results.
     """
 
-    name: ClassVar[str]
-    about: ClassVar[str]
-    """A one-line description, which agents read."""
-    schema: ClassVar[str]
-    """SQL that creates its tables; every table has ``id INTEGER PRIMARY KEY AUTOINCREMENT``."""
     private: ClassVar[bool] = True
     """Whether its calls need a login."""
     ids: ClassVar[Mapping[str, str]] = {}
     """The table of each id argument, e.g. ``{"message_id": "messages"}``; near misses use it to pick a wrong row."""
-    idle: ClassVar[Mapping[str, frozenset[str]]] = {}
-    """Columns, by table, that reading changes; reading a message, for instance, clears ``unread``."""
-    keys: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Columns, by table, that identify a row whose id no call shows. Deleting such a row and inserting it again
-    therefore counts as no change."""
     stray: ClassVar[tuple[str, Mapping[str, Any]]]
     """A call, with its arguments, whose change no task asks for."""
-
-    def __init__(self, db: Database, now: datetime, per_page: int) -> None:
-        self.db, self.now, self.per_page = db, now, per_page
 
     @classmethod
     def calls(cls) -> Mapping[str, Callable[..., Any]]:
@@ -141,11 +129,6 @@ class App:
             raise ToolError(f"422 page {page} does not exist: the last page is {pages}")
         begin = (page - 1) * self.per_page
         return {"items": list(rows[begin : begin + self.per_page]), "page": page, "pages": pages, "total": len(rows)}
-
-    @property
-    def stamp(self) -> str:
-        """The simulated time in ISO format, to the minute."""
-        return self.now.isoformat(timespec="minutes")
 
 
 def address(text: str) -> str:

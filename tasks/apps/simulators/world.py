@@ -8,15 +8,15 @@ from functools import lru_cache
 from typing import Any, Self
 
 from ....errors import ToolError
-from ...rows.database import Change, Database
-from ...rows.known import put_back
+from ...rows.database import Database
+from ...rows.simulator import Simulation
 from .app import App, LoginNeeded, TooManyCalls
 from .situation import Rules, Situation
 
 Apps = tuple[type[App], ...]
 
 
-class World:
+class World(Simulation[App]):
     """Live apps over one database.
 
     A call that fails changes neither a row nor the situation. A world knows every change since its creation, and a
@@ -30,7 +30,8 @@ class World:
     """
 
     def __init__(self, db: Database, situation: Situation, rules: Rules, apps: Apps) -> None:
-        self.db, self.situation, self.rules, self.apps = db, situation, rules, apps
+        super().__init__(db, apps)
+        self.situation, self.rules = situation, rules
         self._calls = calls_of(apps)
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Any:
@@ -66,12 +67,6 @@ class World:
         """The world's time."""
         return self.situation.now
 
-    def changes(self) -> tuple[Change, ...]:
-        """Every row that differs from the beginning. A row that was deleted and inserted again is the same row if its
-        number is never shown."""
-        keys = {table: key for app in self.apps for table, key in app.keys.items()}
-        return put_back(self.db.changes(), keys)
-
     def wanted(self, name: str) -> tuple[str, dict[str, Any]] | None:
         """The call that must precede this one, which is a login or a wait; ``None`` if there is none."""
         kind, _ = self._calls[name]
@@ -86,10 +81,7 @@ class World:
 
     def fork(self) -> Self:
         """An independent world in the same state."""
-        return type(self)(self.db.fork(), self.situation, self.rules, self.apps)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.fork()
+        return type(self)(self.db.fork(), self.situation, self.rules, self.simulators)
 
 
 @lru_cache(maxsize=64)

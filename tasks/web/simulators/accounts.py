@@ -5,9 +5,12 @@ from __future__ import annotations
 from ...people.cast import Cast
 from ...rng import Rng
 from ...rows.database import Database, Row
+from ...rows.simulator import text_beside
 
-SCHEMA = """CREATE TABLE accounts (id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT, username TEXT, password TEXT,
-    name TEXT, role TEXT);"""
+
+def schema() -> str:
+    """Return the SQL that creates the table of accounts."""
+    return text_beside(__name__, "accounts.sql")
 
 
 def fill(db: Database, cast: Cast, rng: Rng, sites: tuple[str, ...]) -> None:

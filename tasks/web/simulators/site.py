@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 import jinja2
 
 from ...rows.database import Database, NoRoom, Row
+from ...rows.simulator import Simulator
 from .http import Request, Response, number
 from .theme import Theme
 
@@ -91,7 +92,7 @@ def page(path: str, method: str = "GET", *, member: bool = False) -> Callable[[F
     return mark
 
 
-class Site:
+class Site(Simulator):
     """One request's view of a site.
 
     A subclass sets the class fields and writes pages (``@page``). What a page writes and then raises is undone.
@@ -105,20 +106,10 @@ class Site:
         visit: who asks.
     """
 
-    name: ClassVar[str]
-    """Begins its host's name: ``shop`` is at ``http://shop.test``."""
     title: ClassVar[str]
-    about: ClassVar[str]
-    """What it is for, in one line."""
-    schema: ClassVar[str]
-    """SQL that makes its tables; every table has ``id INTEGER PRIMARY KEY AUTOINCREMENT``."""
+    """Its name for people; ``name`` begins its host's: ``shop`` is at ``http://shop.test``."""
     words: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Labels beside those that all sites have, with their variants; the first is the plain one."""
-    idle: ClassVar[Mapping[str, frozenset[str]]] = {}
-    """Columns, by table, that change when somebody only looks."""
-    keys: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Columns, by table, by which somebody knows a row whose number no page shows: to take such a row out and to put it
-    in again changes nothing."""
     menu: ClassVar[Sequence[tuple[str, str]]] = ()
     """Links of the navigation: the label's word, and the path."""
     stray: ClassVar[tuple[str, Mapping[str, str]]]
@@ -127,8 +118,8 @@ class Site:
     def __init__(
         self, db: Database, now: datetime, theme: Theme, per_page: int, request: Request, visit: Visit
     ) -> None:
-        self.db, self.now, self.theme, self.per_page = db, now, theme, per_page
-        self.request, self.visit = request, visit
+        super().__init__(db, now, per_page)
+        self.theme, self.request, self.visit = theme, request, visit
         self.query, self.form = request.query, request.form
 
     # -- what pages are written with --------------------------------------------------------------------------------
@@ -212,11 +203,6 @@ class Site:
         if found is None:
             raise Refused("You are not logged in.", 401)
         return found
-
-    @property
-    def stamp(self) -> str:
-        """The world's time as tables keep it."""
-        return self.now.isoformat(timespec="minutes")
 
     @property
     def links(self) -> list[tuple[str, str]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
-from ...rows.database import Change, Database
-from ...rows.known import put_back
+from ...rows.database import Database
+from ...rows.simulator import Simulation
 from .http import Request, Response
 from .site import SESSION, Site, Visit
 from .theme import Theme
@@ -33,7 +33,7 @@ class Rules:
     now: datetime
 
 
-class Sites:
+class Sites(Simulation[Site]):
     """Live sites over one database.
 
     A request that fails changes no row. What changed since the world was made is known at any time, and a fork is a
@@ -53,7 +53,8 @@ class Sites:
         rules: Rules,
         visits: Mapping[tuple[str, str], Visit] | None = None,
     ) -> None:
-        self.db, self.kinds, self.rules = db, tuple(kinds), rules
+        super().__init__(db, kinds)
+        self.rules = rules
         self._by_host = {host_of(kind): kind for kind in kinds}
         self.visits: dict[tuple[str, str], Visit] = dict(visits or {})
 
@@ -64,7 +65,7 @@ class Sites:
 
     def enter(self, site: str, account: int) -> None:
         """Let the browser begin logged in to a site, with the cookie ``"begun"``."""
-        kind = next(one for one in self.kinds if one.name == site)
+        kind = next(one for one in self.simulators if one.name == site)
         self.visits[host_of(kind), BEGUN] = Visit(account)
 
     @property
@@ -95,18 +96,9 @@ class Sites:
         self.visits[request.host, token] = site.visit
         return response
 
-    def changes(self) -> tuple[Change, ...]:
-        """Every row that is no longer what it was. One that was taken out and put in again, where nobody is shown its
-        number, is the row that it was."""
-        keys = {table: key for kind in self.kinds for table, key in kind.keys.items()}
-        return put_back(self.db.changes(), keys)
-
     def fork(self) -> Self:
         """Independent sites in the same state."""
-        return type(self)(self.db.fork(), self.kinds, self.rules, self.visits)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self.fork()
+        return type(self)(self.db.fork(), self.simulators, self.rules, self.visits)
 
 
 BEGUN = "begun"

@@ -157,7 +157,7 @@ def test_several_calls_in_one_message_are_made_in_order() -> None:
 
 def test_the_same_task_is_the_same_after_a_dirty_episode() -> None:
     one, other = opened(3, level=2), opened(3, level=2)
-    for app in one.world.apps:
+    for app in one.world.simulators:
         if hasattr(app, "stray"):
             called(one, app.stray[0], **app.stray[1])
     first = other.reset(seed=3, options={"level": 2})

@@ -29,7 +29,7 @@ def holds(spec: TaskSpec) -> str:
             return f"{spec}: {task.prompt!r} is not solved by {way}: {score}"
     if played(task, world.fork(), (), IDLE).success:
         return f"{spec}: {task.prompt!r} is solved by nothing"
-    for name, miss in near_misses(task, world, acts, world.apps, rng).items():
+    for name, miss in near_misses(task, world, acts, world.simulators, rng).items():
         score = played(task, world.fork(), miss, IDLE)
         if score.success:
             return f"{spec}: {task.prompt!r} is solved although it is a near miss ({name}): {miss}"

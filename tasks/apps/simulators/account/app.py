@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import pydantic
 
@@ -17,11 +17,6 @@ class Account(App):
     name = "account"
     about = "the user's profile, the passwords for the other apps, and the current time"
     private = False
-    schema: ClassVar[str] = """
-        CREATE TABLE profile (id INTEGER PRIMARY KEY AUTOINCREMENT,
-            first_name TEXT, last_name TEXT, email TEXT, phone TEXT, city TEXT, birthday TEXT, company TEXT);
-        CREATE TABLE passwords (id INTEGER PRIMARY KEY AUTOINCREMENT, app TEXT UNIQUE, password TEXT);
-    """
 
     @call
     def profile(self) -> dict[str, Any]:

@@ -28,13 +28,6 @@ class Calendar(App):
         "calendar_create",
         {"title": "Nothing at all", "starts_at": "2031-01-01T10:00", "ends_at": "2031-01-01T10:15"},
     )
-    schema: ClassVar[str] = """
-        CREATE TABLE events (id INTEGER PRIMARY KEY AUTOINCREMENT, title TEXT, place TEXT, starts_at TEXT,
-            ends_at TEXT, organizer TEXT, notes TEXT, status TEXT, created_at TEXT);
-        CREATE INDEX events_by_start ON events (starts_at);
-        CREATE TABLE guests (id INTEGER PRIMARY KEY AUTOINCREMENT, event_id INTEGER, email TEXT, response TEXT,
-            UNIQUE (event_id, email));
-    """
 
     @call
     def list_events(self, since: Words, until: Words, page: Page = 1) -> dict[str, Any]:

@@ -23,12 +23,6 @@ class Contacts(App):
     ids: ClassVar[dict[str, str]] = {"contact_id": "contacts"}
     keys: ClassVar[dict[str, tuple[str, ...]]] = {"groups": ("contact_id", "name")}
     stray = ("contacts_add", {"first_name": "No", "last_name": "Body", "email": "nobody@post.test"})
-    schema: ClassVar[str] = """
-        CREATE TABLE contacts (id INTEGER PRIMARY KEY AUTOINCREMENT, first_name TEXT, last_name TEXT, email TEXT,
-            phone TEXT, city TEXT, birthday TEXT, company TEXT, relation TEXT, favorite INTEGER);
-        CREATE TABLE groups (id INTEGER PRIMARY KEY AUTOINCREMENT, contact_id INTEGER, name TEXT,
-            UNIQUE (contact_id, name));
-    """
 
     @call
     def search(

@@ -21,16 +21,6 @@ class Files(App):
     ids: ClassVar[dict[str, str]] = {"file_id": "files"}
     keys: ClassVar[dict[str, tuple[str, ...]]] = {"shares": ("file_id", "email"), "trash": ("file_id",)}
     stray = ("files_write", {"folder": "/Documents", "name": "nobody asked for this.txt", "content": ""})
-    schema: ClassVar[str] = """
-        CREATE TABLE folders (id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT UNIQUE);
-        CREATE TABLE files (id INTEGER PRIMARY KEY AUTOINCREMENT, folder TEXT, name TEXT, content TEXT, size INTEGER,
-            locked_by TEXT, created_at TEXT, updated_at TEXT);
-        CREATE INDEX files_by_folder ON files (folder, name);
-        CREATE TABLE trash (id INTEGER PRIMARY KEY AUTOINCREMENT, file_id INTEGER UNIQUE, created_at TEXT);
-        CREATE TABLE shares (id INTEGER PRIMARY KEY AUTOINCREMENT, file_id INTEGER, email TEXT, access TEXT,
-            UNIQUE (file_id, email));
-        CREATE TABLE storage (id INTEGER PRIMARY KEY AUTOINCREMENT, quota INTEGER);
-    """
 
     @call
     def list_folders(self) -> dict[str, int]:

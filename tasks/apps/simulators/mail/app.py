@@ -24,14 +24,6 @@ class Mail(App):
     idle: ClassVar[dict[str, frozenset[str]]] = {"messages": frozenset({"unread"})}
     keys: ClassVar[dict[str, tuple[str, ...]]] = {"labels": ("message_id", "label")}
     stray = ("mail_save_draft", {"to": ["nobody@post.test"], "subject": "note to self", "body": "x"})
-    schema: ClassVar[str] = """
-        CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, folder TEXT, sender TEXT, recipients TEXT,
-            subject TEXT, body TEXT, sent_at TEXT, unread INTEGER, starred INTEGER, reply_to INTEGER,
-            forward_of INTEGER, created_at TEXT);
-        CREATE INDEX messages_by_folder ON messages (folder, sent_at);
-        CREATE TABLE labels (id INTEGER PRIMARY KEY AUTOINCREMENT, message_id INTEGER, label TEXT,
-            UNIQUE (message_id, label));
-    """
 
     @call
     def list_folder(self, folder: Folder = "inbox", unread_only: bool = False, page: Page = 1) -> dict[str, Any]:

@@ -25,14 +25,6 @@ class Music(App):
     ids: ClassVar[dict[str, str]] = {"song_id": "songs", "playlist_id": "playlists"}
     keys: ClassVar[dict[str, tuple[str, ...]]] = {"likes": ("song_id",)}
     stray = ("music_create_playlist", {"name": "Nobody asked for this"})
-    schema: ClassVar[str] = """
-        CREATE TABLE songs (id INTEGER PRIMARY KEY AUTOINCREMENT, title TEXT, artist TEXT, album TEXT, genre TEXT,
-            year INTEGER, seconds INTEGER, plays INTEGER);
-        CREATE TABLE playlists (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, owner TEXT, songs TEXT);
-        CREATE TABLE likes (id INTEGER PRIMARY KEY AUTOINCREMENT, song_id INTEGER UNIQUE, created_at TEXT);
-        CREATE TABLE heard (id INTEGER PRIMARY KEY AUTOINCREMENT, song_id INTEGER, created_at TEXT);
-        CREATE TABLE queue (id INTEGER PRIMARY KEY AUTOINCREMENT, song_id INTEGER, place INTEGER);
-    """
 
     @call
     def search(

@@ -23,12 +23,6 @@ class Todo(App):
     about = "to-do lists: items with a due date and a priority"
     ids: ClassVar[dict[str, str]] = {"item_id": "todo_items", "list_id": "todo_lists"}
     stray = ("todo_create_list", {"name": "Nothing at all"})
-    schema: ClassVar[str] = """
-        CREATE TABLE todo_lists (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, created_at TEXT);
-        CREATE TABLE todo_items (id INTEGER PRIMARY KEY AUTOINCREMENT, list_id INTEGER, title TEXT, notes TEXT,
-            due TEXT, priority TEXT, done INTEGER, created_at TEXT);
-        CREATE INDEX todo_items_by_list ON todo_items (list_id);
-    """
 
     @call
     def lists(self) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ Times = list[tuple[int, int]]
 def world() -> World:
     db = Database()
     for app in (Account, Contacts, Calendar):
-        db.make(app.schema)
+        db.make(app.schema())
     db.insert("profile", first_name="Me", email=ME)
     _event(db, 1, ME, "09:00", "10:00", {ADA: "yes", BEN: "none"})
     _event(db, 2, ADA, "10:00", "11:30", {ME: "none", BEN: "yes"})

@@ -22,7 +22,7 @@ from turnwise.tasks.rows.expected import AtLeast
 def world() -> World:
     db = Database()
     for app in (Account, Todo):
-        db.make(app.schema)
+        db.make(app.schema())
     for name in ("Work", "Home", "Empty"):
         db.insert("todo_lists", name=name, created_at="")
     _item(db, 1, 1, "Write the report", "2025-05-20", "high", 0)

@@ -1,0 +1,8 @@
+CREATE TABLE folders (id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT UNIQUE);
+CREATE TABLE files (id INTEGER PRIMARY KEY AUTOINCREMENT, folder TEXT, name TEXT, content TEXT, size INTEGER,
+    locked_by TEXT, created_at TEXT, updated_at TEXT);
+CREATE INDEX files_by_folder ON files (folder, name);
+CREATE TABLE trash (id INTEGER PRIMARY KEY AUTOINCREMENT, file_id INTEGER UNIQUE, created_at TEXT);
+CREATE TABLE shares (id INTEGER PRIMARY KEY AUTOINCREMENT, file_id INTEGER, email TEXT, access TEXT,
+    UNIQUE (file_id, email));
+CREATE TABLE storage (id INTEGER PRIMARY KEY AUTOINCREMENT, quota INTEGER);
