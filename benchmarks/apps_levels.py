@@ -84,7 +84,7 @@ def solved(spec: TaskSpec) -> Solved:
     score = played(task, world, acts, IDLE)
     assert score.success, f"{spec} is not solved: {score}"
     offered = len(calls_of(world.simulators))
-    return Solved(task.kind, len(acts), len(task.apps), len(task.shown), offered, len(world.changes()))
+    return Solved(task.kind, len(acts), len(task.needs), len(task.shown), offered, len(world.changes()))
 
 
 def content(spec: TaskSpec, task: AppTask) -> bytes:

@@ -46,7 +46,7 @@ def near_misses(task: AppTask, world: World, acts: Acts, apps: Sequence[type[App
     if task.answer is not None:
         found["right acts, no answer"] = (*body, Act("task_answer"))
         found["right acts, wrong answer"] = (*body, Act("task_answer", {"answer": WRONG_ANSWER}))
-    stray = next((app.stray for app in apps if hasattr(app, "stray") and app.name in task.apps), None)
+    stray = next((app.stray for app in apps if hasattr(app, "stray") and app.name in task.needs), None)
     if stray is not None:
         found["one extra write"] = (*body, Act(*stray, wrote=True), end)
     if task.refusal is not None:

@@ -133,7 +133,7 @@ class WebEnv(RecordedTools[WebTask]):
         self.ending, self._did, self._planned = None, (), None
         if not self._limited:
             self.max_turns = turns_of(task.level, self.work.kind)
-        self._first = f"http://{host_of(next(site for site in SITES if site.name == self.work.sites[0]))}/"
+        self._first = f"http://{host_of(next(site for site in SITES if site.name == self.work.needs[0]))}/"
         await self.leave()
         self.browser = await self._browser(self._first)
         self.page = await self.browser.look(self.wanted)

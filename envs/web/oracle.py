@@ -19,7 +19,6 @@ def solution(work: WebTask, browser: HtmlBrowser, accounts: Mapping[str, tuple[s
         browser: a browser without a window, at the beginning of the task.
         accounts: user name and password by site.
     """
-    assert work.solve is not None
     walk = PageWalk(browser, accounts)
     work.solve(walk)
     return tuple(walk.did)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..people.cast import Cast
 from ..rng import Rng
 from ..rows.database import Database
+from ..rows.template import Template
 from .simulators.account import history as account_history
 from .simulators.account.app import Account
 from .simulators.app import App
@@ -34,7 +35,6 @@ from .templates.files import tasks as files_templates
 from .templates.mail import tasks as mail_templates
 from .templates.music import tasks as music_templates
 from .templates.shop import tasks as shop_templates
-from .templates.template import Template
 from .templates.todo import tasks as todo_templates
 from .templates.wallet import tasks as wallet_templates
 

@@ -29,12 +29,12 @@ class AppsFamily(SceneFamily[AppTask]):
         """A world of apps."""
         return origin(split, number)
 
-    def made(self, spec: TaskSpec, told: Mapping[str, Any], rng: Rng) -> AppTask:
+    def build_task(self, spec: TaskSpec, fields: Mapping[str, Any], rng: Rng) -> AppTask:
         """The task, in a world with more apps than it needs."""
-        apps = TEMPLATES[spec.template].apps
+        apps = TEMPLATES[spec.template].needs
         there = tuple(app.name for app in APPS if spec.split is Split.CHALLENGE or app.name not in HELD_OUT)
         visible = shown(spec.level, apps, there, rng.child("shown"))
-        return AppTask(apps=apps, rules=LEVELS[spec.level].rules, shown=visible, **told)
+        return AppTask(rules=LEVELS[spec.level].rules, shown=visible, **fields)
 
 
 APPS_FAMILY = AppsFamily()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from ...errors import TaskError, UsageError
 from ..family import TaskFamily, listed, named
@@ -13,34 +13,11 @@ from ..rng import Rng
 from ..spec import Split, TaskSpec
 from .origin import Origin, world_of
 from .scene import Scene, Unsuitable
+from .template import Template
 
 T = TypeVar("T")
 DRAWS = 200
 """How often a template may find a world unsuitable before that counts as a fault of it."""
-
-
-class Asking(Protocol):
-    """A template of tasks, as a family uses it."""
-
-    @property
-    def name(self) -> str:
-        """Unique in its family."""
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The parts of a world, apps or sites, that its tasks are about."""
-
-    @property
-    def kind(self) -> str:
-        """The kind of its tasks."""
-
-    @property
-    def held_out(self) -> bool:
-        """Whether only held-out splits use it."""
-
-    @property
-    def make(self) -> Callable[[Scene], Any]:
-        """A function that makes a task from a scene."""
 
 
 class SceneFamily(TaskFamily[T]):
@@ -57,14 +34,14 @@ class SceneFamily(TaskFamily[T]):
         TaskError: there is no such template.
     """
 
-    known: ClassVar[Mapping[str, Any]]
-    """Every template (``Asking``) by its name."""
+    known: ClassVar[Mapping[str, Template]]
+    """Every template by its name."""
     strange: ClassVar[frozenset[str]]
     """The parts of a world that only ``challenge`` knows."""
 
     def __init__(self, templates: tuple[str, ...] | None = None, *, name: str | None = None) -> None:
         self.name = name or type(self).name
-        self._chosen: dict[str, Asking] = named(templates, self.known, self.name)
+        self._chosen: dict[str, Template] = named(templates, self.known, self.name)
         self._by_split = {
             split: tuple(name for name, one in self._chosen.items() if self._belongs(one, split)) for split in Split
         }
@@ -106,12 +83,13 @@ class SceneFamily(TaskFamily[T]):
             with begun.tried() as db:
                 scene = Scene(db, begun.cast, rng.child(draw), spec.level)
                 try:
-                    asked = one.make(scene)
+                    draft = one.make(scene)
                 except Unsuitable:
                     continue
             # A template returns its fields under the names that tasks use.
-            told = {"template": one.name, "kind": one.kind, "setup": tuple(scene.setup), "draw": draw, **vars(asked)}
-            return self.made(spec, told, rng)
+            setup = tuple(scene.setup)
+            fields = {"template": one.name, "kind": one.kind, "needs": one.needs, "setup": setup, "draw": draw}
+            return self.build_task(spec, {**fields, **vars(draft)}, rng)
         raise TaskError(f"template {one.name!r} finds no task at level {spec.level} with seed {spec.seed}")
 
     def begun(self, spec: TaskSpec, draw: int) -> Origin:
@@ -123,16 +101,16 @@ class SceneFamily(TaskFamily[T]):
         """A world of a split, 0 to 63: a pure function of both, remembered."""
 
     @abstractmethod
-    def made(self, spec: TaskSpec, told: Mapping[str, Any], rng: Rng) -> T:
-        """Make the task from what a template returned.
+    def build_task(self, spec: TaskSpec, fields: Mapping[str, Any], rng: Rng) -> T:
+        """Build the task from the result of a template.
 
         Args:
             spec: spec of the task.
-            told: arguments that the tasks of all such families share: the template's name and what it returned.
+            fields: fields of ``SceneTask``, and those that the draft of this family adds.
             rng: random numbers of the task.
         """
 
-    def _belongs(self, one: Asking, split: Split) -> bool:
+    def _belongs(self, one: Template, split: Split) -> bool:
         unknown = bool(self.strange & set(one.needs))
         if split is Split.CHALLENGE:
             return unknown

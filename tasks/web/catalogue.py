@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..people.cast import Cast
 from ..rng import Rng
 from ..rows.database import Database
+from ..rows.template import Template
 from .simulators.booking import history as booking_history
 from .simulators.booking.site import Booking
 from .simulators.cms import history as cms_history
@@ -26,7 +27,6 @@ from .templates.booking import tasks as booking_tasks
 from .templates.cms import tasks as cms_tasks
 from .templates.forum import tasks as forum_tasks
 from .templates.shop import tasks as shop_tasks
-from .templates.template import Template
 from .templates.tracker import tasks as tracker_tasks
 from .templates.wiki import tasks as wiki_tasks
 

@@ -8,6 +8,7 @@ from typing import Any
 from ..rng import Rng
 from ..rows.family import SceneFamily
 from ..rows.origin import Origin
+from ..rows.template import Template
 from ..spec import Split, TaskSpec
 from .catalogue import BASE, HELD_OUT, SITES
 from .levels import LEVELS
@@ -16,7 +17,6 @@ from .simulators.sites import Rules, Sites
 from .simulators.theme import theme_of
 from .templates.compose import pairs_of
 from .templates.task import WebTask
-from .templates.template import Template
 from .worlds import origin
 
 TEMPLATES: dict[str, Template] = {**BASE, **{one.name: one for one in pairs_of(tuple(BASE.values()))}}
@@ -35,9 +35,9 @@ class WebFamily(SceneFamily[WebTask]):
         """A world of sites."""
         return origin(split, number)
 
-    def made(self, spec: TaskSpec, told: Mapping[str, Any], rng: Rng) -> WebTask:
+    def build_task(self, spec: TaskSpec, fields: Mapping[str, Any], rng: Rng) -> WebTask:
         """The task."""
-        return WebTask(sites=TEMPLATES[spec.template].sites, level=spec.level, **told)
+        return WebTask(level=spec.level, **fields)
 
 
 WEB_FAMILY = WebFamily()
@@ -59,6 +59,6 @@ def open_sites(spec: TaskSpec, task: WebTask) -> Sites:
 def shown(task: WebTask) -> tuple[str, ...]:
     """The names of the sites that an agent is told of."""
     if not LEVELS[task.level].every_site:
-        return task.sites
-    known = HELD_OUT & set(task.sites)
+        return task.needs
+    known = HELD_OUT & set(task.needs)
     return tuple(site.name for site in SITES if site.name not in HELD_OUT - known)

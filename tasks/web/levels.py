@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .templates.task import Kind
+from ..rows.template import Kind
 
 
 @dataclass(frozen=True)

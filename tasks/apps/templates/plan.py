@@ -120,7 +120,6 @@ def plan(task: AppTask, world: World, rng: Rng, *, curious: bool = False) -> tup
     Raises:
         ContractError: the solution does not work.
     """
-    assert task.solve is not None
     copy = world.fork()
     solver = Solver(copy, task.talk, rng, curious=curious)
     try:

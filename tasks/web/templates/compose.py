@@ -10,7 +10,7 @@ from typing import Any, cast
 from ...rng import unit_hash
 from ...rows.expected import Matcher
 from ...rows.scene import Scene
-from .template import Asked, Template
+from ...rows.template import TaskDraft, Template
 from .walk import Walk
 
 COMPOSED = 60
@@ -29,7 +29,7 @@ def pairs_of(templates: Sequence[Template]) -> tuple[Template, ...]:
         for first in templates
         for second in templates
         if first.kind in (*ANSWERS, *ACTS) and second.kind in ACTS and not (first.held_out or second.held_out)
-        if set(first.sites).isdisjoint(second.sites)
+        if set(first.needs).isdisjoint(second.needs)
     ]
     share = COMPOSED / max(COMPOSED, len(found))
     return tuple(
@@ -40,7 +40,7 @@ def pairs_of(templates: Sequence[Template]) -> tuple[Template, ...]:
 def composed(first: Template, second: Template) -> Template:
     """The template that asks for one thing and then for another."""
 
-    def make(scene: Scene) -> Asked:
+    def make(scene: Scene) -> TaskDraft:
         parts = [one.make(_part(scene, number)) for number, one in enumerate((first, second))]
         scene.need(all(part.refusal is None for part in parts))
         answers = [part.answer for part in parts if part.answer is not None]
@@ -52,7 +52,7 @@ def composed(first: Template, second: Template) -> Template:
             walk.answer(quiet.answered)
 
         prompt = f"Please do two things. First: {parts[0].prompt} Second: {parts[1].prompt}"
-        return Asked(
+        return TaskDraft(
             prompt,
             solve,
             must=tuple(must for part in parts for must in part.must),
@@ -62,7 +62,7 @@ def composed(first: Template, second: Template) -> Template:
         )
 
     name = f"{first.name}_then_{second.name}"
-    return Template(name, (*first.sites, *second.sites), "composed", make, held_out=True)
+    return Template(name, (*first.needs, *second.needs), "composed", make, held_out=True)
 
 
 def _part(scene: Scene, number: int) -> Scene:

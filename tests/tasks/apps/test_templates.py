@@ -28,7 +28,7 @@ def test_every_template_belongs_to_a_split() -> None:
 def test_a_template_holds_what_it_promises(split: Split, name: str, seed: int) -> None:
     wrong = [
         fault
-        for level in TEMPLATES[name].levels
+        for level in APPS_FAMILY.levels
         if (fault := holds(APPS_FAMILY.spec(seed, split=split, level=level, template=name)))
     ]
     assert not wrong, "\n".join(wrong[:3])

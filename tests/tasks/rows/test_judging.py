@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.tasks.apps.templates.task import AppTask
 from turnwise.tasks.rows.database import Change
 from turnwise.tasks.rows.expected import (
     Containing,
@@ -28,6 +27,7 @@ from turnwise.tasks.rows.expected import (
 )
 from turnwise.tasks.rows.judge import Ending, judge
 from turnwise.tasks.rows.pairing import paired
+from turnwise.tasks.rows.template import TaskDraft
 from turnwise.tasks.score import Score
 
 DEEP: list[Any] = []
@@ -53,13 +53,17 @@ def change(id: int, before: Mapping[str, Any] | None, after: Mapping[str, Any] |
     return Change(table, id, before, after)
 
 
+def unsolved(_: object) -> None:
+    """Solve nothing: these tests judge changes."""
+
+
 def judged(
     musts: tuple[Must, ...],
     changes: tuple[Change, ...],
     may: tuple[May, ...] = (),
     idle: Mapping[str, frozenset[str]] | None = None,
 ) -> Score:
-    task = AppTask("x", "action", "Do it.", ("mail",), must=musts, may=may)
+    task = TaskDraft("Do it.", unsolved, must=musts, may=may)
     return judge(task, changes, Ending(done=True), idle or {})
 
 
@@ -179,17 +183,17 @@ def test_another_row_another_kind_another_type_is_another_change() -> None:
 
 @pytest.mark.parametrize("value", HOSTILE, ids=lambda value: type(value).__name__)
 def test_odd_ends_score_nothing(value: Any) -> None:
-    asked = AppTask("x", "question", "How many?", ("mail",), answer=Number(3))
-    refused = AppTask("x", "refusal", "Do it.", ("mail",), refusal=Refusal("not_found", Text("here")))
+    asked = TaskDraft("How many?", unsolved, answer=Number(3))
+    refused = TaskDraft("Do it.", unsolved, refusal=Refusal("not_found", Text("here")))
     assert not judge(asked, (), Ending(done=True, answer=value), {}).success
     assert not judge(refused, (), Ending(reason="not_found", evidence=value), {}).success
 
 
 def test_an_end_of_both_kinds_is_none_of_the_other() -> None:
-    asked = AppTask("x", "question", "How many?", ("mail",), answer=Number(3))
+    asked = TaskDraft("How many?", unsolved, answer=Number(3))
     assert not judge(asked, (), None, {}).success
     assert not judge(asked, (), Ending(reason="not_found", evidence="3", answer=3), {}).success
-    refused = AppTask("x", "refusal", "Do it.", ("mail",), refusal=Refusal("not_found", Text("here")))
+    refused = TaskDraft("Do it.", unsolved, refusal=Refusal("not_found", Text("here")))
     assert judge(refused, (), Ending(reason="not_found", evidence="Here."), {}).success
     for reason in (None, "", "not_allowed", "not_found "):
         assert not judge(refused, (), Ending(done=True, reason=reason, evidence="here", answer="here"), {}).success

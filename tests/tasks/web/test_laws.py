@@ -160,7 +160,7 @@ def unfair(env: Any, spec: TaskSpec) -> str:
 def test_one_change_too_many_is_named_and_fails(made: Any, name: str, levels: tuple[int, ...]) -> None:
     faults = []
     for spec in (task(name, level) for level in levels):
-        for site in (site for site in SITES if site.name in BASE[name].sites):
+        for site in (site for site in SITES if site.name in BASE[name].needs):
             score = played(made, spec, solution, before_end=stray(site))
             if score.success:
                 faults.append(f"{spec}: succeeds in spite of a stray change on {site.name}")

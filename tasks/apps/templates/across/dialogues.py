@@ -5,18 +5,19 @@ from __future__ import annotations
 from ....rows.expected import Containing, deleted, inserted, updated
 from ....rows.saying import Saying
 from ....rows.scene import Scene
+from ....rows.template import template
 from ...simulators.mail.app import addresses
 from ..contacts.finding import found_contact, full_name
 from ..mail.writing import short_text
 from ..plan import Solver
 from ..talk import GO, Slot, Talk
-from ..template import Asked, template
+from ..task import Dialogue
 from . import errands
 from .talking import ASK_FIRST, TEXT, WHO, between, namesake, others, question, reached, told
 
 
 @template("mail", "contacts", kind="dialogue")
-def mail_dialogue_send(scene: Scene) -> Asked:
+def mail_dialogue_send(scene: Scene) -> Dialogue:
     """Write an email: the agent asks for recipient and text, and the recipient changes from level 3 on."""
     first = scene.row("SELECT * FROM contacts")
     last = namesake(scene, first) if scene.level >= 3 else first
@@ -51,11 +52,11 @@ def mail_dialogue_send(scene: Scene) -> Asked:
         api.answer()
 
     sent = {"subject": Containing((topic,)), "body": Saying(text), "recipients": addresses([last["email"]])}
-    return Asked(prompt, solve, must=(inserted("messages", "sent", folder="sent", **sent),), talk=talk)
+    return Dialogue(prompt, solve, must=(inserted("messages", "sent", folder="sent", **sent),), talk=talk)
 
 
 @template("contacts", kind="dialogue")
-def contacts_dialogue_phone(scene: Scene) -> Asked:
+def contacts_dialogue_phone(scene: Scene) -> Dialogue:
     """Write down a new number, which the user gets wrong at first."""
     row = scene.row("SELECT * FROM contacts")
     name = full_name(row)
@@ -79,11 +80,11 @@ def contacts_dialogue_phone(scene: Scene) -> Asked:
         api.call("contacts_update", contact_id=found_contact(api, name)["contact_id"], phone=number)
         api.answer()
 
-    return Asked(prompt, solve, must=(updated("contacts", row["id"], "phone", phone=last),), talk=talk)
+    return Dialogue(prompt, solve, must=(updated("contacts", row["id"], "phone", phone=last),), talk=talk)
 
 
 @template("contacts", kind="dialogue")
-def contacts_dialogue_delete(scene: Scene) -> Asked:
+def contacts_dialogue_delete(scene: Scene) -> Dialogue:
     """Delete one of several people with one first name, after the user has agreed."""
     alike = "SELECT first_name FROM contacts GROUP BY first_name HAVING count(*) > 1"
     row = scene.row(f"SELECT * FROM contacts WHERE first_name IN ({alike})")
@@ -118,11 +119,11 @@ def contacts_dialogue_delete(scene: Scene) -> Asked:
         deleted("contacts", row["id"], "deleted"),
         *(deleted("groups", one["id"], f"membership {one['id']} gone") for one in gone),
     )
-    return Asked(prompt, solve, must=must, talk=talk)
+    return Dialogue(prompt, solve, must=must, talk=talk)
 
 
 @template("contacts", kind="dialogue")
-def contacts_dialogue_group(scene: Scene) -> Asked:
+def contacts_dialogue_group(scene: Scene) -> Dialogue:
     """Add a contact to a group, which changes after the first proposal."""
     row = scene.row("SELECT * FROM contacts")
     name = full_name(row)
@@ -149,7 +150,7 @@ def contacts_dialogue_group(scene: Scene) -> Asked:
         api.call("contacts_add_to_group", contact_id=found["contact_id"], group=between(answer))
         api.answer()
 
-    return Asked(prompt, solve, must=(inserted("groups", "joined", contact_id=row["id"], name=last),), talk=talk)
+    return Dialogue(prompt, solve, must=(inserted("groups", "joined", contact_id=row["id"], name=last),), talk=talk)
 
 
 TEMPLATES = (

@@ -5,12 +5,13 @@ from __future__ import annotations
 from ....rows.expected import Refusal, Text, inserted, updated
 from ....rows.saying import Saying
 from ....rows.scene import Scene
+from ....rows.template import template
 from ...simulators.mail.app import addresses
 from ..contacts.finding import found_contact, full_name
 from ..mail.sorting import GOT
 from ..plan import Solver
 from ..talk import GO, Slot, Talk
-from ..template import Asked, template
+from ..task import Dialogue
 from .talking import ASK_FIRST, WHO, counted, namesake, others, question, reached, told
 
 MOST = 30
@@ -18,7 +19,7 @@ MOST = 30
 
 
 @template("mail", "contacts", kind="dialogue")
-def mail_dialogue_archive(scene: Scene) -> Asked:
+def mail_dialogue_archive(scene: Scene) -> Dialogue:
     """Archive messages older than a date, which the user changes after learning their number."""
     inbox = "SELECT * FROM messages WHERE folder = 'inbox' AND sender = ? ORDER BY sent_at"
     person = scene.row(
@@ -60,11 +61,11 @@ def mail_dialogue_archive(scene: Scene) -> Asked:
         api.answer()
 
     must = tuple(updated("messages", row["id"], f"archived {row['id']}", folder="archive") for row in old[last])
-    return Asked(prompt, solve, must=must, talk=talk)
+    return Dialogue(prompt, solve, must=must, talk=talk)
 
 
 @template("mail", "contacts", kind="dialogue")
-def mail_dialogue_forward(scene: Scene) -> Asked:
+def mail_dialogue_forward(scene: Scene) -> Dialogue:
     """Forward a message: the agent asks which and to whom, and the recipient changes from level 2 on."""
     wanted = scene.row(f"SELECT * FROM messages WHERE {GOT}")
     giver = scene.row("SELECT * FROM contacts WHERE email = ?", wanted["sender"])
@@ -106,11 +107,11 @@ def mail_dialogue_forward(scene: Scene) -> Asked:
         api.answer()
 
     sent = {"forward_of": wanted["id"], "recipients": addresses([last["email"]]), "body": Saying(wanted["body"])}
-    return Asked(prompt, solve, must=(inserted("messages", "forwarded", folder="sent", **sent),), talk=talk)
+    return Dialogue(prompt, solve, must=(inserted("messages", "forwarded", folder="sent", **sent),), talk=talk)
 
 
 @template("contacts", kind="dialogue")
-def contacts_dialogue_add(scene: Scene) -> Asked:
+def contacts_dialogue_add(scene: Scene) -> Dialogue:
     """Add a contact: the agent asks for name, number and email address, which changes from level 2 on."""
     words = scene.cast.words
     first, last = scene.pick(words["first"]), scene.pick(words["last"])
@@ -150,11 +151,11 @@ def contacts_dialogue_add(scene: Scene) -> Asked:
         api.answer()
 
     new = inserted("contacts", "added", first_name=first, last_name=last, email=right, phone=phone)
-    return Asked(prompt, solve, must=(new,), talk=talk)
+    return Dialogue(prompt, solve, must=(new,), talk=talk)
 
 
 @template("mail", "contacts", kind="dialogue", held_out=True)
-def mail_dialogue_taken_back(scene: Scene) -> Asked:
+def mail_dialogue_taken_back(scene: Scene) -> Dialogue:
     """Throw messages away; the user, on hearing how many they are, does not want it any more."""
     folder = scene.rng.pick(("inbox", "archive"))
     having = "GROUP BY sender HAVING count(*) BETWEEN 2 AND 8"
@@ -186,7 +187,7 @@ def mail_dialogue_taken_back(scene: Scene) -> Asked:
         api.refuse("not_allowed", told(answer, "need them for the ").split(" ")[-1])
 
     refusal = Refusal("not_allowed", Text(topic, (f"the {topic}",)))
-    return Asked(prompt, solve, refusal=refusal, talk=talk, secrets=(topic,))
+    return Dialogue(prompt, solve, refusal=refusal, talk=talk, secrets=(topic,))
 
 
 TEMPLATES = (mail_dialogue_archive, mail_dialogue_forward, contacts_dialogue_add, mail_dialogue_taken_back)

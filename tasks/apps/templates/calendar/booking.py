@@ -5,8 +5,8 @@ from __future__ import annotations
 from ....rows.database import Row
 from ....rows.expected import Refusal, Text, inserted
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ..plan import Solver
-from ..template import Asked, template
 from .drawing import COUNTED, OTHERS, OWN, event_drawn, event_found, moved, said
 from .times import hours, shifted
 
@@ -14,7 +14,7 @@ LENGTHS = (30, 45, 60, 90)
 
 
 @template("calendar", kind="action")
-def calendar_add_event(scene: Scene) -> Asked:
+def calendar_add_event(scene: Scene) -> TaskDraft:
     """Write something into the calendar."""
     title, place = _new_title(scene), scene.pick(scene.cast.words["place"])
     day, minutes = scene.cast.day(scene.rng.randint(1, 40)), scene.pick(LENGTHS)
@@ -37,11 +37,13 @@ def calendar_add_event(scene: Scene) -> Asked:
         api.answer()
 
     about = {"title": Text(title), "place": Text(place), "starts_at": begin, "ends_at": end}
-    return Asked(prompt, solve, must=(inserted("events", "event", **about, **({"notes": Text(note)} if note else {})),))
+    return TaskDraft(
+        prompt, solve, must=(inserted("events", "event", **about, **({"notes": Text(note)} if note else {})),)
+    )
 
 
 @template("calendar", kind="action")
-def calendar_move_event(scene: Scene) -> Asked:
+def calendar_move_event(scene: Scene) -> TaskDraft:
     """Give an event another time; it stays as long as it was."""
     row = event_drawn(scene, f"starts_at > ? AND {OWN}", scene.cast.day(1))
     prompt, begin = _move_asked(scene, row)
@@ -53,11 +55,11 @@ def calendar_move_event(scene: Scene) -> Asked:
         api.call("calendar_update", event_id=found["event_id"], starts_at=begin, ends_at=over)
         api.answer()
 
-    return Asked(prompt, solve, must=moved(scene, row, begin, end))
+    return TaskDraft(prompt, solve, must=moved(scene, row, begin, end))
 
 
 @template("calendar", kind="refusal")
-def calendar_move_not_mine(scene: Scene) -> Asked:
+def calendar_move_not_mine(scene: Scene) -> TaskDraft:
     """An event of another organizer cannot be moved."""
     row = event_drawn(scene, f"starts_at > ? AND {OTHERS}", scene.cast.day(1))
     prompt, _ = _move_asked(scene, row)
@@ -66,11 +68,11 @@ def calendar_move_not_mine(scene: Scene) -> Asked:
         api.refuse("not_allowed", event_found(api, row["title"], row["starts_at"][:10])["organizer"])
 
     evidence = Text(row["organizer"])
-    return Asked(prompt, solve, refusal=Refusal("not_allowed", evidence), secrets=(row["organizer"],))
+    return TaskDraft(prompt, solve, refusal=Refusal("not_allowed", evidence), secrets=(row["organizer"],))
 
 
 @template("calendar", kind="action")
-def calendar_book_if_free(scene: Scene) -> Asked:
+def calendar_book_if_free(scene: Scene) -> TaskDraft:
     """Write something into the calendar if nothing is there, and nothing is."""
     row = scene.row("SELECT * FROM events WHERE status = 'confirmed' AND starts_at > ?", scene.cast.day(1))
     minutes, beside = scene.pick(LENGTHS), scene.rng.random() < 0.5
@@ -86,11 +88,11 @@ def calendar_book_if_free(scene: Scene) -> Asked:
 
     about = {"title": Text(title), "place": Text(place), "starts_at": begin, "ends_at": end}
     prompt = _booking_asked(scene, title, place, begin, end)
-    return Asked(prompt, solve, must=(inserted("events", "event", **about),))
+    return TaskDraft(prompt, solve, must=(inserted("events", "event", **about),))
 
 
 @template("calendar", kind="refusal")
-def calendar_conflict(scene: Scene) -> Asked:
+def calendar_conflict(scene: Scene) -> TaskDraft:
     """Write something into the calendar if nothing is there, but something is."""
     row = scene.row("SELECT * FROM events WHERE status = 'confirmed' AND starts_at > ?", scene.cast.day(1))
     begin = shifted(row["starts_at"], minutes=scene.pick((-30, -15, 0, 15)))
@@ -108,7 +110,7 @@ def calendar_conflict(scene: Scene) -> Asked:
         api.refuse("conflict", items[0]["title"])
 
     prompt, there = _booking_asked(scene, title, place, begin, end), row["title"]
-    return Asked(prompt, solve, refusal=Refusal("conflict", Text(there)), secrets=(there,))
+    return TaskDraft(prompt, solve, refusal=Refusal("conflict", Text(there)), secrets=(there,))
 
 
 def _new_title(scene: Scene) -> str:

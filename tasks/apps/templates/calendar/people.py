@@ -7,10 +7,10 @@ import re
 from ....rows.expected import Number, Text, deleted, inserted
 from ....rows.saying import Saying
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.mail.app import addresses
 from ..contacts.finding import email_of, full_name
 from ..plan import Solver
-from ..template import Asked, template
 from .drawing import OWN, event_drawn, event_found, events_on, moved, said, time_text
 from .times import hours, shifted
 
@@ -20,7 +20,7 @@ CHANGED = re.compile(r"can we meet at (\d\d:\d\d) instead")
 
 
 @template("calendar", "contacts", kind="question")
-def calendar_hours_with(scene: Scene) -> Asked:
+def calendar_hours_with(scene: Scene) -> TaskDraft:
     """The total duration of events with a contact."""
     person = scene.row("SELECT * FROM contacts")
     first, days = scene.rng.randint(-40, 5), 10 + 6 * scene.level
@@ -45,11 +45,11 @@ def calendar_hours_with(scene: Scene) -> Asked:
         counted = [item for item in items if not own or item["my_response"] == "organizer"]
         api.answer(hours((item["starts_at"], item["ends_at"]) for item in counted))
 
-    return Asked(prompt, solve, answer=Number(hours((row["starts_at"], row["ends_at"]) for row in rows)))
+    return TaskDraft(prompt, solve, answer=Number(hours((row["starts_at"], row["ends_at"]) for row in rows)))
 
 
 @template("calendar", "contacts", "account", kind="question")
-def calendar_next_with(scene: Scene) -> Asked:
+def calendar_next_with(scene: Scene) -> TaskDraft:
     """The next event with a contact."""
     person = scene.row("SELECT * FROM contacts")
     rows = events_on(scene, scene.cast.day(0), scene.cast.day(60), WITH.format(person["email"]))
@@ -74,11 +74,11 @@ def calendar_next_with(scene: Scene) -> Asked:
         items = api.pages("calendar_search", person=email, since=now[:10])
         api.answer(next(item["starts_at"] for item in items if item["starts_at"] > now))
 
-    return Asked(prompt, solve, answer=time_text(begin), secrets=(begin,))
+    return TaskDraft(prompt, solve, answer=time_text(begin), secrets=(begin,))
 
 
 @template("calendar", "contacts", kind="action")
-def calendar_invite_people(scene: Scene) -> Asked:
+def calendar_invite_people(scene: Scene) -> TaskDraft:
     """Invite people to an event."""
     row = event_drawn(scene, f"starts_at > ? AND {OWN}", scene.cast.day(1))
     others = scene.db.rows(
@@ -104,11 +104,11 @@ def calendar_invite_people(scene: Scene) -> Asked:
         inserted("guests", f"invited {one['id']}", event_id=row["id"], email=one["email"], response="none")
         for one in asked
     )
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("calendar", "contacts", kind="action", held_out=True)
-def calendar_invite_group(scene: Scene) -> Asked:
+def calendar_invite_group(scene: Scene) -> TaskDraft:
     """Invite a group; some of it may be guests already."""
     row = event_drawn(scene, f"starts_at > ? AND {OWN}", scene.cast.day(1))
     group = scene.row("SELECT DISTINCT name FROM groups ORDER BY name")["name"]
@@ -136,11 +136,11 @@ def calendar_invite_group(scene: Scene) -> Asked:
         inserted("guests", f"invited {one['id']}", event_id=row["id"], email=one["email"], response="none")
         for one in missing
     )
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("calendar", "contacts", kind="mixed")
-def calendar_uninvite_person(scene: Scene) -> Asked:
+def calendar_uninvite_person(scene: Scene) -> TaskDraft:
     """Remove a guest from all events of some days, and answer how much time that saves."""
     person = scene.row("SELECT * FROM contacts")
     since, until = scene.cast.day(1), scene.cast.day(6 + 4 * scene.level)
@@ -165,11 +165,11 @@ def calendar_uninvite_person(scene: Scene) -> Asked:
     find = "SELECT id FROM guests WHERE event_id = ? AND email = ?"
     must = tuple(deleted("guests", scene.db.value(find, row["id"], person["email"])) for row in rows)
     answer = Number(hours((row["starts_at"], row["ends_at"]) for row in rows))
-    return Asked(prompt, solve, must=must, answer=answer)
+    return TaskDraft(prompt, solve, must=must, answer=answer)
 
 
 @template("calendar", "mail", "contacts", kind="action")
-def calendar_from_mail(scene: Scene) -> Asked:
+def calendar_from_mail(scene: Scene) -> TaskDraft:
     """Put a meeting into the calendar that a message proposes; a later one may have changed its time."""
     mail = scene.row("SELECT * FROM messages WHERE body LIKE '%shall we meet about the %' AND folder = 'inbox'")
     person = scene.row("SELECT * FROM contacts WHERE email = ?", mail["sender"])
@@ -209,11 +209,11 @@ def calendar_from_mail(scene: Scene) -> Asked:
     end, number = shifted(begin, minutes=int(minutes)), scene.next_id("events")
     about = {"title": Text(title), "place": Text(place), "starts_at": begin, "ends_at": end}
     invited = inserted("guests", "invited", event_id=number, email=mail["sender"])
-    return Asked(prompt, solve, must=(inserted("events", "event", **about), *((invited,) if guest else ())))
+    return TaskDraft(prompt, solve, must=(inserted("events", "event", **about), *((invited,) if guest else ())))
 
 
 @template("calendar", "mail", kind="action")
-def calendar_tell_guests(scene: Scene) -> Asked:
+def calendar_tell_guests(scene: Scene) -> TaskDraft:
     """Move an event, and tell its guests by mail."""
     row = event_drawn(scene, f"starts_at > ? AND {OWN}", scene.cast.day(1))
     guests = scene.db.rows("SELECT * FROM guests WHERE event_id = ?", row["id"])
@@ -247,7 +247,7 @@ def calendar_tell_guests(scene: Scene) -> Asked:
         body=Saying(text),
         recipients=addresses(guest["email"] for guest in guests),
     )
-    return Asked(prompt, solve, must=(*moved(scene, row, to, end), told))
+    return TaskDraft(prompt, solve, must=(*moved(scene, row, to, end), told))
 
 
 def _changed(body: str, time: str) -> str:

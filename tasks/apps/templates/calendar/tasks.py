@@ -5,8 +5,8 @@ from __future__ import annotations
 from ....rows.database import Row
 from ....rows.expected import Must, Number, Text, deleted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ..plan import Solver
-from ..template import Asked, template
 from .booking import BOOKING
 from .drawing import COUNTED, ME, OTHERS, OWN, clock, event_drawn, event_found, events_on, said
 from .people import PEOPLE
@@ -14,7 +14,7 @@ from .times import first_free, hours
 
 
 @template("calendar", kind="question")
-def calendar_place_of(scene: Scene) -> Asked:
+def calendar_place_of(scene: Scene) -> TaskDraft:
     """The place of an event."""
     row = event_drawn(scene, "place != 'online'")
     day = row["starts_at"][:10]
@@ -29,11 +29,11 @@ def calendar_place_of(scene: Scene) -> Asked:
     def solve(api: Solver) -> None:
         api.answer(event_found(api, row["title"], day)["place"])
 
-    return Asked(prompt, solve, answer=Text(row["place"]), secrets=(row["place"],))
+    return TaskDraft(prompt, solve, answer=Text(row["place"]), secrets=(row["place"],))
 
 
 @template("calendar", kind="question")
-def calendar_first_free(scene: Scene) -> Asked:
+def calendar_first_free(scene: Scene) -> TaskDraft:
     """When a day has room for something."""
     day = scene.cast.day(scene.rng.randint(1, 14))
     strict = scene.level >= 3
@@ -62,11 +62,11 @@ def calendar_first_free(scene: Scene) -> Asked:
         assert found is not None
         api.answer(found[11:])
 
-    return Asked(prompt, solve, answer=clock(free))
+    return TaskDraft(prompt, solve, answer=clock(free))
 
 
 @template("calendar", kind="question", held_out=True)
-def calendar_longest(scene: Scene) -> Asked:
+def calendar_longest(scene: Scene) -> TaskDraft:
     """The longest event of some days."""
     since = scene.rng.randint(-30, 10)
     first, last = scene.cast.day(since), scene.cast.day(since + 2 * scene.level)
@@ -81,11 +81,11 @@ def calendar_longest(scene: Scene) -> Asked:
     def solve(api: Solver) -> None:
         api.answer(max(api.pages("calendar_list_events", since=first, until=last), key=_length)["title"])
 
-    return Asked(prompt, solve, answer=Text(title), secrets=(title,))
+    return TaskDraft(prompt, solve, answer=Text(title), secrets=(title,))
 
 
 @template("calendar", kind="mixed")
-def calendar_cancel_day(scene: Scene) -> Asked:
+def calendar_cancel_day(scene: Scene) -> TaskDraft:
     """Call off the user's own events of a day, and say how much time that frees."""
     day = scene.cast.day(scene.rng.randint(1, 25))
     events = events_on(scene, day, day)
@@ -109,11 +109,11 @@ def calendar_cancel_day(scene: Scene) -> Asked:
         api.answer(hours((item["starts_at"], item["ends_at"]) for item in mine))
 
     must = tuple(updated("events", row["id"], f"cancelled {row['id']}", status="cancelled") for row in own)
-    return Asked(prompt, solve, must=must, answer=Number(freed))
+    return TaskDraft(prompt, solve, must=must, answer=Number(freed))
 
 
 @template("calendar", kind="action")
-def calendar_respond_to(scene: Scene) -> Asked:
+def calendar_respond_to(scene: Scene) -> TaskDraft:
     """Answer an invitation."""
     row = event_drawn(scene, f"starts_at > ? AND {OTHERS}", scene.cast.day(1))
     guest = scene.row(f"SELECT * FROM guests WHERE event_id = ? AND email = {ME}", row["id"])
@@ -131,11 +131,11 @@ def calendar_respond_to(scene: Scene) -> Asked:
         api.call("calendar_respond", event_id=found["event_id"], response=response)
         api.answer()
 
-    return Asked(prompt, solve, must=(updated("guests", guest["id"], "answered", response=response),))
+    return TaskDraft(prompt, solve, must=(updated("guests", guest["id"], "answered", response=response),))
 
 
 @template("calendar", kind="mixed")
-def calendar_decline_open(scene: Scene) -> Asked:
+def calendar_decline_open(scene: Scene) -> TaskDraft:
     """Decline what was not answered yet, and say how much time it would have taken."""
     first = scene.rng.randint(1, 12)
     since, until = scene.cast.day(first), scene.cast.day(first + 3 * scene.level)
@@ -155,11 +155,11 @@ def calendar_decline_open(scene: Scene) -> Asked:
             api.call("calendar_respond", event_id=item["event_id"], response="no")
         api.answer(hours((item["starts_at"], item["ends_at"]) for item in unanswered))
 
-    return Asked(prompt, solve, must=tuple(_declined(scene, row) for row in rows), answer=Number(time))
+    return TaskDraft(prompt, solve, must=tuple(_declined(scene, row) for row in rows), answer=Number(time))
 
 
 @template("calendar", kind="action", held_out=True)
-def calendar_delete_cancelled(scene: Scene) -> Asked:
+def calendar_delete_cancelled(scene: Scene) -> TaskDraft:
     """Remove an event for good, which must be called off first; its guests go with it."""
     row = event_drawn(scene, f"starts_at > ? AND {OWN}", scene.cast.day(1))
     day = row["starts_at"][:10]
@@ -175,7 +175,7 @@ def calendar_delete_cancelled(scene: Scene) -> Asked:
         api.answer()
 
     guests = scene.db.rows("SELECT id FROM guests WHERE event_id = ?", row["id"])
-    return Asked(
+    return TaskDraft(
         prompt, solve, must=(deleted("events", row["id"]), *(deleted("guests", guest["id"]) for guest in guests))
     )
 

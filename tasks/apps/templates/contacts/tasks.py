@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ....rows.expected import Listing, Refusal, Text, deleted, inserted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ..plan import Solver
-from ..template import Asked, template
 from .finding import found_contact, full_name
 
 
 @template("contacts", kind="question")
-def contacts_phone_of(scene: Scene) -> Asked:
+def contacts_phone_of(scene: Scene) -> TaskDraft:
     """The phone number of a contact."""
     row = scene.row("SELECT * FROM contacts")
     name = full_name(row)
@@ -26,11 +26,11 @@ def contacts_phone_of(scene: Scene) -> Asked:
     def solve(api: Solver) -> None:
         api.answer(api.call("contacts_get", contact_id=found_contact(api, name)["contact_id"])["phone"])
 
-    return Asked(prompt, solve, answer=Text(row["phone"]), secrets=(row["phone"],))
+    return TaskDraft(prompt, solve, answer=Text(row["phone"]), secrets=(row["phone"],))
 
 
 @template("contacts", kind="question")
-def contacts_who_lives_in(scene: Scene) -> Asked:
+def contacts_who_lives_in(scene: Scene) -> TaskDraft:
     """The contacts in a city, all of them or those of one relation."""
     row = scene.row("SELECT city, relation FROM contacts")
     conditions = {"city": row["city"]} if scene.level == 1 else {"city": row["city"], "relation": row["relation"]}
@@ -48,11 +48,11 @@ def contacts_who_lives_in(scene: Scene) -> Asked:
     def solve(api: Solver) -> None:
         api.answer([item["name"] for item in api.pages("contacts_search", **conditions)])
 
-    return Asked(prompt, solve, answer=Listing(tuple(full_name(row) for row in rows)))
+    return TaskDraft(prompt, solve, answer=Listing(tuple(full_name(row) for row in rows)))
 
 
 @template("contacts", kind="action")
-def contacts_change_phone(scene: Scene) -> Asked:
+def contacts_change_phone(scene: Scene) -> TaskDraft:
     """Update the phone number of a contact."""
     row = scene.row("SELECT * FROM contacts")
     name = full_name(row)
@@ -71,11 +71,11 @@ def contacts_change_phone(scene: Scene) -> Asked:
         api.call("contacts_update", contact_id=found_contact(api, name)["contact_id"], phone=phone)
         api.answer()
 
-    return Asked(prompt, solve, must=(updated("contacts", row["id"], "phone", phone=phone),))
+    return TaskDraft(prompt, solve, must=(updated("contacts", row["id"], "phone", phone=phone),))
 
 
 @template("contacts", kind="action")
-def contacts_company_to_group(scene: Scene) -> Asked:
+def contacts_company_to_group(scene: Scene) -> TaskDraft:
     """Add all contacts of a company to a group."""
     company = scene.row("SELECT company FROM contacts")["company"]
     group = scene.row("SELECT DISTINCT name FROM groups ORDER BY name")["name"]
@@ -101,11 +101,11 @@ def contacts_company_to_group(scene: Scene) -> Asked:
         api.answer()
 
     must = tuple(inserted("groups", f"joined {row['id']}", contact_id=row["id"], name=group) for row in rows)
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("contacts", "account", kind="question")
-def contacts_birthdays_next_month(scene: Scene) -> Asked:
+def contacts_birthdays_next_month(scene: Scene) -> TaskDraft:
     """The contacts whose birthday is next month."""
     month = scene.cast.now.month % 12 + 1
     relation, people = scene.rng.pick((("friend", "friends"), ("colleague", "colleagues"), ("family", "relatives")))
@@ -130,11 +130,11 @@ def contacts_birthdays_next_month(scene: Scene) -> Asked:
         api.rng.shuffle(items)
         api.answer([item["name"] for item in items])
 
-    return Asked(prompt, solve, answer=Listing(tuple(full_name(row) for row in rows)))
+    return TaskDraft(prompt, solve, answer=Listing(tuple(full_name(row) for row in rows)))
 
 
 @template("contacts", kind="action")
-def contacts_merge_duplicate(scene: Scene) -> Asked:
+def contacts_merge_duplicate(scene: Scene) -> TaskDraft:
     """Merge two entries of the same person."""
     kept = scene.row("SELECT * FROM contacts")
     phone = f"555-{scene.rng.randrange(1000):03}-{scene.rng.randrange(10_000):04}"
@@ -176,11 +176,11 @@ def contacts_merge_duplicate(scene: Scene) -> Asked:
         api.call("contacts_delete", contact_id=goes)
         api.answer()
 
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 @template("contacts", kind="refusal")
-def contacts_unknown_person(scene: Scene) -> Asked:
+def contacts_unknown_person(scene: Scene) -> TaskDraft:
     """Change an entry of a contact who does not exist."""
     known = scene.row("SELECT * FROM contacts GROUP BY first_name HAVING count(*) = 1")
     first = known["first_name"]
@@ -203,11 +203,11 @@ def contacts_unknown_person(scene: Scene) -> Asked:
         item = next(api.pages("contacts_search", name=first))
         api.refuse("not_found", api.call("contacts_get", contact_id=item["contact_id"])["phone"])
 
-    return Asked(prompt, solve, refusal=Refusal("not_found", Text(known["phone"])), secrets=(known["phone"],))
+    return TaskDraft(prompt, solve, refusal=Refusal("not_found", Text(known["phone"])), secrets=(known["phone"],))
 
 
 @template("contacts", kind="question", held_out=True)
-def contacts_oldest_of_group(scene: Scene) -> Asked:
+def contacts_oldest_of_group(scene: Scene) -> TaskDraft:
     """The telephone number of the oldest or youngest of a group."""
     group = scene.row("SELECT name FROM groups GROUP BY name HAVING count(*) BETWEEN 3 AND ?", 3 + scene.level)["name"]
     rows = scene.db.rows(
@@ -234,7 +234,7 @@ def contacts_oldest_of_group(scene: Scene) -> Asked:
         people.sort(key=lambda person: str(person["birthday"]), reverse=not oldest)
         api.answer(people[0]["phone"])
 
-    return Asked(prompt, solve, answer=Text(right["phone"]), secrets=(right["phone"],))
+    return TaskDraft(prompt, solve, answer=Text(right["phone"]), secrets=(right["phone"],))
 
 
 TEMPLATES = (

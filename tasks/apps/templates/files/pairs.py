@@ -5,9 +5,9 @@ from __future__ import annotations
 from ....rows.database import Row
 from ....rows.expected import Number, Refusal, Text, inserted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.files.form import text, with_line
 from ..plan import Solver
-from ..template import Asked, template
 from .finding import at, files, id_at, path_of, some_file
 
 LOCKERS = ("that person", "the person who locked it")
@@ -29,7 +29,7 @@ def _line_wanted(scene: Scene, locked: bool) -> tuple[Row, str, str]:
 
 
 @template("files", kind="action")
-def files_add_line(scene: Scene) -> Asked:
+def files_add_line(scene: Scene) -> TaskDraft:
     """Add a line to a file that could have been locked."""
     row, line, prompt = _line_wanted(scene, locked=False)
 
@@ -37,11 +37,13 @@ def files_add_line(scene: Scene) -> Asked:
         api.call("files_append", file_id=id_at(api, row["folder"], row["name"]), line=line)
         api.answer()
 
-    return Asked(prompt, solve, must=(updated("files", row["id"], "line", **text(with_line(row["content"], line))),))
+    return TaskDraft(
+        prompt, solve, must=(updated("files", row["id"], "line", **text(with_line(row["content"], line))),)
+    )
 
 
 @template("files", kind="refusal")
-def files_add_line_locked(scene: Scene) -> Asked:
+def files_add_line_locked(scene: Scene) -> TaskDraft:
     """The same with a file that is locked."""
     row, _, prompt = _line_wanted(scene, locked=True)
 
@@ -50,7 +52,7 @@ def files_add_line_locked(scene: Scene) -> Asked:
         api.refuse("not_allowed", found["locked_by"])
 
     locker = row["locked_by"]
-    return Asked(prompt, solve, refusal=Refusal("not_allowed", Text(locker)), secrets=(locker,))
+    return TaskDraft(prompt, solve, refusal=Refusal("not_allowed", Text(locker)), secrets=(locker,))
 
 
 def _copy_wanted(scene: Scene, fits: bool) -> tuple[Row, str, int, str]:
@@ -70,7 +72,7 @@ def _copy_wanted(scene: Scene, fits: bool) -> tuple[Row, str, int, str]:
 
 
 @template("files", kind="action")
-def files_copy_picture(scene: Scene) -> Asked:
+def files_copy_picture(scene: Scene) -> TaskDraft:
     """Copy an image for which there is enough space."""
     row, target, _, prompt = _copy_wanted(scene, fits=True)
 
@@ -79,11 +81,11 @@ def files_copy_picture(scene: Scene) -> Asked:
         api.answer()
 
     copy = inserted("files", "copy", folder=target, name=row["name"], size=row["size"], content="")
-    return Asked(prompt, solve, must=(copy,))
+    return TaskDraft(prompt, solve, must=(copy,))
 
 
 @template("files", kind="refusal")
-def files_copy_too_large(scene: Scene) -> Asked:
+def files_copy_too_large(scene: Scene) -> TaskDraft:
     """The same with one for which there is not."""
     row, _, free, prompt = _copy_wanted(scene, fits=False)
 
@@ -94,7 +96,7 @@ def files_copy_too_large(scene: Scene) -> Asked:
         assert found["size"] > room
         api.refuse("not_possible", room)
 
-    return Asked(prompt, solve, refusal=Refusal("not_possible", Number(free)), secrets=(str(free),))
+    return TaskDraft(prompt, solve, refusal=Refusal("not_possible", Number(free)), secrets=(str(free),))
 
 
 TEMPLATES = (files_add_line, files_add_line_locked, files_copy_picture, files_copy_too_large)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ....rows.expected import Number, deleted, inserted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.files.form import ending
 from ..plan import Solver
 from ..talk import Slot, Talk
-from ..template import Asked, template
+from ..task import Dialogue
 from . import pairs, with_people
 from .finding import COUNTS, amounts, at, files, id_at, path_of, some_file
 
@@ -19,7 +20,7 @@ PLURAL = {
 
 
 @template("files", kind="question")
-def files_sum_of_list(scene: Scene) -> Asked:
+def files_sum_of_list(scene: Scene) -> TaskDraft:
     """The sum of a list of costs: from level 2 on of some entries only, from level 3 on in its newest version."""
     topic = scene.pick(scene.cast.words["topic"])
     versions = sorted(files(scene, "name LIKE ?", f"{topic} costs%.csv"), key=lambda row: str(row["updated_at"]))
@@ -46,11 +47,11 @@ def files_sum_of_list(scene: Scene) -> Asked:
         content = api.call("files_read", file_id=found)["content"]
         api.answer(sum(amount for amount in amounts(content) if amount >= least * 100) / 100)
 
-    return Asked(prompt, solve, answer=Number(sum(chosen) / 100))
+    return TaskDraft(prompt, solve, answer=Number(sum(chosen) / 100))
 
 
 @template("files", kind="action")
-def files_move_largest(scene: Scene) -> Asked:
+def files_move_largest(scene: Scene) -> TaskDraft:
     """Move the largest files of a folder to another."""
     folder = scene.row("SELECT folder FROM files GROUP BY folder HAVING count(*) > 4")["folder"]
     count = (scene.level + 1) // 2
@@ -76,11 +77,11 @@ def files_move_largest(scene: Scene) -> Asked:
         api.answer()
 
     must = tuple(updated("files", row["id"], f"move {row['id']}", folder=target) for row in chosen)
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("files", kind="mixed")
-def files_trash_old(scene: Scene) -> Asked:
+def files_trash_old(scene: Scene) -> TaskDraft:
     """Throw away the files of a type in a folder that have not been changed for long, and say how large they were."""
     kind = scene.pick(tuple(KINDS))
     rows = files(scene, "name LIKE ?", f"%.{kind}")
@@ -110,11 +111,11 @@ def files_trash_old(scene: Scene) -> Asked:
         api.answer(sum(item["size"] for item in items))
 
     must = tuple(inserted("trash", f"trash {row['id']}", file_id=row["id"]) for row in old)
-    return Asked(prompt, solve, must=must, answer=Number(sum(row["size"] for row in old)))
+    return TaskDraft(prompt, solve, must=must, answer=Number(sum(row["size"] for row in old)))
 
 
 @template("files", kind="action")
-def files_restore_one(scene: Scene) -> Asked:
+def files_restore_one(scene: Scene) -> TaskDraft:
     """Take the largest file of a type, or the one thrown away last, out of the trash; later also put it elsewhere."""
     kind, by = scene.pick(tuple(KINDS)), scene.pick(("size", "at"))
     rows = scene.db.rows(
@@ -145,11 +146,11 @@ def files_restore_one(scene: Scene) -> Asked:
     must = [deleted("trash", row["gone"], "restored")]
     if moved:
         must.append(updated("files", row["id"], "moved", folder=target))
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 @template("files", kind="mixed")
-def files_total_into_file(scene: Scene) -> Asked:
+def files_total_into_file(scene: Scene) -> TaskDraft:
     """Add up what files of a type take up, and write that into a new file."""
     kind = scene.pick(tuple(KINDS))
     folder = scene.row("SELECT path FROM folders")["path"]
@@ -173,11 +174,11 @@ def files_total_into_file(scene: Scene) -> Asked:
         api.answer(found)
 
     must = (inserted("files", "written", folder=folder, name=name, content=Number(total)),)
-    return Asked(prompt, solve, must=must, answer=Number(total))
+    return TaskDraft(prompt, solve, must=must, answer=Number(total))
 
 
 @template("files", kind="dialogue")
-def files_delete_agreed(scene: Scene) -> Asked:
+def files_delete_agreed(scene: Scene) -> Dialogue:
     """Ask which file to delete, state its size, and delete it after the user agrees."""
     row = some_file(scene, "locked_by = ''")
     prompt = scene.rng.pick(
@@ -204,7 +205,7 @@ def files_delete_agreed(scene: Scene) -> Asked:
     others = scene.db.rows("SELECT DISTINCT name FROM files WHERE instr(name, ?) = 0 ORDER BY name", row["name"])
     rivals = tuple(other["name"] for other in others if other["name"] not in row["name"])
     talk = Talk(slots, confirm=(row["name"], str(row["size"])), rivals=rivals)
-    return Asked(prompt, solve, must=(inserted("trash", "trashed", file_id=row["id"]),), talk=talk)
+    return Dialogue(prompt, solve, must=(inserted("trash", "trashed", file_id=row["id"]),), talk=talk)
 
 
 TEMPLATES = (

@@ -5,16 +5,16 @@ from __future__ import annotations
 from ....rows.database import Row
 from ....rows.expected import Number, Refusal, Text, deleted, inserted
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.files.form import THERE
 from ...simulators.mail.app import addresses
 from ..contacts.finding import email_of, full_name
 from ..plan import Solver
-from ..template import Asked, template
 from .finding import at, files, id_at, path_of, some_file, someone
 
 
 @template("files", "contacts", kind="action")
-def files_share_group(scene: Scene) -> Asked:
+def files_share_group(scene: Scene) -> TaskDraft:
     """Share a file with all members of a group who do not have access yet."""
     row = some_file(scene, "id IN (SELECT file_id FROM shares)") if scene.level > 1 else some_file(scene, "1")
     group = scene.row("SELECT DISTINCT name FROM groups ORDER BY name")["name"]
@@ -50,11 +50,11 @@ def files_share_group(scene: Scene) -> Asked:
         inserted("shares", f"shared with {one['email']}", file_id=row["id"], email=one["email"], access=access)
         for one in people
     )
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("files", "contacts", kind="mixed")
-def files_unshare_person(scene: Scene) -> Asked:
+def files_unshare_person(scene: Scene) -> TaskDraft:
     """Stop sharing all files with a contact, and answer with their total size."""
     name, email = someone(scene)
     query = f"""SELECT files.size, access, shares.id FROM files JOIN shares ON file_id = files.id
@@ -78,11 +78,11 @@ def files_unshare_person(scene: Scene) -> Asked:
         api.answer(sum(item["size"] for item in items))
 
     must = tuple(deleted("shares", row["id"]) for row in chosen)
-    return Asked(prompt, solve, must=must, answer=Number(sum(row["size"] for row in chosen)))
+    return TaskDraft(prompt, solve, must=must, answer=Number(sum(row["size"] for row in chosen)))
 
 
 @template("files", "contacts", "mail", kind="action")
-def files_mail_text(scene: Scene) -> Asked:
+def files_mail_text(scene: Scene) -> TaskDraft:
     """Email the text of a file to a contact; from level 3 on, the newest of several with similar names."""
     newest = scene.level >= 3
     notes = files(scene, "name LIKE '% notes%.txt' AND name NOT LIKE 'old %'")
@@ -122,11 +122,11 @@ def files_mail_text(scene: Scene) -> Asked:
 
     sent = {"folder": "sent", "recipients": addresses([email]), "subject": Text("Notes")}
     must = inserted("messages", "mailed", **sent, body=Text(row["content"]))
-    return Asked(prompt, solve, must=(must,))
+    return TaskDraft(prompt, solve, must=(must,))
 
 
 @template("files", "contacts", "mail", kind="action")
-def files_save_message(scene: Scene) -> Asked:
+def files_save_message(scene: Scene) -> TaskDraft:
     """Save the text of a contact's newest message as a file."""
     name, email = someone(scene)
     rows = scene.db.rows("SELECT * FROM messages WHERE sender = ? AND folder != 'trash' ORDER BY sent_at DESC", email)
@@ -150,11 +150,11 @@ def files_save_message(scene: Scene) -> Asked:
         api.answer()
 
     must = inserted("files", "saved", folder=folder, name=file, content=Text(rows[0]["body"]))
-    return Asked(prompt, solve, must=(must,))
+    return TaskDraft(prompt, solve, must=(must,))
 
 
 @template("files", "contacts", kind="action")
-def files_share_minutes(scene: Scene) -> Asked:
+def files_share_minutes(scene: Scene) -> TaskDraft:
     """Share the minutes of a meeting with those who were there."""
     row, by_topic = some_file(scene, "name LIKE 'minutes %.md'"), scene.level >= 3
     topic = row["content"].split("Topic: ")[1].splitlines()[0]
@@ -191,7 +191,7 @@ def files_share_minutes(scene: Scene) -> Asked:
 
     columns = {"file_id": row["id"], "access": "view"}
     must = tuple(inserted("shares", f"shared with {email}", **columns, email=email) for email in missing)
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 def _share_wanted(scene: Scene, row: Row, folder: str) -> tuple[str, str, str]:
@@ -211,7 +211,7 @@ def _share_wanted(scene: Scene, row: Row, folder: str) -> tuple[str, str, str]:
 
 
 @template("files", "contacts", kind="action")
-def files_share_from(scene: Scene) -> Asked:
+def files_share_from(scene: Scene) -> TaskDraft:
     """Share a file that lies where the user thinks."""
     row = some_file(scene, "1")
     name, email, prompt = _share_wanted(scene, row, row["folder"])
@@ -222,11 +222,11 @@ def files_share_from(scene: Scene) -> Asked:
         api.answer()
 
     must = inserted("shares", "shared", file_id=row["id"], email=email, access="view")
-    return Asked(prompt, solve, must=(must,))
+    return TaskDraft(prompt, solve, must=(must,))
 
 
 @template("files", "contacts", kind="refusal")
-def files_share_moved(scene: Scene) -> Asked:
+def files_share_moved(scene: Scene) -> TaskDraft:
     """The same with a file that lies elsewhere."""
     row = some_file(scene, "1")
     folder = scene.row("SELECT path FROM folders WHERE path != ?", row["folder"])["path"]
@@ -239,7 +239,7 @@ def files_share_moved(scene: Scene) -> Asked:
 
     changed = row["updated_at"]
     spoken = (changed.replace("T", " "), f"{changed}:00", f"{changed.replace('T', ' ')}:00")
-    return Asked(prompt, solve, refusal=Refusal("not_found", Text(changed, spoken)), secrets=(changed,))
+    return TaskDraft(prompt, solve, refusal=Refusal("not_found", Text(changed, spoken)), secrets=(changed,))
 
 
 TEMPLATES = (

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from ....rows.expected import Text, inserted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.mail.history import LABELS
 from ..contacts.finding import found_contact, full_name
 from ..plan import Solver
-from ..template import Asked, template
 
 GOT = "folder IN ('inbox', 'archive')"
 """SQL condition for received messages that are not in the trash."""
 
 
 @template("mail", "contacts", kind="action")
-def mail_archive_older(scene: Scene) -> Asked:
+def mail_archive_older(scene: Scene) -> TaskDraft:
     """Archive the messages of a sender from before a date."""
     sender = scene.row("SELECT sender FROM messages WHERE folder = 'inbox' GROUP BY sender HAVING count(*) > 1")[
         "sender"
@@ -45,11 +45,11 @@ def mail_archive_older(scene: Scene) -> Asked:
         api.answer()
 
     must = tuple(updated("messages", row["id"], f"archived {row['id']}", folder="archive") for row in old)
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("mail", "contacts", kind="question")
-def mail_wrote_most_in(scene: Scene) -> Asked:
+def mail_wrote_most_in(scene: Scene) -> TaskDraft:
     """The phone number of the contact who wrote most in a month."""
     months = sorted({scene.cast.day(-days)[:7] for days in range(115)} - {scene.cast.day(0)[:7]})
     clear = []
@@ -80,11 +80,11 @@ def mail_wrote_most_in(scene: Scene) -> Asked:
         item = next(api.pages("contacts_search", email=max(counts, key=lambda sender: counts[sender])))
         api.answer(api.call("contacts_get", contact_id=item["contact_id"])["phone"])
 
-    return Asked(prompt, solve, answer=Text(person["phone"]), secrets=(person["phone"],))
+    return TaskDraft(prompt, solve, answer=Text(person["phone"]), secrets=(person["phone"],))
 
 
 @template("mail", kind="action", held_out=True)
-def mail_label_topic(scene: Scene) -> Asked:
+def mail_label_topic(scene: Scene) -> TaskDraft:
     """Label all messages about something."""
     topic, label = scene.pick(scene.cast.words["topic"]), scene.pick(LABELS)
     folders = ("inbox",) if scene.level < 3 else ("inbox", "archive")
@@ -114,7 +114,7 @@ def mail_label_topic(scene: Scene) -> Asked:
         api.answer()
 
     must = tuple(inserted("labels", f"label on {row['id']}", message_id=row["id"], label=label) for row in rows)
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 TEMPLATES = (mail_archive_older, mail_wrote_most_in, mail_label_topic)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from ....rows.expected import Number, inserted, updated
 from ....rows.saying import Saying
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.mail.app import addresses
 from ..contacts.finding import found_contact, full_name
 from ..plan import Solver
-from ..template import Asked, template
 from . import sorting, writing
 
 
 @template("mail", "contacts", kind="action")
-def mail_forward_newest(scene: Scene) -> Asked:
+def mail_forward_newest(scene: Scene) -> TaskDraft:
     """Forward the newest message of one contact to another."""
     row = scene.row(
         "SELECT sender, max(sent_at) AS at FROM messages WHERE folder IN ('inbox', 'archive') GROUP BY sender"
@@ -47,11 +47,11 @@ def mail_forward_newest(scene: Scene) -> Asked:
         recipients=addresses([taker["email"]]),
         body=Saying(newest["body"]),
     )
-    return Asked(prompt, solve, must=(sent,))
+    return TaskDraft(prompt, solve, must=(sent,))
 
 
 @template("mail", kind="question")
-def mail_cost_of(scene: Scene) -> Asked:
+def mail_cost_of(scene: Scene) -> TaskDraft:
     """The cost of something, according to a message."""
     topic = scene.pick(scene.cast.words["topic"])
     rows = scene.db.rows("SELECT * FROM messages WHERE body LIKE ? AND folder != 'trash'", f"%The {topic} will cost%")
@@ -71,11 +71,11 @@ def mail_cost_of(scene: Scene) -> Asked:
                 api.answer(float(body.split(" will cost ")[1].split(" ")[0]))
                 return
 
-    return Asked(prompt, solve, answer=Number(float(cost)), secrets=(cost,))
+    return TaskDraft(prompt, solve, answer=Number(float(cost)), secrets=(cost,))
 
 
 @template("mail", kind="mixed")
-def mail_star_unread_of(scene: Scene) -> Asked:
+def mail_star_unread_of(scene: Scene) -> TaskDraft:
     """Star the unread messages of an address, and say how many they are."""
     sender = scene.row("SELECT DISTINCT sender FROM messages WHERE folder = 'inbox' AND unread = 1")["sender"]
     rows = scene.db.rows("SELECT * FROM messages WHERE folder = 'inbox' AND unread = 1 AND sender = ?", sender)
@@ -93,7 +93,7 @@ def mail_star_unread_of(scene: Scene) -> Asked:
         api.answer(len(bare))
 
     must = tuple(updated("messages", row["id"], f"star {row['id']}", starred=1) for row in plain)
-    return Asked(prompt, solve, must=must, answer=Number(len(plain)))
+    return TaskDraft(prompt, solve, must=must, answer=Number(len(plain)))
 
 
 TEMPLATES = (mail_forward_newest, mail_cost_of, mail_star_unread_of, *sorting.TEMPLATES, *writing.TEMPLATES)

@@ -7,10 +7,10 @@ import json
 from ....rows.expected import Must, Refusal, Text, inserted, updated
 from ....rows.saying import Saying
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.mail.app import addresses
 from ..contacts.finding import found_contact, full_name
 from ..plan import Solver
-from ..template import Asked, template
 from .sorting import GOT
 
 
@@ -28,7 +28,7 @@ def short_text(scene: Scene) -> str:
 
 
 @template("mail", "contacts", kind="action")
-def mail_reply_newest_unread(scene: Scene) -> Asked:
+def mail_reply_newest_unread(scene: Scene) -> TaskDraft:
     """Reply to the newest unread message of a contact."""
     sender = scene.row("SELECT DISTINCT sender FROM messages WHERE folder = 'inbox' AND unread = 1")["sender"]
     name = full_name(scene.row("SELECT * FROM contacts WHERE email = ?", sender))
@@ -67,11 +67,11 @@ def mail_reply_newest_unread(scene: Scene) -> Asked:
     ]
     if scene.level >= 3:
         must.append(updated("messages", newest["id"], "archived", folder="archive"))
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 @template("mail", "contacts", kind="action")
-def mail_forward_to_group(scene: Scene) -> Asked:
+def mail_forward_to_group(scene: Scene) -> TaskDraft:
     """Forward the newest message about a topic to all members of a group."""
     group = scene.row("SELECT name FROM groups GROUP BY name HAVING count(*) BETWEEN 3 AND 9")["name"]
     members = scene.db.rows("SELECT * FROM contacts WHERE id IN (SELECT contact_id FROM groups WHERE name = ?)", group)
@@ -109,11 +109,11 @@ def mail_forward_to_group(scene: Scene) -> Asked:
         recipients=addresses(takers),
         body=Saying(rows[0]["body"]),
     )
-    return Asked(prompt, solve, must=(sent,))
+    return TaskDraft(prompt, solve, must=(sent,))
 
 
 @template("mail", "contacts", kind="action")
-def mail_drafts(scene: Scene) -> Asked:
+def mail_drafts(scene: Scene) -> TaskDraft:
     """Send a draft that lies there, and keep another one that is new."""
     drafts = scene.db.rows("SELECT * FROM messages WHERE folder = 'drafts'")
     row = scene.pick(drafts)
@@ -143,11 +143,11 @@ def mail_drafts(scene: Scene) -> Asked:
             api.call("mail_save_draft", to=[found_contact(api, name)["email"]], subject=topic, body=text)
         api.answer()
 
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 @template("mail", "contacts", kind="refusal")
-def mail_no_such_message(scene: Scene) -> Asked:
+def mail_no_such_message(scene: Scene) -> TaskDraft:
     """Forward a message that was never written."""
     sender = scene.row(f"SELECT DISTINCT sender FROM messages WHERE {GOT}")["sender"]
     name = full_name(scene.row("SELECT * FROM contacts WHERE email = ?", sender))
@@ -172,7 +172,7 @@ def mail_no_such_message(scene: Scene) -> Asked:
 
     at = newest["sent_at"]
     evidence = Text(at[:10], (at, at.replace("T", " ")))
-    return Asked(prompt, solve, refusal=Refusal("not_found", evidence), secrets=(at[:10],))
+    return TaskDraft(prompt, solve, refusal=Refusal("not_found", evidence), secrets=(at[:10],))
 
 
 TEMPLATES = (mail_reply_newest_unread, mail_forward_to_group, mail_drafts, mail_no_such_message)

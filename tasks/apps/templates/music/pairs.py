@@ -5,8 +5,8 @@ from __future__ import annotations
 from ....rows.database import Row
 from ....rows.expected import Number, Refusal, Text
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ..plan import Solver
-from ..template import Asked, template
 from .finding import (
     artist_of,
     changed,
@@ -40,7 +40,7 @@ def _adding(scene: Scene, row: Row) -> tuple[Row, str]:
 
 
 @template("music", kind="action")
-def music_add_to_own(scene: Scene) -> Asked:
+def music_add_to_own(scene: Scene) -> TaskDraft:
     """Add a song to a playlist that is the user's."""
     row, inside = own_playlist(scene)
     song, prompt = _adding(scene, row)
@@ -50,11 +50,11 @@ def music_add_to_own(scene: Scene) -> Asked:
         api.call("music_add_song", playlist_id=id, song_id=wanted)
         api.answer()
 
-    return Asked(prompt, solve, must=(changed(row, (one["id"] for one in (*inside, song))),))
+    return TaskDraft(prompt, solve, must=(changed(row, (one["id"] for one in (*inside, song))),))
 
 
 @template("music", kind="refusal")
-def music_add_to_foreign(scene: Scene) -> Asked:
+def music_add_to_foreign(scene: Scene) -> TaskDraft:
     """The same with a playlist that the user only follows."""
     row = scene.row("SELECT * FROM playlists WHERE owner != ?", me(scene))
     _, prompt = _adding(scene, row)
@@ -64,7 +64,7 @@ def music_add_to_foreign(scene: Scene) -> Asked:
         api.refuse("not_allowed", found["owner"])
 
     owner = row["owner"]
-    return Asked(prompt, solve, refusal=Refusal("not_allowed", Text(owner)), secrets=(owner,))
+    return TaskDraft(prompt, solve, refusal=Refusal("not_allowed", Text(owner)), secrets=(owner,))
 
 
 def _long_enough(scene: Scene, enough: bool) -> tuple[str, str, list[Row], str]:
@@ -86,7 +86,7 @@ def _long_enough(scene: Scene, enough: bool) -> tuple[str, str, list[Row], str]:
 
 
 @template("music", kind="action")
-def music_enough_liked(scene: Scene) -> Asked:
+def music_enough_liked(scene: Scene) -> TaskDraft:
     """Make a playlist of liked songs that must have a length, and do."""
     name, artist, rows, prompt = _long_enough(scene, enough=True)
 
@@ -94,11 +94,11 @@ def music_enough_liked(scene: Scene) -> Asked:
         make_playlist(api, name, [item["song_id"] for item in liked_by(api, artist)])
         api.answer()
 
-    return Asked(prompt, solve, must=(made(scene, name, [row["id"] for row in rows]),))
+    return TaskDraft(prompt, solve, must=(made(scene, name, [row["id"] for row in rows]),))
 
 
 @template("music", kind="refusal")
-def music_too_few_liked(scene: Scene) -> Asked:
+def music_too_few_liked(scene: Scene) -> TaskDraft:
     """The same where they do not."""
     _, artist, rows, prompt = _long_enough(scene, enough=False)
     seconds = sum(row["seconds"] for row in rows)
@@ -106,7 +106,7 @@ def music_too_few_liked(scene: Scene) -> Asked:
     def solve(api: Solver) -> None:
         api.refuse("not_possible", sum(item["seconds"] for item in liked_by(api, artist)))
 
-    return Asked(prompt, solve, refusal=Refusal("not_possible", Number(seconds)), secrets=(str(seconds),))
+    return TaskDraft(prompt, solve, refusal=Refusal("not_possible", Number(seconds)), secrets=(str(seconds),))
 
 
 TEMPLATES = (music_add_to_own, music_add_to_foreign, music_enough_liked, music_too_few_liked)

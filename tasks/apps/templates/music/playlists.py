@@ -5,9 +5,10 @@ from __future__ import annotations
 from ....rows.database import Row
 from ....rows.expected import deleted
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ..plan import Solver
 from ..talk import Slot, Talk
-from ..template import Asked, template
+from ..task import Dialogue
 from .finding import (
     artist_of,
     changed,
@@ -24,7 +25,7 @@ from .finding import (
 
 
 @template("music", kind="action")
-def music_liked_to_playlist(scene: Scene) -> Asked:
+def music_liked_to_playlist(scene: Scene) -> TaskDraft:
     """Make a playlist of the liked songs of an artist or, from level 3 on, a genre, which are short enough."""
     by_genre, name = scene.level >= 3, new_name(scene)
     value = scene.pick(scene.cast.words["genre"]) if by_genre else artist_of(scene)
@@ -52,11 +53,11 @@ def music_liked_to_playlist(scene: Scene) -> Asked:
         make_playlist(api, name, (item["song_id"] for item in items))
         api.answer()
 
-    return Asked(prompt, solve, must=(made(scene, name, [row["id"] for row in rows]),))
+    return TaskDraft(prompt, solve, must=(made(scene, name, [row["id"] for row in rows]),))
 
 
 @template("music", kind="action")
-def music_fill_minutes(scene: Scene) -> Asked:
+def music_fill_minutes(scene: Scene) -> TaskDraft:
     """Make a playlist of as much of the beginning of another as fits into some minutes."""
     row, inside = own_playlist(scene)
     name, minutes = new_name(scene), scene.rng.randint(5, 8 + 4 * scene.level)
@@ -82,11 +83,11 @@ def music_fill_minutes(scene: Scene) -> Asked:
         make_playlist(api, name, ids)
         api.answer()
 
-    return Asked(prompt, solve, must=(made(scene, name, [song["id"] for song in taken], ordered=True),))
+    return TaskDraft(prompt, solve, must=(made(scene, name, [song["id"] for song in taken], ordered=True),))
 
 
 @template("music", kind="action")
-def music_remove_songs(scene: Scene) -> Asked:
+def music_remove_songs(scene: Scene) -> TaskDraft:
     """Take songs of an artist, too long ones or old ones out of a playlist."""
     row, inside = own_playlist(scene)
     word, limit = scene.pick(("artist", "seconds", "year")), scene.rng.randint(3, 6)
@@ -117,11 +118,11 @@ def music_remove_songs(scene: Scene) -> Asked:
             api.call("music_remove_song", playlist_id=id, song_id=item["song_id"])
         api.answer()
 
-    return Asked(prompt, solve, must=(changed(row, (song["id"] for song in inside if not unwanted(song))),))
+    return TaskDraft(prompt, solve, must=(changed(row, (song["id"] for song in inside if not unwanted(song))),))
 
 
 @template("music", kind="action")
-def music_reorder(scene: Scene) -> Asked:
+def music_reorder(scene: Scene) -> TaskDraft:
     """Put the longest song of a playlist first; from level 3 on also the shortest last."""
     row, inside = own_playlist(scene)
     ranked = sorted(inside, key=lambda song: -int(song["seconds"]))
@@ -147,11 +148,11 @@ def music_reorder(scene: Scene) -> Asked:
             api.call("music_move_song", playlist_id=id, song_id=items[-1]["song_id"], place=len(items))
         api.answer()
 
-    return Asked(prompt, solve, must=(changed(row, (song["id"] for song in wanted)),))
+    return TaskDraft(prompt, solve, must=(changed(row, (song["id"] for song in wanted)),))
 
 
 @template("music", kind="action")
-def music_merge(scene: Scene) -> Asked:
+def music_merge(scene: Scene) -> TaskDraft:
     """Add to a playlist what another has beside it, and remove that other."""
     row, inside = own_playlist(scene)
     others = scene.db.rows("SELECT * FROM playlists WHERE owner = ? AND id != ? ORDER BY id", me(scene), row["id"])
@@ -178,11 +179,11 @@ def music_merge(scene: Scene) -> Asked:
         api.answer()
 
     must = (changed(row, (song["id"] for song in (*inside, *new))), deleted("playlists", other["id"], "deleted"))
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("music", kind="dialogue")
-def music_playlist_agreed(scene: Scene) -> Asked:
+def music_playlist_agreed(scene: Scene) -> Dialogue:
     """Find out what a playlist is to be; say what it will be; the user wants another name; then make it."""
     artist, first, last = artist_of(scene), new_name(scene), new_name(scene)
     rows = liked(scene, "artist = ?", artist)
@@ -209,7 +210,7 @@ def music_playlist_agreed(scene: Scene) -> Asked:
         make_playlist(api, last, [item["song_id"] for item in items])
         api.answer()
 
-    return Asked(prompt, solve, must=(made(scene, last, [row["id"] for row in rows]),), talk=talk)
+    return Dialogue(prompt, solve, must=(made(scene, last, [row["id"] for row in rows]),), talk=talk)
 
 
 TEMPLATES = (

@@ -6,8 +6,8 @@ from datetime import date, timedelta
 
 from ....rows.expected import Must, Number, Text, deleted, inserted
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ..plan import Solver
-from ..template import Asked, template
 from . import pairs, playlists, with_others
 from .finding import (
     COUNTS,
@@ -23,7 +23,7 @@ from .finding import (
 
 
 @template("music", kind="question")
-def music_playlist_length(scene: Scene) -> Asked:
+def music_playlist_length(scene: Scene) -> TaskDraft:
     """How long a playlist is; then only its songs from some years; then only those that are liked."""
     row, inside = own_playlist(scene)
     year = scene.rng.randint(1980, 2020) if scene.level in (2, 3) else 0
@@ -46,11 +46,11 @@ def music_playlist_length(scene: Scene) -> Asked:
         kept = [item for item in items if item["year"] >= year and (not fond or item["song_id"] in known)]
         api.answer(sum(item["seconds"] for item in kept))
 
-    return Asked(prompt, solve, answer=Number(sum(song["seconds"] for song in chosen)))
+    return TaskDraft(prompt, solve, answer=Number(sum(song["seconds"] for song in chosen)))
 
 
 @template("music", kind="question")
-def music_most_played(scene: Scene) -> Asked:
+def music_most_played(scene: Scene) -> TaskDraft:
     """The most played song of an artist, and its number of plays."""
     artist = artist_of(scene)
     rows = songs(scene, "artist = ?", artist)
@@ -76,11 +76,11 @@ def music_most_played(scene: Scene) -> Asked:
         api.rng.shuffle(found)
         api.answer(str(with_plays(api, found)[rank - 1][1]["title"]))
 
-    return Asked(prompt, solve, answer=Text(title), secrets=(title,))
+    return TaskDraft(prompt, solve, answer=Text(title), secrets=(title,))
 
 
 @template("music", kind="question")
-def music_seconds_heard(scene: Scene) -> Asked:
+def music_seconds_heard(scene: Scene) -> TaskDraft:
     """How long was listened on some days; from level 3 on to one artist only."""
     begin = date.fromisoformat(scene.cast.day(-scene.rng.randint(10, 55)))
     end = begin + timedelta(days=scene.rng.randint(1, 1 + 2 * scene.level))
@@ -107,11 +107,11 @@ def music_seconds_heard(scene: Scene) -> Asked:
         found = api.pages("music_history", since=f"{begin}T00:00", until=f"{end}T23:59")
         api.answer(sum(item["seconds"] for item in found if artist in ("", item["artist"])))
 
-    return Asked(prompt, solve, answer=Number(sum(row["seconds"] for row in chosen)))
+    return TaskDraft(prompt, solve, answer=Number(sum(row["seconds"] for row in chosen)))
 
 
 @template("music", kind="mixed")
-def music_unlike_rare(scene: Scene) -> Asked:
+def music_unlike_rare(scene: Scene) -> TaskDraft:
     """Unlike what is hardly played of an artist, and say how often it was."""
     artist, least = artist_of(scene), scene.rng.randint(8, 60)
     rows = liked(scene, "artist = ?", artist)
@@ -133,11 +133,11 @@ def music_unlike_rare(scene: Scene) -> Asked:
         api.answer(sum(plays for plays, _ in found))
 
     must = tuple(deleted("likes", row["like_id"], f"unlike {row['id']}") for row in rare)
-    return Asked(prompt, solve, must=must, answer=Number(sum(row["plays"] for row in rare)))
+    return TaskDraft(prompt, solve, must=must, answer=Number(sum(row["plays"] for row in rare)))
 
 
 @template("music", kind="action")
-def music_queue_most_played(scene: Scene) -> Asked:
+def music_queue_most_played(scene: Scene) -> TaskDraft:
     """Let the most played songs of an artist wait, in order; from level 3 on in place of those that do."""
     artist, count = artist_of(scene), min(2 + scene.level // 2, 4)
     rows = songs(scene, "artist = ?", artist)
@@ -164,11 +164,11 @@ def music_queue_most_played(scene: Scene) -> Asked:
     first = 0 if clear else waiting[-1]["place"] + 1
     must: list[Must] = [deleted("queue", row["id"]) for row in waiting] if clear else []
     must += [inserted("queue", f"waits {n}", song_id=row["id"], place=first + n) for n, row in enumerate(chosen)]
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 @template("music", kind="action")
-def music_play_one(scene: Scene) -> Asked:
+def music_play_one(scene: Scene) -> TaskDraft:
     """Play the longest, the shortest or the newest liked song of a genre or an artist."""
     by_genre = scene.level >= 3
     value = scene.pick(scene.cast.words["genre"]) if by_genre else artist_of(scene)
@@ -191,7 +191,7 @@ def music_play_one(scene: Scene) -> Asked:
         api.call("music_play", song_id=min(found, key=lambda item: sign * item[column])["song_id"])
         api.answer()
 
-    return Asked(prompt, solve, must=heard(rows[0]))
+    return TaskDraft(prompt, solve, must=heard(rows[0]))
 
 
 TEMPLATES = (

@@ -6,17 +6,17 @@ from datetime import timedelta
 
 from ....rows.expected import Text, inserted
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.mail.app import addresses
 from ...simulators.mail.history import letter
 from ..contacts.finding import email_of
 from ..files.finding import files, someone
 from ..plan import Solver
-from ..template import Asked, template
 from .finding import Titles, artist_of, changed, liked, liked_by, own_playlist, playlist_named, song_named, songs
 
 
 @template("music", "contacts", "mail", kind="action")
-def music_mail_playlist(scene: Scene) -> Asked:
+def music_mail_playlist(scene: Scene) -> TaskDraft:
     """Email the titles of a playlist to a contact; from level 3 on, only those of some years."""
     row, inside = own_playlist(scene)
     name, email = someone(scene)
@@ -42,11 +42,11 @@ def music_mail_playlist(scene: Scene) -> Asked:
     sent = {"folder": "sent", "recipients": addresses([email]), "subject": Text(title)}
     titles = tuple(sorted({song["title"] for song in chosen}))  # of two artists one may sing the other's
     body = Titles(titles, tuple(sorted({song["title"] for song in songs(scene, "1")} - set(titles))))
-    return Asked(prompt, solve, must=(inserted("messages", "mailed", **sent, body=body),))
+    return TaskDraft(prompt, solve, must=(inserted("messages", "mailed", **sent, body=body),))
 
 
 @template("music", "files", kind="action")
-def music_list_into_file(scene: Scene) -> Asked:
+def music_list_into_file(scene: Scene) -> TaskDraft:
     """Write the titles of a playlist, or of liked songs of an artist in the order of their lengths, into a new file."""
     folder, file = scene.row("SELECT path FROM folders")["path"], "songs.txt"
     scene.need(not files(scene, "name = ?", file))
@@ -74,11 +74,11 @@ def music_list_into_file(scene: Scene) -> Asked:
         api.answer()
 
     content = Text("\n".join(song["title"] for song in rows))
-    return Asked(prompt, solve, must=(inserted("files", "written", folder=folder, name=file, content=content),))
+    return TaskDraft(prompt, solve, must=(inserted("files", "written", folder=folder, name=file, content=content),))
 
 
 @template("music", "contacts", "mail", kind="action")
-def music_wishes(scene: Scene) -> Asked:
+def music_wishes(scene: Scene) -> TaskDraft:
     """Add to a playlist the songs that a contact requests in a message."""
     row, inside = own_playlist(scene)
     name, email = someone(scene)
@@ -111,7 +111,7 @@ def music_wishes(scene: Scene) -> Asked:
                 api.call("music_add_song", playlist_id=id, song_id=song_named(api, song, artist))
         api.answer()
 
-    return Asked(prompt, solve, must=(changed(row, (song["id"] for song in (*inside, *wanted))),))
+    return TaskDraft(prompt, solve, must=(changed(row, (song["id"] for song in (*inside, *wanted))),))
 
 
 TEMPLATES = (music_mail_playlist, music_list_into_file, music_wishes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....rows.database import Row
 from ....rows.expected import May, Number, Refusal, inserted
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.app import later
 from ...simulators.mail.history import letter
 from ...simulators.shop.goods import PRODUCTS, total
@@ -13,7 +14,6 @@ from ...simulators.shop.orders import items
 from ...simulators.wallet import ledger
 from ..contacts.finding import email_of, full_name
 from ..plan import Solver
-from ..template import Asked, template
 from ..wallet.expect import requested
 from ..wallet.speak import said
 from .expect import cost, ordered
@@ -60,7 +60,7 @@ def _left_over(scene: Scene, rows: list[Row]) -> bool:
 
 
 @template("shop", kind="action")
-def shop_buy(scene: Scene) -> Asked:
+def shop_buy(scene: Scene) -> TaskDraft:
     """Buy something that is named."""
     rows = _goods(scene, 1 if scene.level < 3 else 2)
     counts = [scene.rng.randint(1, min(9, row["stock"])) for row in rows]
@@ -75,11 +75,11 @@ def shop_buy(scene: Scene) -> Asked:
         buy(api, found, paid)
         api.answer()
 
-    return Asked(prompt, solve, must=ordered(scene.db, wanted, paid.address["id"], paid.card_id))
+    return TaskDraft(prompt, solve, must=ordered(scene.db, wanted, paid.address["id"], paid.card_id))
 
 
 @template("shop", kind="refusal")
-def shop_out_of_stock(scene: Scene) -> Asked:
+def shop_out_of_stock(scene: Scene) -> TaskDraft:
     """Refuse to buy a product that is out of stock."""
     short = scene.row(f"{VARIANTS} WHERE stock < 9")
     lines = [(short, scene.rng.randint(short["stock"] + 1, 9))]
@@ -97,7 +97,7 @@ def shop_out_of_stock(scene: Scene) -> Asked:
 
     refusal = Refusal("not_possible", Number(rows[0]["price"] / 100))
     emptied = (May("cart_items", "delete"),)
-    return Asked(prompt, solve, may=emptied, refusal=refusal, secrets=(said(rows[0]["price"]),))
+    return TaskDraft(prompt, solve, may=emptied, refusal=refusal, secrets=(said(rows[0]["price"]),))
 
 
 def _cheapest(scene: Scene, *, dear: bool) -> tuple[str, Row, int, Way, dict[str, object]]:
@@ -145,7 +145,7 @@ def _most(api: Solver, conditions: dict[str, object]) -> tuple[int, float]:
 
 
 @template("shop", "wallet", kind="action")
-def shop_cheapest_bought(scene: Scene) -> Asked:
+def shop_cheapest_bought(scene: Scene) -> TaskDraft:
     """Buy the cheapest product of a kind, for which there is enough money."""
     prompt, row, count, paid, conditions = _cheapest(scene, dear=False)
 
@@ -155,11 +155,11 @@ def shop_cheapest_bought(scene: Scene) -> Asked:
         buy(api, {variant: count}, paid)
         api.answer()
 
-    return Asked(prompt, solve, must=ordered(scene.db, {row["id"]: count}, paid.address["id"], None))
+    return TaskDraft(prompt, solve, must=ordered(scene.db, {row["id"]: count}, paid.address["id"], None))
 
 
 @template("shop", "wallet", kind="refusal")
-def shop_cheapest_too_dear(scene: Scene) -> Asked:
+def shop_cheapest_too_dear(scene: Scene) -> TaskDraft:
     """Even the cheapest product of a kind costs more than there is."""
     prompt, _, _, _, conditions = _cheapest(scene, dear=True)
     balance = ledger.balance(scene.db)
@@ -171,11 +171,11 @@ def shop_cheapest_too_dear(scene: Scene) -> Asked:
     refusal = Refusal("not_possible", Number(balance / 100))
     # An agent that tries to check out, and fails, has filled the cart.
     tried = (May("cart_items", "insert"), May("cart_items", "update", frozenset({"quantity"})))
-    return Asked(prompt, solve, may=tried, refusal=refusal, secrets=(said(balance),))
+    return TaskDraft(prompt, solve, may=tried, refusal=refusal, secrets=(said(balance),))
 
 
 @template("shop", kind="action")
-def shop_reorder_last(scene: Scene) -> Asked:
+def shop_reorder_last(scene: Scene) -> TaskDraft:
     """Buy what the last order brought, at higher levels more of it."""
     order = last_delivered(scene)
     lines, more = items(scene.db, order["id"]), scene.rng.randint(1, 3) if scene.level >= 3 else 0
@@ -199,11 +199,11 @@ def shop_reorder_last(scene: Scene) -> Asked:
         buy(api, {item["variant_id"]: item["quantity"] + more for item in bought}, paid)
         api.answer()
 
-    return Asked(prompt, solve, must=ordered(scene.db, wanted, paid.address["id"], paid.card_id))
+    return TaskDraft(prompt, solve, must=ordered(scene.db, wanted, paid.address["id"], paid.card_id))
 
 
 @template("shop", "contacts", kind="action", held_out=True)
-def shop_gift(scene: Scene) -> Asked:
+def shop_gift(scene: Scene) -> TaskDraft:
     """Send a product to a contact whose address the shop does not have yet."""
     row, person = _goods(scene, 1)[0], scene.row("SELECT * FROM contacts")
     count, name = scene.rng.randint(1, 3), full_name(person)
@@ -231,11 +231,11 @@ def shop_gift(scene: Scene) -> Asked:
 
     address = 1 + int(scene.db.value("SELECT max(id) FROM shop_addresses"))
     place = inserted("shop_addresses", "address", label=name, street=street, city=person["city"])
-    return Asked(prompt, solve, must=(place, *ordered(scene.db, {row["id"]: count}, address, paid.card_id)))
+    return TaskDraft(prompt, solve, must=(place, *ordered(scene.db, {row["id"]: count}, address, paid.card_id)))
 
 
 @template("shop", "wallet", "mail", "contacts", kind="action")
-def shop_buy_for_friend(scene: Scene) -> Asked:
+def shop_buy_for_friend(scene: Scene) -> TaskDraft:
     """Buy what a message asks for, and ask for the money."""
     row, person = _goods(scene, 1)[0], scene.row("SELECT * FROM contacts")
     count, topic = scene.rng.randint(1, 5), scene.pick(scene.cast.words["topic"])
@@ -268,7 +268,7 @@ def shop_buy_for_friend(scene: Scene) -> Asked:
 
     back = requested(person["email"], cost(scene.db, wanted))
     must = (*ordered(scene.db, wanted, paid.address["id"], paid.card_id), back)
-    return Asked(prompt, solve, must=must, secrets=(row["name"],))
+    return TaskDraft(prompt, solve, must=must, secrets=(row["name"],))
 
 
 TEMPLATES = (

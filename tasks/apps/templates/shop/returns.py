@@ -5,15 +5,15 @@ from __future__ import annotations
 from ....rows.database import Row
 from ....rows.expected import Number, Refusal, Text
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.shop.orders import items, returnable
 from ..plan import Solver
-from ..template import Asked, template
 from ..wallet.speak import month_name, said, span, whole
 from .expect import cancelled, returned
 
 
 @template("shop", kind="mixed")
-def shop_cancel(scene: Scene) -> Asked:
+def shop_cancel(scene: Scene) -> TaskDraft:
     """Cancel what is not shipped yet."""
     placed = scene.db.rows("SELECT * FROM orders WHERE status = 'placed' ORDER BY id")
     least = scene.rng.randint(0, 30) * 500
@@ -50,7 +50,7 @@ def shop_cancel(scene: Scene) -> Asked:
         api.answer(back / 100)
 
     must = cancelled(scene.db, *(row["id"] for row in rows))
-    return Asked(prompt, solve, must=must, answer=Number(sum(row["total"] for row in rows) / 100))
+    return TaskDraft(prompt, solve, must=must, answer=Number(sum(row["total"] for row in rows) / 100))
 
 
 def _sent_back(scene: Scene, *, late: bool) -> tuple[str, Row, Row, str]:
@@ -86,7 +86,7 @@ def _item_of(api: Solver, name: str, month: str) -> tuple[Row, Row]:
 
 
 @template("shop", kind="action")
-def shop_return(scene: Scene) -> Asked:
+def shop_return(scene: Scene) -> TaskDraft:
     """Return something in time."""
     prompt, item, _, month = _sent_back(scene, late=False)
 
@@ -95,11 +95,11 @@ def shop_return(scene: Scene) -> Asked:
         api.call("shop_return_item", order_item_id=found["order_item_id"])
         api.answer()
 
-    return Asked(prompt, solve, must=returned(scene.db, item["id"]))
+    return TaskDraft(prompt, solve, must=returned(scene.db, item["id"]))
 
 
 @template("shop", kind="refusal")
-def shop_return_too_late(scene: Scene) -> Asked:
+def shop_return_too_late(scene: Scene) -> TaskDraft:
     """Refuse to return an item that was delivered too long ago."""
     prompt, item, order, month = _sent_back(scene, late=True)
     at = order["delivered_at"]
@@ -108,7 +108,7 @@ def shop_return_too_late(scene: Scene) -> Asked:
         found, _ = _item_of(api, item["name"], month)
         api.refuse("not_possible", found["delivered_at"][: 10 if api.rng.random() < 0.7 else None])
 
-    return Asked(prompt, solve, refusal=Refusal("not_possible", Text(at[:10], (at,))), secrets=(at[:10],))
+    return TaskDraft(prompt, solve, refusal=Refusal("not_possible", Text(at[:10], (at,))), secrets=(at[:10],))
 
 
 TEMPLATES = (shop_cancel, shop_return, shop_return_too_late)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ....rows.expected import Must, Number, Text, deleted, inserted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.shop.goods import LINES, PRODUCTS
 from ...simulators.shop.goods import total as with_shipping
 from ...simulators.shop.history import CATEGORIES
 from ...simulators.shop.orders import items
 from ..plan import Solver
-from ..template import Asked, template
 from ..wallet.speak import month_name, months, said, span, whole
 from .buying import TEMPLATES as BUYING
 from .returns import TEMPLATES as RETURNS
@@ -17,7 +17,7 @@ from .speak import last_delivered, product_of
 
 
 @template("shop", kind="question")
-def shop_cheapest(scene: Scene) -> Asked:
+def shop_cheapest(scene: Scene) -> TaskDraft:
     """The cheapest product of a kind."""
     category, rating = scene.pick(CATEGORIES), scene.pick((3.0, 3.5, 4.0, 4.5)) if scene.level > 1 else 1.0
     brand = scene.pick(scene.cast.words["brand"]) if scene.level > 3 else ""
@@ -47,11 +47,11 @@ def shop_cheapest(scene: Scene) -> Asked:
         shown = [item for item in api.pages("shop_search", **conditions) if item["name"].split(" ")[0] != brand]
         api.answer(min(shown, key=lambda item: float(item["price"]))["name"])
 
-    return Asked(prompt, solve, answer=Text(found[0]["name"]), secrets=(found[0]["name"],))
+    return TaskDraft(prompt, solve, answer=Text(found[0]["name"]), secrets=(found[0]["name"],))
 
 
 @template("shop", kind="question")
-def shop_spent_in_month(scene: Scene) -> Asked:
+def shop_spent_in_month(scene: Scene) -> TaskDraft:
     """The spending of a month, at higher levels in one category."""
     month = scene.pick(months(scene.cast.now, 4))
     rows = scene.db.rows(
@@ -85,11 +85,11 @@ def shop_spent_in_month(scene: Scene) -> Asked:
         paid = [item for each in shown for item in each if item["category"] == category and not item["returned"]]
         api.answer(sum(whole(item["price"]) * item["quantity"] for item in paid) / 100)
 
-    return Asked(prompt, solve, answer=Number(spent / 100))
+    return TaskDraft(prompt, solve, answer=Number(spent / 100))
 
 
 @template("shop", kind="question", held_out=True)
-def shop_worst_review(scene: Scene) -> Asked:
+def shop_worst_review(scene: Scene) -> TaskDraft:
     """The author of the lowest rating of a product."""
     product = scene.row("SELECT * FROM products")
     rows = scene.db.rows("SELECT * FROM reviews WHERE product_id = ? ORDER BY stars", product["id"])
@@ -105,11 +105,11 @@ def shop_worst_review(scene: Scene) -> Asked:
         found = api.pages("shop_list_reviews", product_id=product_of(api, product["name"]))
         api.answer(min(found, key=lambda one: int(one["stars"]))["author"])
 
-    return Asked(prompt, solve, answer=Text(rows[0]["author"]), secrets=(rows[0]["author"],))
+    return TaskDraft(prompt, solve, answer=Text(rows[0]["author"]), secrets=(rows[0]["author"],))
 
 
 @template("shop", kind="mixed")
-def shop_trim_cart(scene: Scene) -> Asked:
+def shop_trim_cart(scene: Scene) -> TaskDraft:
     """Take out of the cart what is dear, and change how many there are of something."""
     count = scene.rng.randint(3, 4 + scene.level)
     for row in scene.rng.sample(scene.db.rows("SELECT id FROM variants WHERE stock > 8 ORDER BY id"), count):
@@ -142,11 +142,11 @@ def shop_trim_cart(scene: Scene) -> Asked:
 
     must = [deleted("cart_items", line["id"], f"out {line['id']}") for line in out]
     must.append(updated("cart_items", one["id"], "quantity", quantity=wanted))
-    return Asked(prompt, solve, must=tuple(must), answer=Number(with_shipping(subtotal) / 100))
+    return TaskDraft(prompt, solve, must=tuple(must), answer=Number(with_shipping(subtotal) / 100))
 
 
 @template("shop", kind="action")
-def shop_prune_wishes(scene: Scene) -> Asked:
+def shop_prune_wishes(scene: Scene) -> TaskDraft:
     """Take some things off the wish list."""
     most, rating = scene.rng.randint(4, 20) * 500, scene.pick((3.0, 3.5, 4.0)) if scene.level >= 3 else 6.0
     rows = scene.db.rows(f"SELECT * FROM ({PRODUCTS}) WHERE id IN (SELECT product_id FROM wishes)")
@@ -168,11 +168,11 @@ def shop_prune_wishes(scene: Scene) -> Asked:
         api.answer()
 
     wishes = {row["product_id"]: row["id"] for row in scene.db.rows("SELECT * FROM wishes")}
-    return Asked(prompt, solve, must=tuple(deleted("wishes", wishes[id], f"wish {id} gone") for id in gone))
+    return TaskDraft(prompt, solve, must=tuple(deleted("wishes", wishes[id], f"wish {id} gone") for id in gone))
 
 
 @template("shop", kind="action")
-def shop_review_last(scene: Scene) -> Asked:
+def shop_review_last(scene: Scene) -> TaskDraft:
     """Review what came last, with a price that decides about the stars."""
     order = last_delivered(scene)
     bought = {item["product_id"]: item for item in items(scene.db, order["id"])}
@@ -196,7 +196,7 @@ def shop_review_last(scene: Scene) -> Asked:
     must: tuple[Must, ...] = tuple(
         inserted("reviews", f"review of {id}", product_id=id, stars=given(item["price"])) for id, item in bought.items()
     )
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 TEMPLATES = (

@@ -7,18 +7,18 @@ from datetime import date
 
 from ....rows.expected import Text, inserted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.mail.app import addresses
 from ..calendar.drawing import OWN, events_on, said
 from ..contacts.finding import email_of, full_name
 from ..plan import Solver
-from ..template import Asked, template
 from .drawing import Lines, item_drawn, item_found, items_where, list_number
 
 ASKED = re.compile(r"please send me the (.+) by (\d{4}-\d\d-\d\d)\.")
 
 
 @template("todo", "mail", "contacts", kind="action")
-def todo_from_mail(scene: Scene) -> Asked:
+def todo_from_mail(scene: Scene) -> TaskDraft:
     """Make an item of a message that asks for something."""
     mail = scene.row("SELECT * FROM messages WHERE body LIKE '%please send me the %' AND folder = 'inbox'")
     person = scene.row("SELECT * FROM contacts WHERE email = ?", mail["sender"])
@@ -46,11 +46,11 @@ def todo_from_mail(scene: Scene) -> Asked:
         api.answer()
 
     about = {"title": Text(title), "due": due, "priority": "high" if high else "normal"}
-    return Asked(prompt, solve, must=(inserted("todo_items", "item", list_id=where["id"], done=0, **about),))
+    return TaskDraft(prompt, solve, must=(inserted("todo_items", "item", list_id=where["id"], done=0, **about),))
 
 
 @template("todo", "mail", "contacts", kind="action")
-def todo_mail_list(scene: Scene) -> Asked:
+def todo_mail_list(scene: Scene) -> TaskDraft:
     """Email the open tasks of a list to a contact."""
     row = scene.row("SELECT * FROM todo_lists")
     high = scene.level <= 2
@@ -82,11 +82,11 @@ def todo_mail_list(scene: Scene) -> Asked:
         recipients=addresses([person["email"]]),
         body=Lines(tuple(titles)),
     )
-    return Asked(prompt, solve, must=(sent,))
+    return TaskDraft(prompt, solve, must=(sent,))
 
 
 @template("todo", "calendar", kind="action")
-def todo_prepare_events(scene: Scene) -> Asked:
+def todo_prepare_events(scene: Scene) -> TaskDraft:
     """An item for every event of a day."""
     day = scene.cast.day(scene.rng.randint(1, 20))
     own = scene.level >= 3
@@ -122,11 +122,11 @@ def todo_prepare_events(scene: Scene) -> Asked:
         )
         for row in rows
     )
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("todo", "contacts", "account", kind="action", held_out=True)
-def todo_birthdays(scene: Scene) -> Asked:
+def todo_birthdays(scene: Scene) -> TaskDraft:
     """Think of the next birthdays of a group."""
     group = scene.row("SELECT DISTINCT name FROM groups ORDER BY name")["name"]
     people = scene.db.rows(
@@ -159,11 +159,11 @@ def todo_birthdays(scene: Scene) -> Asked:
         )
         for one in people
     )
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("todo", "calendar", kind="action")
-def todo_make_time(scene: Scene) -> Asked:
+def todo_make_time(scene: Scene) -> TaskDraft:
     """Put the time for something into the calendar, on the day on which it is due, and raise it."""
     row = item_drawn(scene, "done = 0 AND due > ? AND priority != 'high'", scene.cast.day(0))
     begin = scene.rng.randint(9, 16)
@@ -185,7 +185,7 @@ def todo_make_time(scene: Scene) -> Asked:
 
     event = inserted("events", "event", title=Text(row["title"]), place=Text(place), **times)
     high = updated("todo_items", row["id"], "raised", priority="high")
-    return Asked(prompt, solve, must=(event, *((high,) if raised else ())))
+    return TaskDraft(prompt, solve, must=(event, *((high,) if raised else ())))
 
 
 def _next(born: str, today: str) -> str:

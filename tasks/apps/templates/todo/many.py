@@ -5,17 +5,17 @@ from __future__ import annotations
 from ....rows.database import Row
 from ....rows.expected import Listing, Number, Text, deleted, inserted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ..calendar.drawing import said
 from ..calendar.times import shifted
 from ..plan import Solver
-from ..template import Asked, template
 from .drawing import items_where, list_number
 
 OVERDUE = "done = 0 AND due != '' AND due < ?"
 
 
 @template("todo", "account", kind="question")
-def todo_list_overdue(scene: Scene) -> Asked:
+def todo_list_overdue(scene: Scene) -> TaskDraft:
     """The overdue tasks."""
     row = scene.row("SELECT * FROM todo_lists")
     rows = items_where(scene, f"{OVERDUE} AND list_id = ?", scene.cast.day(0), row["id"])
@@ -33,11 +33,11 @@ def todo_list_overdue(scene: Scene) -> Asked:
         items = list(api.pages("todo_items", list_id=list_number(api, row["name"]), done=False, due_until=today))
         api.answer([item["title"] for item in items if item["due"] < today])
 
-    return Asked(prompt, solve, answer=Listing(tuple(titles)))
+    return TaskDraft(prompt, solve, answer=Listing(tuple(titles)))
 
 
 @template("todo", kind="question")
-def todo_count_due(scene: Scene) -> Asked:
+def todo_count_due(scene: Scene) -> TaskDraft:
     """How many open items are due within some days, and of which list most are."""
     first = scene.rng.randint(-25, 5)
     since, until = scene.cast.day(first), scene.cast.day(first + 12 + 3 * scene.level)
@@ -60,11 +60,11 @@ def todo_count_due(scene: Scene) -> Asked:
         lists = [item["list"] for item in items]
         api.answer([str(len(items)), max(sorted(set(lists)), key=lists.count)])
 
-    return Asked(prompt, solve, answer=Listing((str(len(rows)), counts[0][1])))
+    return TaskDraft(prompt, solve, answer=Listing((str(len(rows)), counts[0][1])))
 
 
 @template("todo", "account", kind="mixed")
-def todo_raise_overdue(scene: Scene) -> Asked:
+def todo_raise_overdue(scene: Scene) -> TaskDraft:
     """Raise the priority of overdue tasks."""
     today = scene.cast.day(0)
     row = scene.row("SELECT * FROM todo_lists")
@@ -88,11 +88,11 @@ def todo_raise_overdue(scene: Scene) -> Asked:
         api.answer(min(item["due"] for item in late))
 
     must = tuple(updated("todo_items", found["id"], f"raised {found['id']}", priority="high") for found in rows)
-    return Asked(prompt, solve, must=must, answer=Text(oldest), secrets=(oldest,))
+    return TaskDraft(prompt, solve, must=must, answer=Text(oldest), secrets=(oldest,))
 
 
 @template("todo", kind="action")
-def todo_postpone_list(scene: Scene) -> Asked:
+def todo_postpone_list(scene: Scene) -> TaskDraft:
     """Everything on a list that is due within some days gets a week more."""
     row = scene.row("SELECT * FROM todo_lists")
     first, days = scene.rng.randint(0, 12), scene.pick((7, 10, 14))
@@ -119,11 +119,11 @@ def todo_postpone_list(scene: Scene) -> Asked:
         updated("todo_items", found["id"], f"later {found['id']}", due=shifted(found["due"], days=days)[:10])
         for found in rows
     )
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("todo", kind="mixed")
-def todo_clear_done(scene: Scene) -> Asked:
+def todo_clear_done(scene: Scene) -> TaskDraft:
     """Remove what is done from a list, and say what was the last of it."""
     row = scene.row("SELECT * FROM todo_lists")
     where = "done = 1 AND list_id = ?" + (" AND due != ''" if scene.level >= 3 else "")
@@ -147,11 +147,11 @@ def todo_clear_done(scene: Scene) -> Asked:
         api.answer(found["open"])
 
     must = tuple(deleted("todo_items", found["id"]) for found in rows)
-    return Asked(prompt, solve, must=must, answer=Number(open))
+    return TaskDraft(prompt, solve, must=must, answer=Number(open))
 
 
 @template("todo", kind="action")
-def todo_move_about(scene: Scene) -> Asked:
+def todo_move_about(scene: Scene) -> TaskDraft:
     """Put all open items about something into another list, which higher levels make first."""
     topic, fresh = scene.pick(scene.cast.words["topic"]), scene.level >= 3
     other = scene.row("SELECT * FROM todo_lists")
@@ -177,11 +177,11 @@ def todo_move_about(scene: Scene) -> Asked:
     number = scene.next_id("todo_lists") if fresh else other["id"]
     new = (inserted("todo_lists", "list", name=Text(name)),) if fresh else ()
     moved = tuple(updated("todo_items", row["id"], f"moved {row['id']}", list_id=number) for row in rows)
-    return Asked(prompt, solve, must=(*new, *moved))
+    return TaskDraft(prompt, solve, must=(*new, *moved))
 
 
 @template("todo", kind="action", held_out=True)
-def todo_delete_whole_list(scene: Scene) -> Asked:
+def todo_delete_whole_list(scene: Scene) -> TaskDraft:
     """Remove a list; what is open on it goes to another one, what is done goes away."""
     row = scene.row("SELECT * FROM todo_lists")
     other = scene.row("SELECT * FROM todo_lists WHERE id != ?", row["id"])
@@ -208,7 +208,7 @@ def todo_delete_whole_list(scene: Scene) -> Asked:
         else updated("todo_items", item["id"], f"moved {item['id']}", list_id=other["id"])
         for item in items
     ]
-    return Asked(prompt, solve, must=(*must, deleted("todo_lists", row["id"])))
+    return TaskDraft(prompt, solve, must=(*must, deleted("todo_lists", row["id"])))
 
 
 def _count(rows: list[Row], name: str) -> int:

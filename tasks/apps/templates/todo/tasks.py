@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ....rows.expected import Refusal, Text, inserted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ..calendar.drawing import said
 from ..plan import Solver
-from ..template import Asked, template
 from .across import ACROSS
 from .drawing import date_text, item_drawn, item_found, items_where, list_number
 from .many import MANY
@@ -18,7 +18,7 @@ NO_LIST = (
 
 
 @template("todo", kind="action")
-def todo_complete_item(scene: Scene) -> Asked:
+def todo_complete_item(scene: Scene) -> TaskDraft:
     """Tick an item off; from level 3 on the same title stands elsewhere, too."""
     if scene.level < 3:
         row = item_drawn(scene, "done = 0")
@@ -40,11 +40,11 @@ def todo_complete_item(scene: Scene) -> Asked:
         api.call("todo_complete", item_id=found["item_id"])
         api.answer()
 
-    return Asked(prompt, solve, must=(updated("todo_items", row["id"], "done", done=1),))
+    return TaskDraft(prompt, solve, must=(updated("todo_items", row["id"], "done", done=1),))
 
 
 @template("todo", kind="action")
-def todo_add_item(scene: Scene) -> Asked:
+def todo_add_item(scene: Scene) -> TaskDraft:
     """Put an item into a list; higher levels say more about it."""
     name = scene.row("SELECT * FROM todo_lists")
     title = _new_title(scene)
@@ -68,11 +68,11 @@ def todo_add_item(scene: Scene) -> Asked:
     wanted = {"due": "", "priority": "normal", **about, "title": Text(title)}
     if "notes" in about:
         wanted["notes"] = Text(about["notes"])
-    return Asked(asked, solve, must=(inserted("todo_items", "item", list_id=name["id"], done=0, **wanted),))
+    return TaskDraft(asked, solve, must=(inserted("todo_items", "item", list_id=name["id"], done=0, **wanted),))
 
 
 @template("todo", kind="question")
-def todo_due_of(scene: Scene) -> Asked:
+def todo_due_of(scene: Scene) -> TaskDraft:
     """When something is due; from level 3 on the same title stands elsewhere, too."""
     if scene.level < 3:
         row = item_drawn(scene, "due != ''")
@@ -90,11 +90,11 @@ def todo_due_of(scene: Scene) -> Asked:
             alike = [item for item in alike if item["list"] == row["list"] and not item["done"]]
         api.answer(alike[0]["due"])
 
-    return Asked(prompt + form, solve, answer=date_text(row["due"]), secrets=(row["due"],))
+    return TaskDraft(prompt + form, solve, answer=date_text(row["due"]), secrets=(row["due"],))
 
 
 @template("todo", kind="action")
-def todo_change_item(scene: Scene) -> Asked:
+def todo_change_item(scene: Scene) -> TaskDraft:
     """Give an item another day, and at higher levels another priority."""
     row = item_drawn(scene, "done = 0")
     due = scene.cast.day(scene.rng.randint(1, 40))
@@ -112,11 +112,13 @@ def todo_change_item(scene: Scene) -> Asked:
         api.call("todo_update", item_id=item_found(api, row["title"])["item_id"], **changed)
         api.answer()
 
-    return Asked(f"{prompt} Please update it.", solve, must=(updated("todo_items", row["id"], "changed", **changed),))
+    return TaskDraft(
+        f"{prompt} Please update it.", solve, must=(updated("todo_items", row["id"], "changed", **changed),)
+    )
 
 
 @template("todo", kind="mixed", held_out=True)
-def todo_reopen_item(scene: Scene) -> Asked:
+def todo_reopen_item(scene: Scene) -> TaskDraft:
     """Something is not done after all: open it again, for a later day, and say which one it had."""
     row = item_drawn(scene, "done = 1 AND due != ''")
     due = scene.cast.day(scene.rng.randint(1, 40))
@@ -134,11 +136,11 @@ def todo_reopen_item(scene: Scene) -> Asked:
         api.answer(found["due"])
 
     must = (updated("todo_items", row["id"], "open again", done=0, due=due),)
-    return Asked(prompt, solve, must=must, answer=date_text(row["due"]), secrets=(row["due"],))
+    return TaskDraft(prompt, solve, must=must, answer=date_text(row["due"]), secrets=(row["due"],))
 
 
 @template("todo", kind="refusal")
-def todo_done_already(scene: Scene) -> Asked:
+def todo_done_already(scene: Scene) -> TaskDraft:
     """Something that is done cannot be put off."""
     row = item_drawn(scene, "done = 1 AND due != ''")
     prompt = _put_off_asked(scene, row["title"], scene.cast.day(scene.rng.randint(31, 60)))
@@ -146,11 +148,11 @@ def todo_done_already(scene: Scene) -> Asked:
     def solve(api: Solver) -> None:
         api.refuse("conflict", item_found(api, row["title"])["due"])
 
-    return Asked(prompt, solve, refusal=Refusal("conflict", date_text(row["due"])), secrets=(row["due"],))
+    return TaskDraft(prompt, solve, refusal=Refusal("conflict", date_text(row["due"])), secrets=(row["due"],))
 
 
 @template("todo", kind="action")
-def todo_put_off(scene: Scene) -> Asked:
+def todo_put_off(scene: Scene) -> TaskDraft:
     """Make something later if it is open, and it is."""
     row = item_drawn(scene, "done = 0 AND due != ''")
     due = scene.cast.day(scene.rng.randint(31, 60))
@@ -160,11 +162,11 @@ def todo_put_off(scene: Scene) -> Asked:
         api.call("todo_update", item_id=item_found(api, row["title"])["item_id"], due=due)
         api.answer()
 
-    return Asked(prompt, solve, must=(updated("todo_items", row["id"], "put off", due=due),))
+    return TaskDraft(prompt, solve, must=(updated("todo_items", row["id"], "put off", due=due),))
 
 
 @template("todo", kind="refusal")
-def todo_no_such_list(scene: Scene) -> Asked:
+def todo_no_such_list(scene: Scene) -> TaskDraft:
     """A list that does not exist takes no item."""
     names = {row["name"] for row in scene.db.rows("SELECT name FROM todo_lists")}
     missing = scene.pick([name for name in ("Groceries", "Work", "Travel", "Garden", "Books") if name not in names])
@@ -179,7 +181,7 @@ def todo_no_such_list(scene: Scene) -> Asked:
     def solve(api: Solver) -> None:
         api.refuse("not_found", max(api.call("todo_lists"), key=lambda found: found["open"])["name"])
 
-    return Asked(prompt, solve, refusal=Refusal("not_found", Text(fullest)))
+    return TaskDraft(prompt, solve, refusal=Refusal("not_found", Text(fullest)))
 
 
 def _new_title(scene: Scene) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from ....rows.database import Row
 from ....rows.expected import Number, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.app import later
 from ...simulators.mail.history import letter
 from ...simulators.wallet import ledger
 from ...simulators.wallet.history import some
 from ..contacts.finding import email_of, full_name
 from ..plan import Solver
-from ..template import Asked, template
 from .expect import paid, requested, sent
 from .speak import said, total, whole
 
@@ -19,7 +19,7 @@ SHARE = "your share is "
 
 
 @template("wallet", kind="mixed")
-def wallet_pay_small(scene: Scene) -> Asked:
+def wallet_pay_small(scene: Scene) -> TaskDraft:
     """Pay the requests below an amount."""
     most = scene.rng.randint(20, 40 + 30 * scene.level) * 50
     rows = _open(scene, "received", "AND amount < ?", most)
@@ -41,11 +41,11 @@ def wallet_pay_small(scene: Scene) -> Asked:
             api.call("wallet_pay_request", request_id=item["request_id"])
         api.answer(total(found) / 100)
 
-    return Asked(prompt, solve, must=paid(scene.db, *(row["id"] for row in rows)), answer=Number(due / 100))
+    return TaskDraft(prompt, solve, must=paid(scene.db, *(row["id"] for row in rows)), answer=Number(due / 100))
 
 
 @template("wallet", "contacts", kind="action")
-def wallet_decline_from(scene: Scene) -> Asked:
+def wallet_decline_from(scene: Scene) -> TaskDraft:
     """Decline the requests from a company or, at lower levels, from a contact."""
     rows = _open(scene, "received")
     one = scene.row("SELECT * FROM contacts WHERE email = ?", scene.pick(rows)["person"])
@@ -74,11 +74,11 @@ def wallet_decline_from(scene: Scene) -> Asked:
         api.answer()
 
     must = tuple(updated("money_requests", row["id"], f"declined {row['id']}", status="declined") for row in wanted)
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("wallet", kind="mixed")
-def wallet_withdraw_old(scene: Scene) -> Asked:
+def wallet_withdraw_old(scene: Scene) -> TaskDraft:
     """Cancel the user's own requests that have been open for long."""
     day = scene.cast.day(-scene.rng.randint(20, 120))
     rows = _open(scene, "sent", "AND created_at < ?", day)
@@ -99,11 +99,11 @@ def wallet_withdraw_old(scene: Scene) -> Asked:
         api.answer(total(found) / 100)
 
     must = tuple(updated("money_requests", row["id"], f"withdrawn {row['id']}", status="withdrawn") for row in rows)
-    return Asked(prompt, solve, must=must, answer=Number(sum(row["amount"] for row in rows) / 100))
+    return TaskDraft(prompt, solve, must=must, answer=Number(sum(row["amount"] for row in rows) / 100))
 
 
 @template("wallet", "contacts", kind="action")
-def wallet_split_bill(scene: Scene) -> Asked:
+def wallet_split_bill(scene: Scene) -> TaskDraft:
     """Ask a group for their shares of a bill."""
     group = scene.row("SELECT DISTINCT name FROM groups ORDER BY name")["name"]
     people = scene.db.rows(
@@ -135,11 +135,11 @@ def wallet_split_bill(scene: Scene) -> Asked:
                 api.call("wallet_request_money", person=item["email"], amount=round(part, 2), note=topic)
         api.answer()
 
-    return Asked(prompt, solve, must=tuple(requested(row["email"], share, topic) for row in asked))
+    return TaskDraft(prompt, solve, must=tuple(requested(row["email"], share, topic) for row in asked))
 
 
 @template("wallet", "mail", "contacts", kind="action")
-def wallet_pay_from_mail(scene: Scene) -> Asked:
+def wallet_pay_from_mail(scene: Scene) -> TaskDraft:
     """Pay what a message asks for; a later one may correct it."""
     row, topic = scene.row("SELECT * FROM contacts"), scene.pick(scene.cast.words["topic"])
     before = "SELECT count(*) FROM messages WHERE sender = ? AND instr(lower(subject || body), ?)"
@@ -171,7 +171,7 @@ def wallet_pay_from_mail(scene: Scene) -> Asked:
         api.call("wallet_send_money", to=email, amount=amount, **({"note": topic} if api.rng.random() < 0.5 else {}))
         api.answer()
 
-    return Asked(prompt, solve, must=sent(scene.db, row["email"], due), secrets=(said(due),))
+    return TaskDraft(prompt, solve, must=sent(scene.db, row["email"], due), secrets=(said(due),))
 
 
 def _open(scene: Scene, direction: str, more: str = "", *values: object) -> list[Row]:

@@ -8,18 +8,18 @@ from collections.abc import Callable
 from ....rows.database import Row
 from ....rows.expected import Number, Refusal, Text, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.wallet import ledger
 from ...simulators.wallet.history import note, some
 from ..contacts.finding import email_of, full_name
 from ..plan import Solver
-from ..template import Asked, template
 from .expect import sent
 from .requests import TEMPLATES as REQUESTS
 from .speak import month_name, months, said, span, total, whole
 
 
 @template("wallet", "contacts", kind="question")
-def wallet_sent_to(scene: Scene) -> Asked:
+def wallet_sent_to(scene: Scene) -> TaskDraft:
     """The total sent to one contact, or to two."""
     count = 2 if scene.level >= 4 else 1
     since = scene.cast.day(-scene.rng.randint(20, 130)) if scene.level > 1 else ""
@@ -52,11 +52,11 @@ def wallet_sent_to(scene: Scene) -> Asked:
             )
         api.answer(found / 100)
 
-    return Asked(prompt, solve, answer=Number(-sum(move["amount"] for each in moves for move in each) / 100))
+    return TaskDraft(prompt, solve, answer=Number(-sum(move["amount"] for each in moves for move in each) / 100))
 
 
 @template("wallet", kind="question")
-def wallet_top_giver(scene: Scene) -> Asked:
+def wallet_top_giver(scene: Scene) -> TaskDraft:
     """From whom the most money came."""
     day = scene.cast.day(-scene.rng.randint(30, 140))
     each = scene.level == 1
@@ -82,11 +82,11 @@ def wallet_top_giver(scene: Scene) -> Asked:
             found[party] = max(found[party], much) if each else found[party] + much
         api.answer(found.most_common(1)[0][0])
 
-    return Asked(prompt, solve, answer=Text(rows[0]["party"]), secrets=(rows[0]["party"],))
+    return TaskDraft(prompt, solve, answer=Text(rows[0]["party"]), secrets=(rows[0]["party"],))
 
 
 @template("wallet", kind="question")
-def wallet_balance_then(scene: Scene) -> Asked:
+def wallet_balance_then(scene: Scene) -> TaskDraft:
     """The balance at the end of a day."""
     days = scene.rng.randint(4, 12 + 18 * scene.level)
     day, next_day = scene.cast.day(-days), scene.cast.day(-days + 1)
@@ -105,7 +105,7 @@ def wallet_balance_then(scene: Scene) -> Asked:
         after = list(api.pages("wallet_list_transactions", since=next_day))
         api.answer((whole(now) - total(after)) / 100)
 
-    return Asked(prompt, solve, answer=Number(then / 100))
+    return TaskDraft(prompt, solve, answer=Number(then / 100))
 
 
 def _errand(scene: Scene) -> tuple[Row, str, str]:
@@ -151,7 +151,7 @@ def _finding(scene: Scene, row: Row) -> Callable[[Solver], str]:
 
 
 @template("wallet", "contacts", kind="action")
-def wallet_send(scene: Scene) -> Asked:
+def wallet_send(scene: Scene) -> TaskDraft:
     """Send money to a contact."""
     row, who, text = _errand(scene)
     most = min(ledger.balance(scene.db), ledger.left(scene.db, scene.cast.now))
@@ -166,11 +166,11 @@ def wallet_send(scene: Scene) -> Asked:
         api.call("wallet_send_money", to=email, amount=amount / 100, note=text)
         api.answer()
 
-    return Asked(_wanted(scene, who, amount, text), solve, must=sent(scene.db, row["email"], amount, text))
+    return TaskDraft(_wanted(scene, who, amount, text), solve, must=sent(scene.db, row["email"], amount, text))
 
 
 @template("wallet", "contacts", kind="refusal")
-def wallet_balance_too_small(scene: Scene) -> Asked:
+def wallet_balance_too_small(scene: Scene) -> TaskDraft:
     """Money that is not there cannot be sent."""
     _, who, text = _errand(scene)
     there = ledger.balance(scene.db)
@@ -184,11 +184,11 @@ def wallet_balance_too_small(scene: Scene) -> Asked:
         api.refuse("not_possible", balance)
 
     refusal = Refusal("not_possible", Number(there / 100))
-    return Asked(_wanted(scene, who, amount, text), solve, refusal=refusal, secrets=(said(there),))
+    return TaskDraft(_wanted(scene, who, amount, text), solve, refusal=refusal, secrets=(said(there),))
 
 
 @template("wallet", "contacts", kind="refusal")
-def wallet_over_limit(scene: Scene) -> Asked:
+def wallet_over_limit(scene: Scene) -> TaskDraft:
     """More than the monthly limit allows cannot be sent."""
     _, who, text = _errand(scene)
     there, left = ledger.balance(scene.db), ledger.left(scene.db, scene.cast.now)
@@ -201,11 +201,11 @@ def wallet_over_limit(scene: Scene) -> Asked:
         api.refuse("not_possible", api.call("wallet_get_limit")["left_this_month"])
 
     refusal = Refusal("not_possible", Number(left / 100))
-    return Asked(_wanted(scene, who, amount, text), solve, refusal=refusal, secrets=(said(left),))
+    return TaskDraft(_wanted(scene, who, amount, text), solve, refusal=refusal, secrets=(said(left),))
 
 
 @template("wallet", "contacts", kind="question", held_out=True)
-def wallet_net_with(scene: Scene) -> Asked:
+def wallet_net_with(scene: Scene) -> TaskDraft:
     """The money received from a contact minus the money sent there."""
     row = scene.row("SELECT * FROM contacts")
     since = scene.cast.day(-scene.rng.randint(30, 140)) if scene.level > 2 else ""
@@ -224,11 +224,11 @@ def wallet_net_with(scene: Scene) -> Asked:
         found = total(list(api.pages("wallet_list_transactions", party=email_of(api, name), **conditions)))
         api.answer(found / 100)
 
-    return Asked(prompt, solve, answer=Number(sum(move["amount"] for move in moves) / 100))
+    return TaskDraft(prompt, solve, answer=Number(sum(move["amount"] for move in moves) / 100))
 
 
 @template("wallet", kind="action", held_out=True)
-def wallet_limit_by_month(scene: Scene) -> Asked:
+def wallet_limit_by_month(scene: Scene) -> TaskDraft:
     """Set the limit to what went out in a month, rounded up."""
     month = scene.pick(months(scene.cast.now, min(4, scene.level + 1)))
     step = scene.rng.pick((1_000, 5_000, 10_000))
@@ -251,7 +251,7 @@ def wallet_limit_by_month(scene: Scene) -> Asked:
         api.call("wallet_set_limit", amount=-(-out // step) * step / 100)
         api.answer()
 
-    return Asked(prompt, solve, must=(updated("wallets", ledger.WALLET, "limit", monthly_limit=limit),))
+    return TaskDraft(prompt, solve, must=(updated("wallets", ledger.WALLET, "limit", monthly_limit=limit),))
 
 
 TEMPLATES = (

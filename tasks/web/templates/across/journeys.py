@@ -7,19 +7,19 @@ from typing import Any
 from ....rows.database import Row
 from ....rows.expected import AtLeast, Must, Number, Text, deleted, inserted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.accounts import account_of
 from ...simulators.booking.rooms import last_free, rooms_of
 from ...simulators.shop.goods import CATEGORIES, DELIVERY, WANT_LINES, delivery_cost
 from ..booking.ways import mine, open_place, open_stay
 from ..shop.tasks import open_product
-from ..template import Asked, template
 from ..walk import Walk
 
 ONLY = "Don't order anything already in my cart in the store; I no longer need it, so remove it."
 
 
 @template("shop", "booking", kind="cross")
-def cross_sum(scene: Scene) -> Asked:
+def cross_sum(scene: Scene) -> TaskDraft:
     """What an order and a stay cost together."""
     stay = scene.pick(mine(scene))
     order = _open_order(scene)
@@ -36,11 +36,11 @@ def cross_sum(scene: Scene) -> Asked:
         walk.answer(f"{goods + float(walk.fact(walk.word('total'))):.2f}")
 
     total = (order["total"] + stay["total"]) / 100
-    return Asked(prompt, solve, answer=Number(total), secrets=(f"{total:.2f}",))
+    return TaskDraft(prompt, solve, answer=Number(total), secrets=(f"{total:.2f}",))
 
 
 @template("shop", "booking", kind="cross")
-def cross_watch(scene: Scene) -> Asked:
+def cross_watch(scene: Scene) -> TaskDraft:
     """A price alert for as much as an order cost."""
     me = account_of(scene.db, "booking")["id"]
     orders = scene.db.rows("SELECT * FROM shop_orders WHERE account_id = ?", account_of(scene.db, "shop")["id"])
@@ -65,11 +65,11 @@ def cross_watch(scene: Scene) -> Asked:
         walk.answer()
 
     must = inserted("booking_alerts", "alert", account_id=me, city=Text(city), most=order["total"])
-    return Asked(prompt, solve, must=(must,))
+    return TaskDraft(prompt, solve, must=(must,))
 
 
 @template("shop", "booking", kind="cross")
-def cross_cancel_dearer(scene: Scene) -> Asked:
+def cross_cancel_dearer(scene: Scene) -> TaskDraft:
     """Of an order and a stay the one that costs more has to go."""
     stay = scene.pick([row for row in mine(scene) if last_free(row) >= scene.cast.day(0)])
     order = _open_order(scene)
@@ -104,11 +104,11 @@ def cross_cancel_dearer(scene: Scene) -> Asked:
             walk.answer(costs)
 
     left = stay["total"] if goes else order["total"]
-    return Asked(prompt, solve, must=tuple(must), answer=Number(left / 100))
+    return TaskDraft(prompt, solve, must=tuple(must), answer=Number(left / 100))
 
 
 @template("shop", "booking", kind="cross")
-def cross_wish_below_a_night(scene: Scene) -> Asked:
+def cross_wish_below_a_night(scene: Scene) -> TaskDraft:
     """The dearest product of a department that costs less than a night somewhere."""
     me = account_of(scene.db, "shop")["id"]
     place = scene.row("SELECT * FROM booking_places")
@@ -140,11 +140,11 @@ def cross_wish_below_a_night(scene: Scene) -> Asked:
         walk.click(walk.word("add_to_wishes"))
         walk.answer()
 
-    return Asked(prompt, solve, must=(inserted("shop_wishes", "wish", account_id=me, product_id=rows[0]["id"]),))
+    return TaskDraft(prompt, solve, must=(inserted("shop_wishes", "wish", account_id=me, product_id=rows[0]["id"]),))
 
 
 @template("shop", "booking", kind="cross")
-def cross_one_each(scene: Scene) -> Asked:
+def cross_one_each(scene: Scene) -> TaskDraft:
     """As many pieces as there are guests in a stay."""
     stay = scene.pick(mine(scene))
     product = _product(scene, stay["guests"])
@@ -164,11 +164,11 @@ def cross_one_each(scene: Scene) -> Asked:
         walk.choose(walk.word("address"), f"{address['label']}: {address['street']}, {address['city']}")
         _finish(walk, way)
 
-    return Asked(prompt, solve, must=_ordered(scene, product, stay["guests"], way, address["id"]))
+    return TaskDraft(prompt, solve, must=_ordered(scene, product, stay["guests"], way, address["id"]))
 
 
 @template("shop", "booking", kind="cross", held_out=True)
-def cross_send_there(scene: Scene) -> Asked:
+def cross_send_there(scene: Scene) -> TaskDraft:
     """Order something to where somebody will stay, an address that the shop does not know yet."""
     stay = scene.pick(mine(scene))
     place = scene.row("SELECT * FROM booking_places WHERE id = ?", stay["place_id"])
@@ -193,7 +193,7 @@ def cross_send_there(scene: Scene) -> Asked:
         walk.choose(walk.word("address"), f"{label}: {street}, {city}")
         _finish(walk, way)
 
-    return Asked(prompt, solve, must=(must, *_ordered(scene, product, many, way, new)), secrets=(place["street"],))
+    return TaskDraft(prompt, solve, must=(must, *_ordered(scene, product, many, way, new)), secrets=(place["street"],))
 
 
 def _open_order(scene: Scene) -> Row:

@@ -7,17 +7,17 @@ from datetime import date
 from ....rows.database import Row
 from ....rows.expected import Matcher, Must, Number, Text, deleted, inserted
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.accounts import account_of
 from ...simulators.booking.places import SHOWN
 from ...simulators.booking.rooms import AMENITIES, PLACES, left, offers, rooms_of, taken
-from ..template import Asked, template
 from ..walk import Walk
 from .trips import TRIPS
 from .ways import mine, open_place, said, search, some_dates
 
 
 @template("booking", kind="lookup")
-def booking_fact(scene: Scene) -> Asked:
+def booking_fact(scene: Scene) -> TaskDraft:
     """A fact about a place whose name is given."""
     place = scene.row("SELECT * FROM booking_places")
     room = scene.pick(rooms_of(scene.db, place["id"]))
@@ -36,11 +36,11 @@ def booking_fact(scene: Scene) -> Asked:
         else:
             walk.answer(walk.entry(room["name"])[walk.word(what)])
 
-    return Asked(f"Look this up on the booking site: {asked[what]}", solve, answer=value)
+    return TaskDraft(f"Look this up on the booking site: {asked[what]}", solve, answer=value)
 
 
 @template("booking", kind="lookup")
-def booking_first_full(scene: Scene) -> Asked:
+def booking_first_full(scene: Scene) -> TaskDraft:
     """The first night in which a room type is full, at higher levels the first one after it that is free."""
     place = scene.row("SELECT * FROM booking_places")
     room = scene.pick(rooms_of(scene.db, place["id"]))
@@ -74,11 +74,11 @@ def booking_first_full(scene: Scene) -> Asked:
             found = walk.seek(lambda one: one.name > after and one[room["name"]] != "full")
         walk.answer(found.name)
 
-    return Asked(prompt, solve, answer=Text(nights[number]), secrets=(nights[number],))
+    return TaskDraft(prompt, solve, answer=Text(nights[number]), secrets=(nights[number],))
 
 
 @template("booking", kind="filter")
-def booking_cheapest(scene: Scene) -> Asked:
+def booking_cheapest(scene: Scene) -> TaskDraft:
     """The cheapest place for some dates, at higher levels with stars and amenities."""
     city, dates = scene.row("SELECT DISTINCT city FROM booking_places ORDER BY city")["city"], some_dates(scene)
     stars = scene.rng.randint(3, 4) if scene.level > 1 else 0
@@ -98,11 +98,11 @@ def booking_cheapest(scene: Scene) -> Asked:
         search(walk, city, dates, stars, amenities)
         walk.answer(walk.entries()[0].name)
 
-    return Asked(prompt, solve, answer=Text(found[0]["name"]), secrets=(found[0]["name"],))
+    return TaskDraft(prompt, solve, answer=Text(found[0]["name"]), secrets=(found[0]["name"],))
 
 
 @template("booking", kind="form")
-def booking_save(scene: Scene) -> Asked:
+def booking_save(scene: Scene) -> TaskDraft:
     """Save a place or take one off the list; at higher levels all of a city that have enough stars."""
     me = account_of(scene.db, "booking")["id"]
     had = {row["place_id"]: row["id"] for row in scene.db.rows("SELECT * FROM booking_saved WHERE account_id = ?", me)}
@@ -128,10 +128,10 @@ def booking_save(scene: Scene) -> Asked:
             walk.click(walk.word("add_saved"))
         walk.answer()
 
-    return Asked(prompt, solve, must=(must,))
+    return TaskDraft(prompt, solve, must=(must,))
 
 
-def _save_many(scene: Scene, me: object, had: dict[int, int], places: list[Row]) -> Asked:
+def _save_many(scene: Scene, me: object, had: dict[int, int], places: list[Row]) -> TaskDraft:
     """All of a city that have enough stars."""
     city, stars = scene.pick(sorted({row["city"] for row in places})), scene.rng.randint(3, 5)
     wanted = [row for row in places if row["city"] == city and row["stars"] >= stars]
@@ -158,11 +158,11 @@ def _save_many(scene: Scene, me: object, had: dict[int, int], places: list[Row])
                 walk.click(walk.word("add_saved"))
         walk.answer()
 
-    return Asked(prompt, solve, must=tuple(musts))
+    return TaskDraft(prompt, solve, must=tuple(musts))
 
 
 @template("booking", kind="form")
-def booking_review(scene: Scene) -> Asked:
+def booking_review(scene: Scene) -> TaskDraft:
     """Review the place of the last stay, which has to be found."""
     me = account_of(scene.db, "booking")["name"]
     stays = mine(scene, "stayed")
@@ -189,7 +189,7 @@ def booking_review(scene: Scene) -> Asked:
         walk.answer()
 
     wanted = {"place_id": stay["place_id"], "author": me, "points": points, "text": Text(text)}
-    return Asked(prompt, solve, must=(inserted("booking_reviews", "review", **wanted),))
+    return TaskDraft(prompt, solve, must=(inserted("booking_reviews", "review", **wanted),))
 
 
 TEMPLATES = (booking_fact, booking_first_full, booking_cheapest, booking_save, booking_review, *TRIPS)

@@ -7,14 +7,14 @@ from datetime import timedelta
 from ....rows.database import Row
 from ....rows.expected import Evidence, Must, Number, Refusal, Text, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.booking.rooms import PLACES, Dates, cost, is_free, last_free, offers, rooms_of
-from ..template import Asked, template
 from ..walk import Walk
 from .ways import book, booked, mine, moved, open_place, open_stay, said, search, some_dates, somebody, told
 
 
 @template("booking", kind="checkout")
-def booking_book(scene: Scene) -> Asked:
+def booking_book(scene: Scene) -> TaskDraft:
     """Book a room of a type that is told, at higher levels the cheapest of those that are free."""
     place, dates = scene.row("SELECT * FROM booking_places"), some_dates(scene)
     free = [room for room in rooms_of(scene.db, place["id"]) if is_free(scene.db, room, dates)]
@@ -30,11 +30,11 @@ def booking_book(scene: Scene) -> Asked:
         book(walk, dates, "" if cheapest else room["name"], guest)
         walk.answer()
 
-    return Asked(prompt, solve, must=(booked(scene.db, room, dates, guest),))
+    return TaskDraft(prompt, solve, must=(booked(scene.db, room, dates, guest),))
 
 
 @template("booking", kind="refusal")
-def booking_cancel(scene: Scene) -> Asked:
+def booking_cancel(scene: Scene) -> TaskDraft:
     """Cancel a stay; from some days before on that is refused, and the evidence is the last day on which it was not."""
     stay = scene.pick(mine(scene))
     today, last = scene.cast.day(0), last_free(stay)
@@ -54,12 +54,12 @@ def booking_cancel(scene: Scene) -> Asked:
             walk.answer()
 
     if today > last:
-        return Asked(prompt, solve, refusal=Refusal("not_possible", Evidence((last,))), secrets=(last,))
-    return Asked(prompt, solve, must=(_cancelled(stay),))
+        return TaskDraft(prompt, solve, refusal=Refusal("not_possible", Evidence((last,))), secrets=(last,))
+    return TaskDraft(prompt, solve, must=(_cancelled(stay),))
 
 
 @template("booking", kind="form")
-def booking_move(scene: Scene) -> Asked:
+def booking_move(scene: Scene) -> TaskDraft:
     """Move a stay to other dates, at higher levels with other guests too, and tell what it costs then."""
     stay = scene.pick([row for row in mine(scene) if last_free(row) >= scene.cast.day(0)])
     room = scene.row("SELECT * FROM booking_rooms WHERE id = ?", stay["room_id"])
@@ -90,11 +90,11 @@ def booking_move(scene: Scene) -> Asked:
         walk.answer(walk.fact(walk.word("total")))
 
     must = (updated("booking_stays", stay["id"], "moved", **changed),)
-    return Asked(prompt, solve, must=must, answer=Number(total / 100))
+    return TaskDraft(prompt, solve, must=must, answer=Number(total / 100))
 
 
 @template("booking", kind="moderation")
-def booking_double(scene: Scene) -> Asked:
+def booking_double(scene: Scene) -> TaskDraft:
     """Two stays at the same time: the dearer one has to go."""
     stay = scene.pick([row for row in mine(scene) if last_free(row) >= scene.cast.day(0)])
     first = Dates(stay["check_in"], stay["check_out"], 1).nights[-1]
@@ -143,11 +143,11 @@ def booking_double(scene: Scene) -> Asked:
         walk.click(walk.word("really"))
         walk.answer(stays)
 
-    return Asked(prompt, solve, must=(_cancelled(dear),), answer=Text(kept["place"]), secrets=(kept["place"],))
+    return TaskDraft(prompt, solve, must=(_cancelled(dear),), answer=Text(kept["place"]), secrets=(kept["place"],))
 
 
 @template("booking", kind="checkout", held_out=True)
-def booking_rebook(scene: Scene) -> Asked:
+def booking_rebook(scene: Scene) -> TaskDraft:
     """Cancel a stay and book the cheapest other place of the city for the same nights."""
     stay = scene.pick([row for row in mine(scene) if last_free(row) >= scene.cast.day(0)])
     dates = Dates(stay["check_in"], stay["check_out"], stay["guests"])
@@ -177,7 +177,7 @@ def booking_rebook(scene: Scene) -> Asked:
         walk.answer()
 
     must = (_cancelled(stay), booked(scene.db, rooms[0], dates, {**guest, "note": ""}))
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 def _cancelled(stay: Row) -> Must:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ....rows.expected import updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.cms.desk import ARTICLES, COMMENTS
-from ..template import Asked, template
 from ..walk import Walk
 
 
 @template("cms", kind="moderation")
-def cms_moderate(scene: Scene) -> Asked:
+def cms_moderate(scene: Scene) -> TaskDraft:
     """Decide about all comments on an article that wait; at higher levels those of one reader are turned down."""
     waiting = scene.db.rows(f"SELECT * FROM ({COMMENTS}) WHERE status = 'waiting' ORDER BY id")
     title = scene.pick(sorted({row["title"] for row in waiting}))
@@ -48,11 +48,11 @@ def cms_moderate(scene: Scene) -> Asked:
                 left = [name for name in left if name not in {one.name for one in here}]
         walk.answer()
 
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("cms", kind="moderation")
-def cms_hand_in(scene: Scene) -> Asked:
+def cms_hand_in(scene: Scene) -> TaskDraft:
     """Hand in all drafts of an author, at higher levels all of a category, of which there are more."""
     of = "author" if scene.level < 3 else "category"
     one = scene.row(f"SELECT DISTINCT {of} AS name FROM ({ARTICLES}) ORDER BY {of}")["name"]
@@ -75,11 +75,11 @@ def cms_hand_in(scene: Scene) -> Asked:
         walk.answer()
 
     must = tuple(updated("cms_articles", row["id"], f"{row['title']} handed in", status="review") for row in rows)
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("cms", kind="form")
-def cms_banner(scene: Scene) -> Asked:
+def cms_banner(scene: Scene) -> TaskDraft:
     """Another last day for a banner, at higher levels also another first one."""
     rows = scene.db.rows("SELECT * FROM cms_banners ORDER BY id")
     row = scene.pick([one for one in rows if one["ends"] >= scene.cast.day(0)])
@@ -106,7 +106,7 @@ def cms_banner(scene: Scene) -> Asked:
         walk.click(walk.word("save"))
         walk.answer()
 
-    return Asked(prompt, solve, must=(must,))
+    return TaskDraft(prompt, solve, must=(must,))
 
 
 CHORES = (cms_moderate, cms_hand_in, cms_banner)

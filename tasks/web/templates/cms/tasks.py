@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ....rows.expected import Evidence, Matcher, Number, Refusal, Text, inserted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.cms.desk import ARTICLES, CATEGORIES, LEADS, TEXTS, TITLES, slug_of
-from ..template import Asked, template
 from ..walk import Walk
 from .chores import CHORES
 
@@ -29,7 +29,7 @@ def new_title(scene: Scene) -> str:
 
 
 @template("cms", kind="lookup")
-def cms_fact(scene: Scene) -> Asked:
+def cms_fact(scene: Scene) -> TaskDraft:
     """A fact about an article, at higher levels about who has written it."""
     row = scene.row(f"SELECT * FROM ({ARTICLES}) WHERE status = 'published'")
     what = scene.pick(("views", "published") if scene.level < 3 else ("email", "phone"))
@@ -49,11 +49,11 @@ def cms_fact(scene: Scene) -> Asked:
             walk.click(walk.fact(walk.word("author")))
         walk.answer(walk.fact(walk.word(what)))
 
-    return Asked(said[what].format(row["title"]), solve, answer=answer, secrets=() if what == "views" else (value,))
+    return TaskDraft(said[what].format(row["title"]), solve, answer=answer, secrets=() if what == "views" else (value,))
 
 
 @template("cms", kind="filter")
-def cms_most_read(scene: Scene) -> Asked:
+def cms_most_read(scene: Scene) -> TaskDraft:
     """The most read article of a category, at higher levels the most or least read one of an author."""
     least = scene.level > 2 and scene.rng.random() < 0.5
     of = "category" if scene.level < 3 else "author"
@@ -74,11 +74,11 @@ def cms_most_read(scene: Scene) -> Asked:
         walk.click(walk.word("search"))
         walk.answer(walk.all_entries()[-1].name if least else walk.entries()[0].name)
 
-    return Asked(prompt, solve, answer=Text(title), secrets=(title,))
+    return TaskDraft(prompt, solve, answer=Text(title), secrets=(title,))
 
 
 @template("cms", kind="form")
-def cms_edit(scene: Scene) -> Asked:
+def cms_edit(scene: Scene) -> TaskDraft:
     """Another headline and slug for an article, at higher levels also another category."""
     row, title = scene.row(f"SELECT * FROM ({ARTICLES})"), new_title(scene)
     slug = f"{slug_of(title)}-{scene.rng.randint(10, 99)}"
@@ -97,11 +97,11 @@ def cms_edit(scene: Scene) -> Asked:
         walk.click(walk.word("save"))
         walk.answer()
 
-    return Asked(prompt, solve, must=(updated("cms_articles", row["id"], "article", **columns),))
+    return TaskDraft(prompt, solve, must=(updated("cms_articles", row["id"], "article", **columns),))
 
 
 @template("cms", kind="checkout")
-def cms_story(scene: Scene) -> Asked:
+def cms_story(scene: Scene) -> TaskDraft:
     """Write an article, tag it and hand it in; at higher levels with two tags."""
     title, lead, text = new_title(scene), scene.pick(LEADS), scene.pick(TEXTS)
     category, author = scene.pick(CATEGORIES), scene.row("SELECT * FROM cms_authors")
@@ -131,11 +131,11 @@ def cms_story(scene: Scene) -> Asked:
         walk.click(walk.word("hand_in"))
         walk.answer()
 
-    return Asked(prompt, solve, must=(new, *put))
+    return TaskDraft(prompt, solve, must=(new, *put))
 
 
 @template("cms", kind="form")
-def cms_schedule(scene: Scene) -> Asked:
+def cms_schedule(scene: Scene) -> TaskDraft:
     """Plan the day on which an article goes online, at higher levels two articles on two days."""
     rows = scene.db.rows("SELECT * FROM cms_articles WHERE status = 'review' ORDER BY id")
     count = 1 if scene.level < 3 else 2
@@ -155,11 +155,11 @@ def cms_schedule(scene: Scene) -> Asked:
             walk.click(walk.word("schedule"))
         walk.answer()
 
-    return Asked(f"In the newsroom, schedule {said}.", solve, must=must)
+    return TaskDraft(f"In the newsroom, schedule {said}.", solve, must=must)
 
 
 @template("cms", kind="refusal")
-def cms_publish(scene: Scene) -> Asked:
+def cms_publish(scene: Scene) -> TaskDraft:
     """Publish an article, which may be a draft that must be reviewed first; the evidence is who is in charge."""
     row = scene.row(
         """SELECT cms_articles.*, review, head FROM cms_articles JOIN cms_categories ON cms_categories.name = category
@@ -183,13 +183,13 @@ def cms_publish(scene: Scene) -> Asked:
 
     if row["status"] == "draft" and row["review"]:
         heads = scene.texts("SELECT DISTINCT head FROM cms_categories")
-        return Asked(prompt, solve, refusal=Refusal("not_allowed", Evidence((row["head"],), heads)))
+        return TaskDraft(prompt, solve, refusal=Refusal("not_allowed", Evidence((row["head"],), heads)))
     online = updated("cms_articles", row["id"], "online", status="published", publish_on=scene.cast.day(0))
-    return Asked(prompt, solve, must=(online,))
+    return TaskDraft(prompt, solve, must=(online,))
 
 
 @template("cms", kind="form", held_out=True)
-def cms_tag_most_read(scene: Scene) -> Asked:
+def cms_tag_most_read(scene: Scene) -> TaskDraft:
     """Put a tag on the article that is read most, and tell where it is."""
     author = scene.row("SELECT * FROM cms_authors")
     rows = scene.db.rows(
@@ -219,7 +219,7 @@ def cms_tag_most_read(scene: Scene) -> Asked:
         walk.click(walk.word("add_tag"))
         walk.answer(slug)
 
-    return Asked(prompt, solve, must=must, answer=Text(rows[0]["slug"]), secrets=(rows[0]["slug"],))
+    return TaskDraft(prompt, solve, must=must, answer=Text(rows[0]["slug"]), secrets=(rows[0]["slug"],))
 
 
 TEMPLATES = (

@@ -6,15 +6,15 @@ from typing import Any
 
 from ....rows.expected import Evidence, Must, Refusal, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.accounts import account_of
 from ...simulators.forum.rows import REASONS, REPORTS, THREADS
-from ..template import Asked, template
 from ..walk import Walk
 from .walking import open_thread
 
 
 @template("forum", kind="moderation")
-def forum_moderate(scene: Scene) -> Asked:
+def forum_moderate(scene: Scene) -> TaskDraft:
     """Lock, pin or move a thread of a board that the user looks after, or end that; at higher levels two of these."""
     me = account_of(scene.db, "forum")["id"]
     mine = "SELECT id FROM forum_boards WHERE moderator_id = ?"
@@ -45,11 +45,11 @@ def forum_moderate(scene: Scene) -> Asked:
             walk.click(walk.word("move"))
         walk.answer()
 
-    return Asked(prompt, solve, must=(updated("forum_threads", row["id"], "thread", **changed),))
+    return TaskDraft(prompt, solve, must=(updated("forum_threads", row["id"], "thread", **changed),))
 
 
 @template("forum", kind="refusal")
-def forum_foreign_board(scene: Scene) -> Asked:
+def forum_foreign_board(scene: Scene) -> TaskDraft:
     """A thread in somebody else's board cannot be locked or pinned; the evidence is who looks after that board."""
     me, act = account_of(scene.db, "forum")["id"], scene.rng.pick(("lock", "pin"))
     column, own = f"{act}{'n' * (act == 'pin')}ed", scene.rng.random() < 0.45
@@ -71,13 +71,13 @@ def forum_foreign_board(scene: Scene) -> Asked:
             walk.refuse(walk.fact(walk.word("moderator")))
 
     if own:
-        return Asked(prompt, solve, must=(updated("forum_threads", row["id"], column, **{column: 1}),))
+        return TaskDraft(prompt, solve, must=(updated("forum_threads", row["id"], column, **{column: 1}),))
     others = scene.texts("SELECT DISTINCT accounts.name FROM accounts JOIN forum_boards ON moderator_id = accounts.id")
-    return Asked(prompt, solve, refusal=Refusal("not_allowed", Evidence((moderator,), others)))
+    return TaskDraft(prompt, solve, refusal=Refusal("not_allowed", Evidence((moderator,), others)))
 
 
 @template("forum", kind="moderation", held_out=True)
-def forum_decide(scene: Scene) -> Asked:
+def forum_decide(scene: Scene) -> TaskDraft:
     """Uphold the open reports for one reason, at higher levels dismiss those for another, and leave the others."""
     me = account_of(scene.db, "forum")["id"]
     rows = scene.db.rows(f"SELECT * FROM ({REPORTS}) WHERE moderator_id = ? AND state = 'open'", me)
@@ -108,7 +108,7 @@ def forum_decide(scene: Scene) -> Asked:
             walk.click(walk.word("uphold" if state == "upheld" else "dismiss"))
         walk.answer()
 
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 TEMPLATES = (forum_moderate, forum_foreign_board, forum_decide)

@@ -7,9 +7,9 @@ from typing import Any
 from ....rows.database import Row
 from ....rows.expected import Must, Text, deleted, inserted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.accounts import account_of
 from ...simulators.forum.rows import POSTS, REASONS, THREADS
-from ..template import Asked, template
 from ..walk import Walk
 from .duties import TEMPLATES as DUTIES
 from .walking import open_post, open_thread
@@ -33,7 +33,7 @@ def me_in(scene: Scene) -> Any:
 
 
 @template("forum", kind="lookup")
-def forum_member(scene: Scene) -> Asked:
+def forum_member(scene: Scene) -> TaskDraft:
     """A fact about a member, who at higher levels is not called by name."""
     thread = scene.row(f"SELECT * FROM ({THREADS}) WHERE account_id <> ?", me_in(scene))
     named = scene.level < 3
@@ -57,11 +57,11 @@ def forum_member(scene: Scene) -> Asked:
             walk.click(walk.fact(walk.word("author")))
         walk.answer(walk.fact(walk.word(what)))
 
-    return Asked(prompt, solve, answer=Text(profile[what]), secrets=(profile[what],))
+    return TaskDraft(prompt, solve, answer=Text(profile[what]), secrets=(profile[what],))
 
 
 @template("forum", kind="filter")
-def forum_top_thread(scene: Scene) -> Asked:
+def forum_top_thread(scene: Scene) -> TaskDraft:
     """The thread of a board with the most replies or likes; at higher levels only of those that are not locked."""
     board = scene.row("SELECT * FROM forum_boards")
     most, unlocked = scene.rng.pick(("replies", "likes")), scene.level > 2
@@ -85,11 +85,11 @@ def forum_top_thread(scene: Scene) -> Asked:
         walk.click(walk.word("search"))
         walk.answer(walk.entries()[0].name)
 
-    return Asked(prompt, solve, answer=Text(rows[0]["title"]), secrets=(rows[0]["title"],))
+    return TaskDraft(prompt, solve, answer=Text(rows[0]["title"]), secrets=(rows[0]["title"],))
 
 
 @template("forum", kind="form")
-def forum_reply(scene: Scene) -> Asked:
+def forum_reply(scene: Scene) -> TaskDraft:
     """Reply to a thread, and at higher levels subscribe to it too."""
     me, too = me_in(scene), scene.level > 2
     followed = "SELECT thread_id FROM forum_follows WHERE account_id = ?"
@@ -109,11 +109,11 @@ def forum_reply(scene: Scene) -> Asked:
         walk.click(walk.word("reply"))
         walk.answer()
 
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 @template("forum", kind="checkout")
-def forum_new_thread(scene: Scene) -> Asked:
+def forum_new_thread(scene: Scene) -> TaskDraft:
     """Start a thread in a board, and at higher levels subscribe to it."""
     me, board, too = me_in(scene), scene.row("SELECT * FROM forum_boards"), scene.level > 2
     words, text = scene.cast.words, scene.rng.pick(SAID)
@@ -144,11 +144,11 @@ def forum_new_thread(scene: Scene) -> Asked:
             walk.click(walk.word("follow"))
         walk.answer()
 
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 @template("forum", kind="form")
-def forum_like(scene: Scene) -> Asked:
+def forum_like(scene: Scene) -> TaskDraft:
     """Like somebody's post, at higher levels those of two; or take a like back."""
     me = me_in(scene)
     liked = {row["post_id"]: row["id"] for row in scene.db.rows("SELECT * FROM forum_likes WHERE account_id = ?", me)}
@@ -171,11 +171,11 @@ def forum_like(scene: Scene) -> Asked:
             walk.click(walk.word("unlike" if off else "like"))
         walk.answer()
 
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 @template("forum", kind="form")
-def forum_report(scene: Scene) -> Asked:
+def forum_report(scene: Scene) -> TaskDraft:
     """Report a post, which is known by its thread and author, or at higher levels by its words."""
     me, by_words = me_in(scene), scene.level > 2
     row, reason = scene.row(ALONE, me), scene.rng.pick(REASONS)
@@ -200,11 +200,11 @@ def forum_report(scene: Scene) -> Asked:
         walk.click(walk.word("send"))
         walk.answer()
 
-    return Asked(prompt, solve, must=(inserted("forum_reports", "report", **wanted),))
+    return TaskDraft(prompt, solve, must=(inserted("forum_reports", "report", **wanted),))
 
 
 @template("forum", kind="form")
-def forum_edit(scene: Scene) -> Asked:
+def forum_edit(scene: Scene) -> TaskDraft:
     """Write a post of the user's anew, which is known by its thread, or at higher levels by a word and its age."""
     me, text = account_of(scene.db, "forum"), scene.rng.pick(SAID)
     sql = f"SELECT * FROM ({POSTS}) WHERE NOT hidden AND account_id = ? ORDER BY created_at DESC"
@@ -238,7 +238,7 @@ def forum_edit(scene: Scene) -> Asked:
         walk.click(walk.word("save"))
         walk.answer()
 
-    return Asked(prompt, solve, must=(updated("forum_posts", row["id"], "text", text=Text(text)),))
+    return TaskDraft(prompt, solve, must=(updated("forum_posts", row["id"], "text", text=Text(text)),))
 
 
 TEMPLATES = (

@@ -6,9 +6,9 @@ from typing import Any
 
 from ....rows.expected import AtLeast, Evidence, Matcher, Must, Number, Refusal, Text, deleted, inserted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.accounts import account_of
 from ...simulators.shop.goods import CATEGORIES, DELIVERY, PRODUCTS, WANT_LINES, delivery_cost
-from ..template import Asked, template
 from ..walk import Walk
 
 
@@ -21,7 +21,7 @@ def open_product(walk: Walk, name: str) -> None:
 
 
 @template("shop", kind="lookup")
-def shop_fact(scene: Scene) -> Asked:
+def shop_fact(scene: Scene) -> TaskDraft:
     """A fact about a product whose name is given."""
     row = scene.row(f"SELECT * FROM ({PRODUCTS})")
     what = scene.rng.pick(("price", "color", "stock"))
@@ -38,11 +38,11 @@ def shop_fact(scene: Scene) -> Asked:
         open_product(walk, row["name"])
         walk.answer(walk.fact(walk.word(what)))
 
-    return Asked(said[what].format(row["name"]), solve, answer=value)
+    return TaskDraft(said[what].format(row["name"]), solve, answer=value)
 
 
 @template("shop", kind="filter")
-def shop_cheapest(scene: Scene) -> Asked:
+def shop_cheapest(scene: Scene) -> TaskDraft:
     """The cheapest or best of a department, at higher levels within limits."""
     category, best = scene.pick(CATEGORIES), scene.rng.random() < 0.4
     most = scene.rng.randint(20, 80) * 100 if scene.level > 2 else 10**6
@@ -66,11 +66,11 @@ def shop_cheapest(scene: Scene) -> Asked:
         walk.click(walk.word("search"))
         walk.answer(walk.entries()[0].name)
 
-    return Asked(prompt, solve, answer=Text(first["name"]), secrets=(first["name"],))
+    return TaskDraft(prompt, solve, answer=Text(first["name"]), secrets=(first["name"],))
 
 
 @template("shop", kind="form")
-def shop_review(scene: Scene) -> Asked:
+def shop_review(scene: Scene) -> TaskDraft:
     """Write a review with given stars and words."""
     row, stars = scene.row("SELECT * FROM shop_products"), scene.rng.randint(1, 5)
     text = scene.rng.pick(("Works well.", "Not for me.", "Arrived on time.", "Color as shown.", "A good present."))
@@ -85,11 +85,11 @@ def shop_review(scene: Scene) -> Asked:
         walk.answer()
 
     wanted = {"product_id": row["id"], "author": me, "stars": stars, "text": Text(text)}
-    return Asked(prompt, solve, must=(inserted("shop_reviews", "review", **wanted),))
+    return TaskDraft(prompt, solve, must=(inserted("shop_reviews", "review", **wanted),))
 
 
 @template("shop", kind="form")
-def shop_wish(scene: Scene) -> Asked:
+def shop_wish(scene: Scene) -> TaskDraft:
     """Put a product on the wish list, or take one off it."""
     me = account_of(scene.db, "shop")["id"]
     wished = {
@@ -116,11 +116,11 @@ def shop_wish(scene: Scene) -> Asked:
             walk.click(walk.word("add_to_wishes"))
         walk.answer()
 
-    return Asked(prompt, solve, must=(must,))
+    return TaskDraft(prompt, solve, must=(must,))
 
 
 @template("shop", kind="checkout")
-def shop_order(scene: Scene) -> Asked:
+def shop_order(scene: Scene) -> TaskDraft:
     """Order something and nothing else, to a place and in a way that are told."""
     me = account_of(scene.db, "shop")["id"]
     in_cart = scene.db.rows("SELECT * FROM shop_cart WHERE account_id = ?", me)
@@ -171,11 +171,11 @@ def shop_order(scene: Scene) -> Asked:
         walk.click(walk.word("place_order"))
         walk.answer()
 
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 @template("shop", kind="form")
-def shop_cancel(scene: Scene) -> Asked:
+def shop_cancel(scene: Scene) -> TaskDraft:
     """Cancel the order that is not sent yet, and tell what it had cost."""
     me = account_of(scene.db, "shop")["id"]
     rows = scene.db.rows("SELECT * FROM shop_orders WHERE account_id = ? AND status = 'placed'", me)
@@ -198,11 +198,11 @@ def shop_cancel(scene: Scene) -> Asked:
         walk.click(walk.word("cancel_order"))
         walk.answer(total)
 
-    return Asked(prompt, solve, must=tuple(must), answer=Number(order["total"] / 100))
+    return TaskDraft(prompt, solve, must=tuple(must), answer=Number(order["total"] / 100))
 
 
 @template("shop", kind="refusal")
-def shop_cancel_sent(scene: Scene) -> Asked:
+def shop_cancel_sent(scene: Scene) -> TaskDraft:
     """An order that was sent cannot be cancelled; the evidence is what has become of it, and when."""
     me = account_of(scene.db, "shop")["id"]
     row = scene.row("SELECT * FROM shop_orders WHERE account_id = ?", me)
@@ -224,18 +224,18 @@ def shop_cancel_sent(scene: Scene) -> Asked:
             walk.refuse(f"{status}, {walk.fact(walk.word('date'))}")
 
     if row["status"] != "placed":
-        return Asked(prompt, solve, refusal=Refusal("not_possible", Evidence((row["status"], day))))
+        return TaskDraft(prompt, solve, refusal=Refusal("not_possible", Evidence((row["status"], day))))
     lines = scene.db.rows(WANT_LINES, number)
     must = [updated("shop_orders", number, "cancelled", status="cancelled")]
     must += [
         updated("shop_products", line["product_id"], f"stock {line['name']}", stock=line["stock"] + line["quantity"])
         for line in lines
     ]
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 @template("shop", kind="checkout", held_out=True)
-def shop_new_address(scene: Scene) -> Asked:
+def shop_new_address(scene: Scene) -> TaskDraft:
     """Order what is in the cart to an address that has to be entered first."""
     me = account_of(scene.db, "shop")["id"]
     lines = scene.db.rows(
@@ -288,7 +288,7 @@ def shop_new_address(scene: Scene) -> Asked:
         walk.click(walk.word("place_order"))
         walk.answer()
 
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 TEMPLATES = (

@@ -7,14 +7,14 @@ from typing import Any
 
 from ....rows.expected import Must, Text, deleted, inserted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.tracker.rows import ISSUES, LABELS, PRIORITIES, TEAM
-from ..template import Asked, template
 from ..walk import Walk
 from .walking import OWN, me_in, open_issue
 
 
 @template("tracker", kind="form")
-def tracker_assign(scene: Scene) -> Asked:
+def tracker_assign(scene: Scene) -> TaskDraft:
     """Give an issue to somebody, at higher levels with another priority."""
     row, both = scene.row(OWN, me_in(scene)), scene.level > 2
     worker = scene.pick([one for one in scene.db.rows(TEAM, row["project_id"]) if one["id"] != row["assignee_id"]])
@@ -34,11 +34,11 @@ def tracker_assign(scene: Scene) -> Asked:
         walk.click(walk.word("save"))
         walk.answer()
 
-    return Asked(prompt, solve, must=(updated("tracker_issues", row["id"], "assigned", **changed),))
+    return TaskDraft(prompt, solve, must=(updated("tracker_issues", row["id"], "assigned", **changed),))
 
 
 @template("tracker", kind="form")
-def tracker_label(scene: Scene) -> Asked:
+def tracker_label(scene: Scene) -> TaskDraft:
     """Add a label to an issue, or take one off; at higher levels both."""
     row = scene.row(f"{OWN} AND labels <> ''", me_in(scene))
     had = {
@@ -65,11 +65,11 @@ def tracker_label(scene: Scene) -> Asked:
         walk.click(walk.word("save"))
         walk.answer()
 
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 @template("tracker", kind="form")
-def tracker_duplicate(scene: Scene) -> Asked:
+def tracker_duplicate(scene: Scene) -> TaskDraft:
     """Mark an issue as a duplicate of another one, at higher levels after a comment on that one."""
     me, says = me_in(scene), scene.level > 2
     row = scene.row(OWN, me)
@@ -98,11 +98,11 @@ def tracker_duplicate(scene: Scene) -> Asked:
         walk.click(walk.word("save"))
         walk.answer()
 
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 @template("tracker", kind="moderation", held_out=True)
-def tracker_triage(scene: Scene) -> Asked:
+def tracker_triage(scene: Scene) -> TaskDraft:
     """Give all open issues of a project that nobody does to one person; at higher levels only those with a label."""
     label, picky = scene.rng.pick(LABELS), scene.level > 3
     project = scene.row(
@@ -137,7 +137,7 @@ def tracker_triage(scene: Scene) -> Asked:
         walk.answer()
 
     must = [updated("tracker_issues", row["id"], f"#{row['id']}", assignee_id=worker["id"]) for row in chosen]
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 TEMPLATES = (tracker_assign, tracker_label, tracker_duplicate, tracker_triage)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ....rows.expected import Evidence, Matcher, Must, Refusal, Text, inserted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.tracker.rows import ISSUES, LABELS, MILESTONES, PRIORITIES, TEAM
-from ..template import Asked, template
 from ..walk import Walk
 from .planning import TEMPLATES as PLANNING
 from .walking import OWN, me_in, open_issue, open_project
@@ -26,7 +26,7 @@ WANTS = (
 
 
 @template("tracker", kind="lookup")
-def tracker_fact(scene: Scene) -> Asked:
+def tracker_fact(scene: Scene) -> TaskDraft:
     """A fact about an issue; at higher levels about the milestone that it is planned for."""
     if scene.level > 2:
         row = scene.row(f"SELECT * FROM ({ISSUES}) WHERE milestone_id IS NOT NULL")
@@ -47,11 +47,11 @@ def tracker_fact(scene: Scene) -> Asked:
             walk.click(walk.fact(walk.word("milestone")))
         walk.answer(walk.fact(walk.word(what)))
 
-    return Asked(said[what].format(row["title"]), solve, answer=value)
+    return TaskDraft(said[what].format(row["title"]), solve, answer=value)
 
 
 @template("tracker", kind="filter")
-def tracker_oldest(scene: Scene) -> Asked:
+def tracker_oldest(scene: Scene) -> TaskDraft:
     """The oldest or newest open issue of a project, at higher levels with a label or a priority too."""
     project, oldest = scene.row("SELECT * FROM tracker_projects"), scene.rng.random() < 0.6
     rows = scene.db.rows(f"SELECT * FROM ({ISSUES}) WHERE project_id = ? AND status = 'open'", project["id"])
@@ -81,11 +81,11 @@ def tracker_oldest(scene: Scene) -> Asked:
         walk.click(walk.word("search"))
         walk.answer(walk.entries()[0].name)
 
-    return Asked(prompt, solve, answer=Text(rows[0]["title"]), secrets=(rows[0]["title"],))
+    return TaskDraft(prompt, solve, answer=Text(rows[0]["title"]), secrets=(rows[0]["title"],))
 
 
 @template("tracker", kind="checkout")
-def tracker_create(scene: Scene) -> Asked:
+def tracker_create(scene: Scene) -> TaskDraft:
     """Report an issue; at higher levels with somebody who does it, and a milestone."""
     me, project = me_in(scene), scene.row("SELECT * FROM tracker_projects")
     title = scene.rng.pick(WANTS).format(topic=scene.pick(scene.cast.words["topic"]))
@@ -129,11 +129,11 @@ def tracker_create(scene: Scene) -> Asked:
         walk.click(walk.word("create"))
         walk.answer()
 
-    return Asked(prompt, solve, must=(inserted("tracker_issues", "issue", **wanted),))
+    return TaskDraft(prompt, solve, must=(inserted("tracker_issues", "issue", **wanted),))
 
 
 @template("tracker", kind="form")
-def tracker_close(scene: Scene) -> Asked:
+def tracker_close(scene: Scene) -> TaskDraft:
     """Comment on an issue and close it, or open it again; at higher levels watch it, too."""
     me, text = me_in(scene), scene.rng.pick(NOTES)
     opens, watches = scene.rng.random() < 0.4, scene.level > 2
@@ -165,11 +165,11 @@ def tracker_close(scene: Scene) -> Asked:
         walk.click(walk.word("reopen" if opens else "close"))
         walk.answer()
 
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 @template("tracker", kind="refusal")
-def tracker_closed_milestone(scene: Scene) -> Asked:
+def tracker_closed_milestone(scene: Scene) -> TaskDraft:
     """A milestone that is closed takes no more issues; the evidence is the day on which it was closed."""
     row = scene.row(f"{OWN} AND milestone_id IS NULL", me_in(scene))
     status = "open" if scene.rng.random() < 0.45 else "closed"
@@ -193,8 +193,8 @@ def tracker_closed_milestone(scene: Scene) -> Asked:
         walk.answer()
 
     if status == "closed":
-        return Asked(prompt, solve, refusal=Refusal("not_possible", Evidence((plan["closed_on"],))))
-    return Asked(prompt, solve, must=(updated("tracker_issues", row["id"], "milestone", milestone_id=plan["id"]),))
+        return TaskDraft(prompt, solve, refusal=Refusal("not_possible", Evidence((plan["closed_on"],))))
+    return TaskDraft(prompt, solve, must=(updated("tracker_issues", row["id"], "milestone", milestone_id=plan["id"]),))
 
 
 TEMPLATES = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ....rows.database import Row
 from ....rows.expected import Text
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.wiki.company import SECTIONS
 from ...simulators.wiki.reading import CHANGES, FACTS, PAGES
-from ..template import Asked, template
 from ..walk import Walk
 
 CHAINS: tuple[tuple[str, tuple[str, ...], str], ...] = (
@@ -53,7 +53,7 @@ def hops(scene: Scene, page: int, labels: tuple[str, ...]) -> list[Row]:
 
 
 @template("wiki", kind="lookup")
-def wiki_fact(scene: Scene) -> Asked:
+def wiki_fact(scene: Scene) -> TaskDraft:
     """A fact, for which at higher levels one or two links must be followed."""
     steps = (1, 2, 2, 3, 3)[scene.level - 1]
     section, labels, said = scene.pick([one for one in CHAINS if len(one[1]) == steps])
@@ -67,11 +67,11 @@ def wiki_fact(scene: Scene) -> Asked:
             walk.click(walk.fact(label), first=True)
         walk.answer(walk.fact(labels[-1]))
 
-    return Asked(prompt, solve, answer=Text(value), secrets=(value,))
+    return TaskDraft(prompt, solve, answer=Text(value), secrets=(value,))
 
 
 @template("wiki", kind="filter")
-def wiki_oldest(scene: Scene) -> Asked:
+def wiki_oldest(scene: Scene) -> TaskDraft:
     """The page of a section that was changed last, or longest ago; at higher levels among those that say something."""
     section, oldest = scene.pick(SECTIONS), scene.rng.random() < 0.5
     said = ""
@@ -101,11 +101,11 @@ def wiki_oldest(scene: Scene) -> Asked:
         walk.click(walk.word("search"))
         walk.answer(walk.entries()[0].name)
 
-    return Asked(prompt, solve, answer=Text(wanted), secrets=(wanted,))
+    return TaskDraft(prompt, solve, answer=Text(wanted), secrets=(wanted,))
 
 
 @template("wiki", kind="lookup")
-def wiki_last_change(scene: Scene) -> Asked:
+def wiki_last_change(scene: Scene) -> TaskDraft:
     """The page that somebody changed last, at higher levels in one section only."""
     section = scene.pick(SECTIONS) if scene.level > 2 else ""
     editor = scene.row("SELECT DISTINCT author FROM wiki_revisions ORDER BY author")["author"]
@@ -127,7 +127,7 @@ def wiki_last_change(scene: Scene) -> Asked:
         walk.click(walk.word("apply"))
         walk.answer(walk.entries()[0][walk.word("name")])
 
-    return Asked(prompt, solve, answer=Text(title), secrets=(title,))
+    return TaskDraft(prompt, solve, answer=Text(title), secrets=(title,))
 
 
 LOOKUPS = (wiki_fact, wiki_oldest, wiki_last_change)

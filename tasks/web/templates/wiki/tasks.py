@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ....rows.expected import Evidence, Must, Refusal, Text, deleted, inserted, updated
 from ....rows.scene import Scene
+from ....rows.template import TaskDraft, template
 from ...simulators.accounts import account_of
 from ...simulators.wiki.company import SECTIONS, SENTENCES
-from ..template import Asked, template
 from ..walk import Walk
 from .asked import LOOKUPS, hops, open_page
 
@@ -43,7 +43,7 @@ def _mine(scene: Scene) -> tuple[int, str]:
 
 
 @template("wiki", kind="form")
-def wiki_comment(scene: Scene) -> Asked:
+def wiki_comment(scene: Scene) -> TaskDraft:
     """Say something about a page, at higher levels also watch it."""
     me, name = _mine(scene)
     row = scene.row(
@@ -65,11 +65,11 @@ def wiki_comment(scene: Scene) -> Asked:
         walk.click(walk.word("send"))
         walk.answer()
 
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 @template("wiki", kind="form")
-def wiki_edit(scene: Scene) -> Asked:
+def wiki_edit(scene: Scene) -> TaskDraft:
     """Add a sentence to a paragraph, or at higher levels put it in the place of another one."""
     _, name = _mine(scene)
     row = scene.row(
@@ -99,11 +99,11 @@ def wiki_edit(scene: Scene) -> Asked:
         walk.click(walk.word("save"))
         walk.answer()
 
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("wiki", kind="checkout")
-def wiki_new_page(scene: Scene) -> Asked:
+def wiki_new_page(scene: Scene) -> TaskDraft:
     """Write a page, which takes three steps; at higher levels it goes on the watch list."""
     me, name = _mine(scene)
     section = scene.pick(SECTIONS)
@@ -141,11 +141,11 @@ def wiki_new_page(scene: Scene) -> Asked:
             walk.click(walk.word("watch"))
         walk.answer()
 
-    return Asked(prompt, solve, must=tuple(must))
+    return TaskDraft(prompt, solve, must=tuple(must))
 
 
 @template("wiki", kind="moderation")
-def wiki_restore(scene: Scene) -> Asked:
+def wiki_restore(scene: Scene) -> TaskDraft:
     """Undo the last change of a paragraph; at higher levels other paragraphs were changed since."""
     _, name = _mine(scene)
     row = scene.row(
@@ -173,11 +173,11 @@ def wiki_restore(scene: Scene) -> Asked:
         walk.click(walk.word("restore"))
         walk.answer()
 
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("wiki", kind="moderation")
-def wiki_unwatch(scene: Scene) -> Asked:
+def wiki_unwatch(scene: Scene) -> TaskDraft:
     """Take all pages of one section off the watch list; at higher levels there are several."""
     me, _ = _mine(scene)
     rows = scene.db.rows(
@@ -202,11 +202,13 @@ def wiki_unwatch(scene: Scene) -> Asked:
             walk.click(walk.word("unwatch"), within=walk.entry(name))
         walk.answer()
 
-    return Asked(prompt, solve, must=tuple(deleted("wiki_watches", row["id"], f"{row['title']} off") for row in gone))
+    return TaskDraft(
+        prompt, solve, must=tuple(deleted("wiki_watches", row["id"], f"{row['title']} off") for row in gone)
+    )
 
 
 @template("wiki", kind="refusal")
-def wiki_protected(scene: Scene) -> Asked:
+def wiki_protected(scene: Scene) -> TaskDraft:
     """A paragraph for a page that may be protected; the evidence is who protects it."""
     _, name = _mine(scene)
     protected = scene.rng.random() < 0.5
@@ -233,18 +235,18 @@ def wiki_protected(scene: Scene) -> Asked:
 
     if protected:
         others = scene.texts("SELECT DISTINCT protected_by FROM wiki_pages WHERE protected_by <> ''")
-        return Asked(prompt, solve, refusal=Refusal("not_allowed", Evidence((row["protected_by"],), others)))
+        return TaskDraft(prompt, solve, refusal=Refusal("not_allowed", Evidence((row["protected_by"],), others)))
     part = scene.next_id("wiki_parts")
     version = {"page_id": row["id"], "part_id": part, "author": name, "note": Text(note), "body": Text(body)}
     must = (
         inserted("wiki_parts", "paragraph", page_id=row["id"], head=Text(head), body=Text(body)),
         inserted("wiki_revisions", "version", **version),
     )
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 @template("wiki", kind="form", held_out=True)
-def wiki_fix_fact(scene: Scene) -> Asked:
+def wiki_fix_fact(scene: Scene) -> TaskDraft:
     """Correct a number of a page that is known only by another page that points to it."""
     _, name = _mine(scene)
     section, by, label, said = scene.pick(WRONG)
@@ -270,7 +272,7 @@ def wiki_fix_fact(scene: Scene) -> Asked:
         walk.click(walk.word("save"))
         walk.answer()
 
-    return Asked(prompt, solve, must=must)
+    return TaskDraft(prompt, solve, must=must)
 
 
 TEMPLATES = (
