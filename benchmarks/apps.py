@@ -23,8 +23,8 @@ from rich.table import Table
 
 import turnwise as tw
 from turnwise.envs.apps.env import AppsEnv
-from turnwise.tasks.apps.worlds import origin
-from turnwise.tasks.rows.origin import WORLDS
+from turnwise.tasks.apps.simulators.catalogue import base_world
+from turnwise.tasks.rows.base_world import WORLDS
 from turnwise.tasks.spec import Split
 
 LEVELS = 5
@@ -41,7 +41,7 @@ def timed(function: Callable[[], Any]) -> tuple[float, Any]:
 
 def made() -> list[float]:
     """Milliseconds for every world of the split."""
-    return [timed(lambda number=number: origin(Split.TRAIN, number))[0] for number in range(WORLDS)]  # type: ignore[misc]
+    return [timed(lambda number=number: base_world(Split.TRAIN, number))[0] for number in range(WORLDS)]  # type: ignore[misc]
 
 
 def episodes(n: int) -> dict[str, list[float]]:
@@ -99,7 +99,7 @@ def main() -> None:
     found = {"making a world": worlds, **episodes(said.n), "fork": forks(said.n)}
     size = live(said.live)
     table = Table("what", "median ms", "90 % ms", "hoped for", "n")
-    figures: dict[str, Any] = {"mib_per_live_world": size, "image_kib": len(origin(Split.TRAIN, 0).image) / 1024}
+    figures: dict[str, Any] = {"mib_per_live_world": size, "image_kib": len(base_world(Split.TRAIN, 0).image) / 1024}
     for name, values in found.items():
         median, most = statistics.median(values), statistics.quantiles(values, n=10)[-1]
         figures[name] = {"median_ms": median, "p90_ms": most, "n": len(values)}

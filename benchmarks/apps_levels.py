@@ -18,15 +18,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from turnwise.tasks.apps.catalogue import IDLE
 from turnwise.tasks.apps.family import APPS_FAMILY, open_world
 from turnwise.tasks.apps.levels import LEVELS
+from turnwise.tasks.apps.simulators.catalogue import IDLE
 from turnwise.tasks.apps.simulators.world import calls_of
 from turnwise.tasks.apps.templates.plan import plan
 from turnwise.tasks.apps.templates.play import played
 from turnwise.tasks.apps.templates.task import AppTask
 from turnwise.tasks.rng import Rng, stable_hash
-from turnwise.tasks.rows.origin import WORLDS
+from turnwise.tasks.rows.base_world import WORLDS
 from turnwise.tasks.spec import Split, TaskSpec
 
 SPLITS = tuple(split for split in Split if APPS_FAMILY.templates(split))

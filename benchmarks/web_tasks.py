@@ -14,9 +14,9 @@ from collections import Counter
 
 import turnwise as tw
 from turnwise.tasks.spec import Split
-from turnwise.tasks.web.catalogue import BASE
-from turnwise.tasks.web.family import TEMPLATES, WEB_FAMILY
+from turnwise.tasks.web.family import WEB_FAMILY
 from turnwise.tasks.web.levels import LEVELS
+from turnwise.tasks.web.templates.catalogue import BASE, TEMPLATES
 
 
 def distinct(n: int) -> None:

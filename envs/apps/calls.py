@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from ...errors import ToolError
-from ...tasks.apps.catalogue import APPS
+from ...tasks.apps.simulators.catalogue import APPS
 from ..tools import Tool, describe, tools_of
 
 

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, Literal
 
 from ...errors import ToolError, UsageError
-from ...tasks.apps.catalogue import APPS, IDLE
 from ...tasks.apps.family import APPS_FAMILY, AppsFamily, open_world
 from ...tasks.apps.levels import LEVELS
 from ...tasks.apps.simulators.app import LoginNeeded, TooManyCalls
+from ...tasks.apps.simulators.catalogue import APPS, IDLE
 from ...tasks.apps.simulators.world import World
 from ...tasks.apps.templates.plan import Act, plan
 from ...tasks.apps.templates.play import violations, watched

@@ -14,10 +14,10 @@ from ...tasks.family import TaskFamily
 from ...tasks.rng import Rng, stable_hash
 from ...tasks.rows.judge import Ending, judge
 from ...tasks.score import Score
-from ...tasks.web.catalogue import IDLE, SITES
 from ...tasks.web.family import WEB_FAMILY, WebFamily, open_sites, shown
 from ...tasks.web.levels import LEVELS, LONGEST, turns_of
 from ...tasks.web.simulators.accounts import account_of
+from ...tasks.web.simulators.catalogue import IDLE, SITES
 from ...tasks.web.simulators.sites import Sites, host_of
 from ...tasks.web.templates.task import WebTask
 from ..base import NearMiss

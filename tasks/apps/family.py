@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..rng import Rng
+from ..rows.base_world import BaseWorld
 from ..rows.family import SceneFamily
-from ..rows.origin import Origin
 from ..spec import Split, TaskSpec
-from .catalogue import APPS, HELD_OUT, TEMPLATES
 from .levels import LEVELS, shown
+from .simulators.catalogue import APPS, HELD_OUT, base_world
 from .simulators.situation import Situation
 from .simulators.world import World
+from .templates.catalogue import TEMPLATES
 from .templates.task import AppTask
-from .worlds import origin
 
 
 class AppsFamily(SceneFamily[AppTask]):
@@ -23,17 +23,16 @@ class AppsFamily(SceneFamily[AppTask]):
     name = "apps"
     levels = tuple(LEVELS)
     known = TEMPLATES
-    strange = HELD_OUT
+    held_out = HELD_OUT
 
-    def world(self, split: Split, number: int) -> Origin:
+    def base_world(self, split: Split, number: int) -> BaseWorld:
         """A world of apps."""
-        return origin(split, number)
+        return base_world(split, number)
 
     def build_task(self, spec: TaskSpec, fields: Mapping[str, Any], rng: Rng) -> AppTask:
         """The task, in a world with more apps than it needs."""
-        apps = TEMPLATES[spec.template].needs
         there = tuple(app.name for app in APPS if spec.split is Split.CHALLENGE or app.name not in HELD_OUT)
-        visible = shown(spec.level, apps, there, rng.child("shown"))
+        visible = shown(spec.level, fields["needs"], there, rng.child("shown"))
         return AppTask(rules=LEVELS[spec.level].rules, shown=visible, **fields)
 
 
@@ -43,6 +42,6 @@ APPS_FAMILY = AppsFamily()
 
 def open_world(spec: TaskSpec, task: AppTask) -> World:
     """The world of a task as its episode begins."""
-    begun = APPS_FAMILY.begun(spec, task.draw)
+    base = APPS_FAMILY.world_for(spec, task.draw)
     apps = tuple(app for app in APPS if app.name in task.shown)
-    return World(begun.opened(task.setup), Situation(begun.cast.now), task.rules, apps)
+    return World(base.open(task.setup), Situation(base.cast.now), task.rules, apps)

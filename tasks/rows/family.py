@@ -11,7 +11,7 @@ from ...errors import TaskError, UsageError
 from ..family import TaskFamily, listed, named
 from ..rng import Rng
 from ..spec import Split, TaskSpec
-from .origin import Origin, world_of
+from .base_world import BaseWorld, world_of
 from .scene import Scene, Unsuitable
 from .template import Template
 
@@ -36,7 +36,7 @@ class SceneFamily(TaskFamily[T]):
 
     known: ClassVar[Mapping[str, Template]]
     """Every template by its name."""
-    strange: ClassVar[frozenset[str]]
+    held_out: ClassVar[frozenset[str]]
     """The parts of a world that only ``challenge`` knows."""
 
     def __init__(self, templates: tuple[str, ...] | None = None, *, name: str | None = None) -> None:
@@ -79,9 +79,9 @@ class SceneFamily(TaskFamily[T]):
         """
         one = self._chosen[spec.template]
         for draw in range(DRAWS):
-            begun = self.begun(spec, draw)
-            with begun.tried() as db:
-                scene = Scene(db, begun.cast, rng.child(draw), spec.level)
+            world = self.world_for(spec, draw)
+            with world.trial() as db:
+                scene = Scene(db, world.cast, rng.child(draw), spec.level)
                 try:
                     draft = one.make(scene)
                 except Unsuitable:
@@ -92,12 +92,12 @@ class SceneFamily(TaskFamily[T]):
             return self.build_task(spec, {**fields, **vars(draft)}, rng)
         raise TaskError(f"template {one.name!r} finds no task at level {spec.level} with seed {spec.seed}")
 
-    def begun(self, spec: TaskSpec, draw: int) -> Origin:
-        """The world of a task as its episodes begin, which changes when some draws in one were unsuitable."""
-        return self.world(spec.split, world_of(spec, draw))
+    def world_for(self, spec: TaskSpec, draw: int) -> BaseWorld:
+        """Return the world of a task as its episodes begin, which changes when some draws in one were unsuitable."""
+        return self.base_world(spec.split, world_of(spec, draw))
 
     @abstractmethod
-    def world(self, split: Split, number: int) -> Origin:
+    def base_world(self, split: Split, number: int) -> BaseWorld:
         """A world of a split, 0 to 63: a pure function of both, remembered."""
 
     @abstractmethod
@@ -111,7 +111,7 @@ class SceneFamily(TaskFamily[T]):
         """
 
     def _belongs(self, one: Template, split: Split) -> bool:
-        unknown = bool(self.strange & set(one.needs))
+        unknown = bool(self.held_out & set(one.needs))
         if split is Split.CHALLENGE:
             return unknown
         return not unknown and one.held_out == (split is Split.TEST_TEMPLATE)

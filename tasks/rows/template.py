@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -78,6 +78,11 @@ class Template:
     kind: Kind
     make: Callable[[Scene], TaskDraft]
     held_out: bool = False
+
+
+def by_name(*groups: Iterable[Template]) -> dict[str, Template]:
+    """Return the templates of several groups by their names, in order."""
+    return {one.name: one for group in groups for one in group}
 
 
 def template(*needs: str, kind: Kind, held_out: bool = False) -> Callable[[Callable[[Scene], TaskDraft]], Template]:

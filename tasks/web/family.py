@@ -6,21 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..rng import Rng
+from ..rows.base_world import BaseWorld
 from ..rows.family import SceneFamily
-from ..rows.origin import Origin
-from ..rows.template import Template
 from ..spec import Split, TaskSpec
-from .catalogue import BASE, HELD_OUT, SITES
 from .levels import LEVELS
 from .simulators.accounts import account_of
+from .simulators.catalogue import HELD_OUT, SITES, base_world
 from .simulators.sites import Rules, Sites
 from .simulators.theme import theme_of
-from .templates.compose import pairs_of
+from .templates.catalogue import TEMPLATES
 from .templates.task import WebTask
-from .worlds import origin
-
-TEMPLATES: dict[str, Template] = {**BASE, **{one.name: one for one in pairs_of(tuple(BASE.values()))}}
-"""Every template by its name: those that a person wrote, and two of those in one, which learners only see apart."""
 
 
 class WebFamily(SceneFamily[WebTask]):
@@ -29,11 +24,11 @@ class WebFamily(SceneFamily[WebTask]):
     name = "web"
     levels = tuple(LEVELS)
     known = TEMPLATES
-    strange = HELD_OUT
+    held_out = HELD_OUT
 
-    def world(self, split: Split, number: int) -> Origin:
+    def base_world(self, split: Split, number: int) -> BaseWorld:
         """A world of sites."""
-        return origin(split, number)
+        return base_world(split, number)
 
     def build_task(self, spec: TaskSpec, fields: Mapping[str, Any], rng: Rng) -> WebTask:
         """The task."""
@@ -46,10 +41,10 @@ WEB_FAMILY = WebFamily()
 
 def open_sites(spec: TaskSpec, task: WebTask) -> Sites:
     """The sites of a task as its episode begins."""
-    begun, level = WEB_FAMILY.begun(spec, task.draw), LEVELS[task.level]
+    base, level = WEB_FAMILY.world_for(spec, task.draw), LEVELS[task.level]
     rng = Rng("web themes", spec.digest)
     themes = {site.name: theme_of(rng.child(site.name), site.words, plain=level.plain) for site in SITES}
-    sites = Sites(begun.opened(task.setup), SITES, Rules(themes, level.per_page, begun.cast.now))
+    sites = Sites(base.open(task.setup), SITES, Rules(themes, level.per_page, base.cast.now))
     if not level.login:
         for site in SITES:
             sites.enter(site.name, int(str(account_of(sites.db, site.name)["id"])))

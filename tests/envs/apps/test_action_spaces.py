@@ -13,8 +13,8 @@ from turnwise.envs.apps.env import AppsEnv
 from turnwise.envs.messages import Action
 from turnwise.rollouts.episode import Episode
 from turnwise.sandboxes.backend import Backend
-from turnwise.tasks.apps.catalogue import TEMPLATES
 from turnwise.tasks.apps.family import APPS_FAMILY
+from turnwise.tasks.apps.templates.catalogue import TEMPLATES
 from turnwise.tasks.score import Score
 from turnwise.tasks.spec import Split, TaskSpec
 

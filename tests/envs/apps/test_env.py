@@ -11,8 +11,8 @@ import turnwise as tw
 from turnwise.envs.apps.env import AppsEnv
 from turnwise.envs.messages import Action, ToolCall
 from turnwise.errors import UsageError
-from turnwise.tasks.apps.catalogue import APPS
 from turnwise.tasks.apps.family import APPS_FAMILY
+from turnwise.tasks.apps.simulators.catalogue import APPS
 from turnwise.tasks.rows.expected import Text
 from turnwise.tasks.spec import Split
 

@@ -13,8 +13,7 @@ from turnwise.envs.messages import ActionLike
 from turnwise.envs.web.env import WebEnv
 from turnwise.envs.web.near_misses import WAYS_OUT
 from turnwise.errors import UsageError
-from turnwise.tasks.web.catalogue import BASE
-from turnwise.tasks.web.family import TEMPLATES
+from turnwise.tasks.web.templates.catalogue import BASE, TEMPLATES
 
 ID = "turnwise/WebHTML-v1"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from turnwise.envs.apps.near_misses import near_misses
 from turnwise.errors import TaskError
-from turnwise.tasks.apps.catalogue import IDLE
 from turnwise.tasks.apps.family import APPS_FAMILY, open_world
+from turnwise.tasks.apps.simulators.catalogue import IDLE
 from turnwise.tasks.apps.templates.plan import plan
 from turnwise.tasks.apps.templates.play import played
 from turnwise.tasks.rng import Rng

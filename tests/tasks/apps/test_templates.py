@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from turnwise.tasks.apps.catalogue import TEMPLATES
 from turnwise.tasks.apps.family import APPS_FAMILY
+from turnwise.tasks.apps.templates.catalogue import TEMPLATES
 from turnwise.tasks.spec import Split
 
 from .laws import holds

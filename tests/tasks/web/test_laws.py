@@ -16,12 +16,13 @@ import turnwise as tw
 from turnwise.envs.web.env import WebEnv
 from turnwise.tasks.score import Score
 from turnwise.tasks.spec import Split, TaskSpec
-from turnwise.tasks.web.catalogue import BASE, SITES
-from turnwise.tasks.web.family import TEMPLATES, WEB_FAMILY
+from turnwise.tasks.web.family import WEB_FAMILY
 from turnwise.tasks.web.levels import LEVELS
 from turnwise.tasks.web.simulators.accounts import account_of
+from turnwise.tasks.web.simulators.catalogue import SITES
 from turnwise.tasks.web.simulators.http import Request, Values
 from turnwise.tasks.web.simulators.sites import BEGUN, host_of
+from turnwise.tasks.web.templates.catalogue import BASE, TEMPLATES
 
 from ...shifts import sampled
 

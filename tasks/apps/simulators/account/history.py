@@ -24,7 +24,7 @@ def fill(db: Database, cast: Cast, rng: Rng) -> None:
     )
 
 
-def passwords(db: Database, apps: tuple[str, ...], rng: Rng) -> None:
+def fill_passwords(db: Database, cast: Cast, rng: Rng, *, apps: tuple[str, ...]) -> None:
     """Write a password for every app that needs one."""
     for app in apps:
         db.insert("passwords", app=app, password="".join(rng.pick(LETTERS) for _ in range(8)))

@@ -16,9 +16,9 @@ from turnwise.envs.web.html.browser import HtmlBrowser
 from turnwise.envs.web.page import Node, Page, as_text
 from turnwise.errors import ToolError
 from turnwise.tasks.spec import Split, TaskSpec
-from turnwise.tasks.web.catalogue import SITES
 from turnwise.tasks.web.family import WEB_FAMILY, open_sites
 from turnwise.tasks.web.simulators.accounts import account_of
+from turnwise.tasks.web.simulators.catalogue import SITES
 from turnwise.tasks.web.simulators.site import Site, routes
 from turnwise.tasks.web.simulators.sites import Sites, host_of
 

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from turnwise.errors import ToolError
-from turnwise.tasks.apps.catalogue import APPS
+from turnwise.tasks.apps.simulators.catalogue import APPS, base_world
 from turnwise.tasks.apps.simulators.situation import Rules, Situation
 from turnwise.tasks.apps.simulators.world import World
-from turnwise.tasks.apps.worlds import origin
 from turnwise.tasks.rows.database import Database
 from turnwise.tasks.spec import Split
 
@@ -20,8 +19,8 @@ LISTED = 25
 
 def opened(number: int = 0) -> World:
     """An app that needs no login."""
-    begun = origin(Split.CHALLENGE, number)
-    return World(Database(begun.image), Situation(begun.cast.now), Rules(login=False, per_page=LISTED), APPS)
+    base = base_world(Split.CHALLENGE, number)
+    return World(Database(base.image), Situation(base.cast.now), Rules(login=False, per_page=LISTED), APPS)
 
 
 def refused(world: World, name: str, code: int, /, **arguments: Any) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from turnwise.errors import ToolError
+from turnwise.tasks.apps.simulators.catalogue import base_world
 from turnwise.tasks.apps.simulators.contacts.app import Contacts
 from turnwise.tasks.apps.simulators.situation import Rules, Situation
 from turnwise.tasks.apps.simulators.world import World
-from turnwise.tasks.apps.worlds import origin
 from turnwise.tasks.rows.database import Database
 from turnwise.tasks.spec import Split
 
@@ -19,8 +19,8 @@ ADA = {"first_name": "Ada", "last_name": "O'Brien", "email": "Ada@Post.test"}
 
 @pytest.fixture
 def world() -> World:
-    begun = origin(Split.TRAIN, 0)
-    return World(Database(begun.image), Situation(begun.cast.now), Rules(per_page=1000), (Contacts,))
+    base = base_world(Split.TRAIN, 0)
+    return World(Database(base.image), Situation(base.cast.now), Rules(per_page=1000), (Contacts,))
 
 
 def refused(world: World, name: str, **arguments: Any) -> str:

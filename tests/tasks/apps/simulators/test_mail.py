@@ -9,19 +9,19 @@ import pytest
 
 from turnwise.errors import ToolError
 from turnwise.tasks.apps.simulators.account.app import Account
+from turnwise.tasks.apps.simulators.catalogue import base_world
 from turnwise.tasks.apps.simulators.mail.app import Mail
 from turnwise.tasks.apps.simulators.situation import Rules, Situation
 from turnwise.tasks.apps.simulators.world import World
-from turnwise.tasks.apps.worlds import origin
 from turnwise.tasks.rows.database import Database, Row
 from turnwise.tasks.spec import Split
 
 
 @pytest.fixture
 def world() -> World:
-    begun = origin(Split.TRAIN, 0)
+    base = base_world(Split.TRAIN, 0)
     rules = Rules(login=False, per_page=1000)
-    return World(Database(begun.image), Situation(begun.cast.now), rules, (Account, Mail))
+    return World(Database(base.image), Situation(base.cast.now), rules, (Account, Mail))
 
 
 def some(world: World, folder: str) -> Row:

@@ -10,19 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnwise.errors import ToolError
-from turnwise.tasks.apps.catalogue import APPS
 from turnwise.tasks.apps.simulators.app import cents
+from turnwise.tasks.apps.simulators.catalogue import APPS, base_world
 from turnwise.tasks.apps.simulators.situation import Rules, Situation
 from turnwise.tasks.apps.simulators.wallet import ledger
 from turnwise.tasks.apps.simulators.world import World
-from turnwise.tasks.apps.worlds import origin
 from turnwise.tasks.rows.database import Database
 from turnwise.tasks.spec import Split
 
 
 def opened(number: int = 0) -> World:
-    begun = origin(Split.TRAIN, number)
-    return World(Database(begun.image), Situation(begun.cast.now), Rules(login=False, per_page=100), APPS)
+    base = base_world(Split.TRAIN, number)
+    return World(Database(base.image), Situation(base.cast.now), Rules(login=False, per_page=100), APPS)
 
 
 @pytest.fixture
@@ -57,13 +56,13 @@ def refused(world: World, name: str, because: str, /, **arguments: Any) -> None:
 @pytest.mark.parametrize("split", Split)
 def test_a_history_adds_up_and_was_never_in_debt(split: Split) -> None:
     for number in range(3):
-        begun = origin(split, number)
-        db, total = Database(begun.image), 0
+        base = base_world(split, number)
+        db, total = Database(base.image), 0
         for row in db.rows("SELECT amount FROM transactions ORDER BY created_at, amount DESC"):
             total += row["amount"]
             assert total >= 0
         assert total == ledger.balance(db)
-        assert ledger.left(db, begun.cast.now) > 0
+        assert ledger.left(db, base.cast.now) > 0
         settled = db.rows("SELECT id, person, amount, direction FROM money_requests WHERE status = 'paid'")
         for row in settled:
             paid = db.rows("SELECT * FROM transactions WHERE reference = ?", f"request {row['id']}")

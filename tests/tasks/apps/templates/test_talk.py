@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnwise.tasks.apps.catalogue import IDLE, TEMPLATES
 from turnwise.tasks.apps.family import APPS_FAMILY, open_world
+from turnwise.tasks.apps.simulators.catalogue import IDLE
 from turnwise.tasks.apps.templates.across import dialogues
+from turnwise.tasks.apps.templates.catalogue import TEMPLATES
 from turnwise.tasks.apps.templates.plan import Act, plan
 from turnwise.tasks.apps.templates.play import played, watched
 from turnwise.tasks.apps.templates.talk import (

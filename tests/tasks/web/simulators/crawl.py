@@ -14,13 +14,12 @@ from turnwise.envs.web.html.document import Document
 from turnwise.tasks.rng import Rng
 from turnwise.tasks.rows.database import Database
 from turnwise.tasks.spec import Split
-from turnwise.tasks.web.catalogue import SITES
 from turnwise.tasks.web.simulators.accounts import account_of
+from turnwise.tasks.web.simulators.catalogue import SITES, base_world
 from turnwise.tasks.web.simulators.http import Request, Response, Values
 from turnwise.tasks.web.simulators.site import Site, routes
 from turnwise.tasks.web.simulators.sites import BEGUN, Rules, Sites, host_of
 from turnwise.tasks.web.simulators.theme import COMMON, Listing, theme_of
-from turnwise.tasks.web.worlds import origin
 
 ALIKE = 4
 """Pages of one route that are looked at."""
@@ -93,13 +92,13 @@ def opened(
         number: number of the world.
         per_page: rows on a page.
     """
-    begun = origin(Split.CHALLENGE, number)
+    base = base_world(Split.CHALLENGE, number)
     themes = {
         site.name: replace(theme_of(Rng("laws", site.name, number), site.words, plain=number == 0), listing=listing)
         for site in SITES
     }
     themes[kind.name] = replace(themes[kind.name], labels=Heard(themes[kind.name].labels))
-    sites = Sites(Database(begun.image), SITES, Rules(themes, per_page, begun.cast.now))
+    sites = Sites(Database(base.image), SITES, Rules(themes, per_page, base.cast.now))
     if member:
         sites.enter(kind.name, int(str(account_of(sites.db, kind.name)["id"])))
     return sites

@@ -9,7 +9,7 @@ import pytest
 
 from turnwise.envs.web.html.document import INLINE_TAGS, ROLES, SILENT
 from turnwise.envs.web.page import FIELDS, Node, told
-from turnwise.tasks.web.catalogue import IDLE, SITES
+from turnwise.tasks.web.simulators.catalogue import IDLE, SITES
 from turnwise.tasks.web.simulators.http import Values
 from turnwise.tasks.web.simulators.site import Site
 from turnwise.tasks.web.simulators.sites import Sites

@@ -10,18 +10,18 @@ import pytest
 from turnwise.tasks.rng import Rng
 from turnwise.tasks.rows.database import Database
 from turnwise.tasks.spec import Split
+from turnwise.tasks.web.simulators.catalogue import base_world
 from turnwise.tasks.web.simulators.http import Request, Response, Values
 from turnwise.tasks.web.simulators.sites import Rules, Sites
 from turnwise.tasks.web.simulators.theme import theme_of
 from turnwise.tasks.web.simulators.wiki.site import Wiki
-from turnwise.tasks.web.worlds import origin
 
 
 @pytest.fixture
 def sites() -> Iterator[Sites]:
-    begun = origin(Split.TRAIN, 0)
+    base = base_world(Split.TRAIN, 0)
     themes = {"wiki": theme_of(Rng("theme"), Wiki.words, plain=True)}
-    made = Sites(Database(begun.image), (Wiki,), Rules(themes, 10, begun.cast.now))
+    made = Sites(Database(base.image), (Wiki,), Rules(themes, 10, base.cast.now))
     made.enter("wiki", made.db.value("SELECT id FROM accounts WHERE site = 'wiki' ORDER BY id"))
     yield made
     made.db.close()

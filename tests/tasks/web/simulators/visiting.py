@@ -11,12 +11,11 @@ from urllib.parse import urlsplit
 from turnwise.tasks.rng import Rng
 from turnwise.tasks.rows.database import Database
 from turnwise.tasks.spec import Split
-from turnwise.tasks.web.catalogue import SITES
+from turnwise.tasks.web.simulators.catalogue import SITES, base_world
 from turnwise.tasks.web.simulators.http import Request, Response, Values
 from turnwise.tasks.web.simulators.site import Site, routes
 from turnwise.tasks.web.simulators.sites import Rules, Sites
 from turnwise.tasks.web.simulators.theme import COMMON, theme_of
-from turnwise.tasks.web.worlds import origin
 
 
 @dataclass
@@ -37,9 +36,9 @@ class Visitor:
     sites: Sites = field(init=False)
 
     def __post_init__(self) -> None:
-        begun = origin(Split.TRAIN, self.number)
+        base = base_world(Split.TRAIN, self.number)
         themes = {one.name: theme_of(Rng("plain"), one.words, plain=True) for one in SITES}
-        self.sites = Sites(Database(begun.image), SITES, Rules(themes, self.per_page, begun.cast.now))
+        self.sites = Sites(Database(base.image), SITES, Rules(themes, self.per_page, base.cast.now))
         self.be(self.first if self.account is None else self.account)
 
     @property
