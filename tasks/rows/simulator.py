@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cache
-from importlib import resources
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+from .data import text_beside
 from .database import Change, Database
 from .known import put_back
 
@@ -47,17 +46,6 @@ class Simulator:
     def stamp(self) -> str:
         """The simulated time in ISO format, to the minute."""
         return self.now.isoformat(timespec="minutes")
-
-
-@cache
-def text_beside(module: str, name: str) -> str:
-    """Return the text of a data file beside a module.
-
-    Args:
-        module: full name of the module.
-        name: name of the file, such as ``schema.sql``.
-    """
-    return resources.files(module.rpartition(".")[0]).joinpath(name).read_text(encoding="utf-8")
 
 
 class Simulation(Generic[S]):

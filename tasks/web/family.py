@@ -43,7 +43,7 @@ def open_sites(spec: TaskSpec, task: WebTask) -> Sites:
     """The sites of a task as its episode begins."""
     base, level = WEB_FAMILY.world_for(spec, task.draw), LEVELS[task.level]
     rng = Rng("web themes", spec.digest)
-    themes = {site.name: theme_of(rng.child(site.name), site.words, plain=level.plain) for site in SITES}
+    themes = {site.name: theme_of(rng.child(site.name), site.label_variants(), plain=level.plain) for site in SITES}
     sites = Sites(base.open(task.setup), SITES, Rules(themes, level.per_page, base.cast.now))
     if not level.login:
         for site in SITES:

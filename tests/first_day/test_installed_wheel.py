@@ -131,6 +131,16 @@ def test_the_wheel_is_what_runs(call: Call, installed: Path) -> None:
     assert Path(ran.out.strip()).is_relative_to(installed.parent), ran.out
 
 
+def test_the_wheel_has_every_data_file(call: Call) -> None:
+    home = Path(call("python", "-c", "import turnwise; print(turnwise.__path__[0])").out.strip())
+    files = [
+        path.relative_to(ROOT) for path in (ROOT / "tasks").rglob("*") if path.suffix in (".html", ".sql", ".toml")
+    ]
+    assert {path.suffix for path in files} == {".html", ".sql", ".toml"}
+    missing = [str(path) for path in files if not (home / path).is_file()]
+    assert not missing, f"tables, pages and texts of tasks must be in the wheel: {missing}"
+
+
 def test_training_goes_on_from_a_clone_and_resumes_from_its_folder(call: Call, clone: Path, folder: Path) -> None:
     """Settings of the model are taken over (A1), and a run's folder is enough to go on or to repeat it (B8)."""
     words = (*QUIET, "model=runs/bc/model", "tasks=1", "k=2", "steps=1", "--out", "runs/loop")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...people.cast import Cast
 from ...rng import Rng
+from ...rows.data import text_beside
 from ...rows.database import Database, Row
-from ...rows.simulator import text_beside
 
 
 def schema() -> str:

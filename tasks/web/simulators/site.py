@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 import jinja2
 
+from ...rows.data import lists_beside
 from ...rows.database import Database, NoRoom, Row
 from ...rows.simulator import Simulator
 from .http import Request, Response, number
@@ -95,7 +96,8 @@ def page(path: str, method: str = "GET", *, member: bool = False) -> Callable[[F
 class Site(Simulator):
     """One request's view of a site.
 
-    A subclass sets the class fields and writes pages (``@page``). What a page writes and then raises is undone.
+    A subclass sets the class fields and writes pages (``@page``). Beside its module, ``pages/`` has their HTML and
+    ``labels.toml`` its labels. What a page writes and then raises is undone.
 
     Args:
         db: the world's rows.
@@ -108,8 +110,6 @@ class Site(Simulator):
 
     title: ClassVar[str]
     """Its name for people; ``name`` begins its host's: ``shop`` is at ``http://shop.test``."""
-    words: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Labels beside those that all sites have, with their variants; the first is the plain one."""
     menu: ClassVar[Sequence[tuple[str, str]]] = ()
     """Links of the navigation: the label's word, and the path."""
     stray: ClassVar[tuple[str, Mapping[str, str]]]
@@ -121,6 +121,11 @@ class Site(Simulator):
         super().__init__(db, now, per_page)
         self.theme, self.request, self.visit = theme, request, visit
         self.query, self.form = request.query, request.form
+
+    @classmethod
+    def label_variants(cls) -> Mapping[str, tuple[str, ...]]:
+        """Return the variants of every label, by what it is for; the first is the plain one."""
+        return {**lists_beside(__name__, "labels.toml"), **lists_beside(cls.__module__, "labels.toml")}
 
     # -- what pages are written with --------------------------------------------------------------------------------
 

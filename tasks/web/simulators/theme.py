@@ -9,32 +9,6 @@ from typing import Literal
 from ...rng import Rng
 
 Listing = Literal["table", "cards", "lines"]
-COMMON: Mapping[str, tuple[str, ...]] = {
-    "home": ("Home", "Start", "Front page"),
-    "search": ("Search", "Find", "Look up"),
-    "words": ("Words", "Search for", "Keywords"),
-    "login": ("Sign in", "Log in", "Member login"),
-    "logout": ("Sign out", "Log out"),
-    "username": ("User name", "Account", "Login name"),
-    "password": ("Password", "Passcode", "Passphrase"),
-    "next": ("Next page", "Next", "Older"),
-    "previous": ("Previous page", "Previous", "Newer"),
-    "save": ("Save", "Save changes", "Store"),
-    "cancel": ("Cancel", "Discard", "Back without saving"),
-    "edit": ("Edit", "Change", "Modify"),
-    "delete": ("Delete", "Remove", "Erase"),
-    "new": ("New", "Create", "Add"),
-    "sort": ("Sort by", "Order", "Sorting"),
-    "apply": ("Apply", "Show", "Update list"),
-    "any": ("Any", "All", "No filter"),
-    "name": ("Name", "Title"),
-    "status": ("Status", "State"),
-    "date": ("Date", "Day"),
-    "by": ("by", "from"),
-    "confirm": ("Confirm", "Yes, continue", "Do it"),
-    "help": ("Help", "About this site", "Support"),
-}
-"""Labels that several sites have, by what they are for."""
 PALETTES = (
     ("#1d3557", "#f7f9fb", "#457b9d"),
     ("#2f3e2e", "#fafaf5", "#6a8d5b"),
@@ -95,19 +69,18 @@ class Theme:
         return mixed
 
 
-def theme_of(rng: Rng, words: Mapping[str, tuple[str, ...]], *, plain: bool = False) -> Theme:
+def theme_of(rng: Rng, labels: Mapping[str, tuple[str, ...]], *, plain: bool = False) -> Theme:
     """Draw a theme.
 
     Args:
         rng: of the task.
-        words: labels of the site beside the common ones, with their variants.
+        labels: labels of the site with their variants (``Site.label_variants``).
         plain: the first variant of everything, which never changes: for the easiest level.
     """
-    everything = {**COMMON, **words}
-    labels = {what: variants[0] if plain else rng.pick(variants) for what, variants in everything.items()}
+    drawn = {what: variants[0] if plain else rng.pick(variants) for what, variants in labels.items()}
     ink, paper, accent = PALETTES[0] if plain else rng.pick(PALETTES)
     if plain:
-        return Theme("table", False, True, False, 0, ink, paper, accent, FONTS[0], labels)
+        return Theme("table", False, True, False, 0, ink, paper, accent, FONTS[0], drawn)
     return Theme(
         rng.pick(("table", "table", "cards", "lines")),
         rng.random() < 0.4,
@@ -118,5 +91,5 @@ def theme_of(rng: Rng, words: Mapping[str, tuple[str, ...]], *, plain: bool = Fa
         paper,
         accent,
         rng.pick(FONTS),
-        labels,
+        drawn,
     )

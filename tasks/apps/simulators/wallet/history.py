@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from ....people.cast import Cast, Person
 from ....rng import Rng
+from ....rows.data import phrases_beside
 from ....rows.database import Database
 from ..mail.app import addresses
 from . import ledger
@@ -16,23 +17,6 @@ MOVES = 64
 REQUESTS = 26
 MAILS = 6
 BANK = "Town Bank"
-NOTES = (
-    "for the {topic}",
-    "{topic}",
-    "my share of the {topic}",
-    "the {thing}",
-    "{thing} and {other}",
-    "lunch",
-    "tickets",
-    "taxi",
-    "thank you!",
-    "dinner at {place}",
-)
-ASKS = (
-    "Could you send me {amount} for the {thing}? Any time this month is fine.",
-    "You still owe me {amount} for the {topic}, I think. My wallet has this address.",
-    "I have paid for the {topic}: your share is {amount}.",
-)
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
@@ -64,7 +48,7 @@ def note(cast: Cast, rng: Rng) -> str:
     """The purpose of a payment."""
     topic, place = rng.pick(cast.words["topic"]), rng.pick(cast.words["place"])
     thing, other = rng.sample(cast.words["thing"], 2)
-    return rng.pick(NOTES).format(topic=topic, place=place, thing=thing, other=other)
+    return rng.pick(phrases_beside(__name__)["notes"]).format(topic=topic, place=place, thing=thing, other=other)
 
 
 def _moves(db: Database, cast: Cast, rng: Rng, close: list[Person]) -> None:
@@ -110,7 +94,8 @@ def _mails(db: Database, cast: Cast, rng: Rng) -> None:
     for at in _times(cast.now, rng, MAILS):
         person = rng.pick(cast.others)
         topic, thing = rng.pick(cast.words["topic"]), rng.pick(cast.words["thing"])
-        asked = rng.pick(ASKS).format(amount=f"{some(rng) / 100:.2f}", topic=topic, thing=thing)
+        ask = rng.pick(phrases_beside(__name__)["asks"])
+        asked = ask.format(amount=f"{some(rng) / 100:.2f}", topic=topic, thing=thing)
         db.insert(
             "messages",
             folder=rng.pick(("inbox", "archive")),

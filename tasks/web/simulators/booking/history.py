@@ -6,12 +6,11 @@ from datetime import date, timedelta
 
 from ....people.cast import Cast
 from ....rng import Rng
+from ....rows.data import phrases_beside
 from ....rows.database import Database, Row
 from ..accounts import account_of
 from .rooms import AMENITIES, Dates, cost
 
-FIRST = ("Lantern", "Willow", "Compass", "Anchor", "Orchard", "Meadow", "Falcon", "Copper", "Terrace", "Mosaic")
-LAST = ("Inn", "Hotel", "Guesthouse", "Lodge", "Rooms")
 ROOMS = (
     ("Single room", 1, 1.0),
     ("Twin room", 2, 1.5),
@@ -20,17 +19,6 @@ ROOMS = (
     ("Suite", 3, 2.9),
 )
 """Names of room types, how many they sleep, and what they cost in comparison."""
-REVIEWS = (
-    "Quiet, and close to everything.",
-    "The bed was too soft for me.",
-    "Friendly staff at the front desk.",
-    "Breakfast could be better.",
-    "We came back for the second time.",
-    "The elevator was out of order.",
-    "Clean, simple and good.",
-    "Noisy street; ask for a room in the back.",
-    "Exactly as in the photos.",
-)
 CITIES = 5
 
 
@@ -43,7 +31,8 @@ def fill(db: Database, cast: Cast, rng: Rng) -> None:
 
 
 def _places(db: Database, cast: Cast, rng: Rng) -> None:
-    names = rng.sample([f"{first} {last}" for first in FIRST for last in LAST], CITIES * 6)
+    phrases = phrases_beside(__name__)
+    names = rng.sample([f"{first} {last}" for first in phrases["first"] for last in phrases["last"]], CITIES * 6)
     for number, city in enumerate(rng.sample(list(cast.words["city"]), CITIES)):
         for name in names[number * 6 : number * 6 + 6]:
             stars = rng.pick((2, 3, 3, 4, 4, 5))
@@ -75,7 +64,7 @@ def _places(db: Database, cast: Cast, rng: Rng) -> None:
                     place_id=place,
                     author=f"{rng.pick(cast.words['first'])} {rng.pick('ABCDEFGHKLMNPRST')}.",
                     points=rng.randint(3, 10),
-                    text=rng.pick(REVIEWS),
+                    text=rng.pick(phrases["reviews"]),
                     created_at=at.isoformat(timespec="minutes"),
                 )
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from ....rows.database import Row
 from ..http import Response, number
 from ..site import Refused, page
-from .labels import WORDS
 from .places import Places
 from .rooms import STAYS, Dates, cost, dates_of, is_free, last_free, rooms_of
 
@@ -22,7 +21,6 @@ class Booking(Places):
     name = "booking"
     title = "Bed & Bridge"
     about = "Places to stay: search by city and dates, book a room, change and cancel bookings."
-    words: ClassVar[dict[str, tuple[str, ...]]] = WORDS
     keys: ClassVar[dict[str, tuple[str, ...]]] = {
         "booking_saved": ("account_id", "place_id"),
         "booking_alerts": ("account_id", "city"),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from ....rows.database import Row
 from ..http import Response, Values, number
 from ..site import Refused, Site, page
 from .desk import ARTICLES, CATEGORIES, STATES, TAGGED, read_day, slug_of
-from .words import WORDS
 
 SORTS = {"name": "title", "newest": "publish_on DESC", "views": "views DESC"}
 FIELDS = ("title", "slug", "category", "author", "lead", "text")
@@ -19,8 +18,6 @@ BULK = ("hand_in", "to_draft", "delete")
 
 class Articles(Site):
     """Articles."""
-
-    words: ClassVar[dict[str, tuple[str, ...]]] = WORDS
 
     @page("/articles", member=True)
     def articles(self) -> Response:

@@ -8,7 +8,7 @@ from ....people.cast import Cast
 from ....rng import Rng
 from ....rows.database import Database
 from ..accounts import account_of
-from .desk import CATEGORIES, LEADS, PLACES, READERS, REMARKS, TAGS, TEXTS, TITLES, slug_of
+from .desk import CATEGORIES, PLACES, phrases, slug_of
 
 ARTICLES = 90
 
@@ -39,10 +39,11 @@ def _people(db: Database, cast: Cast, rng: Rng) -> None:
 
 def _articles(db: Database, cast: Cast, rng: Rng) -> None:
     places = [(topic, city) for topic in cast.words["topic"] for city in cast.words["city"]]
-    titles = [rng.pick(TITLES).format(topic=topic, city=city) for topic, city in rng.sample(places, ARTICLES)]
+    texts = phrases()
+    titles = [rng.pick(texts["titles"]).format(topic=topic, city=city) for topic, city in rng.sample(places, ARTICLES)]
     authors = [row["id"] for row in db.rows("SELECT id FROM cms_authors ORDER BY id")]
     views = rng.sample(range(40, 9000), ARTICLES)
-    tags = [db.insert("cms_tags", name=tag) for tag in TAGS]
+    tags = [db.insert("cms_tags", name=tag) for tag in texts["tags"]]
     for number, title in enumerate(title[0].upper() + title[1:] for title in titles):
         status = rng.pick(("published",) * 11 + ("draft",) * 5 + ("review",) * 2 + ("scheduled",) * 2)
         age = rng.randint(1, 400)
@@ -56,8 +57,8 @@ def _articles(db: Database, cast: Cast, rng: Rng) -> None:
             author_id=rng.pick(authors),
             status=status,
             publish_on=day,
-            lead=rng.pick(LEADS),
-            text=rng.pick(TEXTS),
+            lead=rng.pick(texts["leads"]),
+            text=rng.pick(texts["texts"]),
             views=views[number] if status == "published" else 0,
             created_at=made,
         )
@@ -67,11 +68,12 @@ def _articles(db: Database, cast: Cast, rng: Rng) -> None:
 
 def _comments(db: Database, cast: Cast, rng: Rng) -> None:
     """Comments: many on few articles, so that those that wait stand among others of the same article."""
+    texts = phrases()
     published = [row["id"] for row in db.rows("SELECT id FROM cms_articles WHERE status = 'published' ORDER BY id")]
     for article in rng.sample(published, 20):
         for _ in range(rng.randint(2, 7)):
             at = cast.now - timedelta(minutes=rng.randint(10, 60_000))
-            columns = {"author": rng.pick(READERS), "text": rng.pick(REMARKS), "article_id": article}
+            columns = {"author": rng.pick(texts["readers"]), "text": rng.pick(texts["remarks"]), "article_id": article}
             status = rng.pick(("waiting", "waiting", "approved", "approved", "rejected"))
             db.insert("cms_comments", **columns, status=status, created_at=at.isoformat(timespec="minutes"))
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from ....people.cast import Cast
 from ....rng import Rng
+from ....rows.data import phrases_beside
 from ....rows.database import Database, Row
 from ..accounts import account_of, join
 from .rows import REASONS
@@ -19,37 +20,6 @@ BOARDS = (
     ("Traveling", "travel", "Where to go, how, and with what"),
 )
 """Name, kind of goods, and what is talked about."""
-TITLES = (
-    "Which {brand} {thing} to buy?",
-    "{brand} {thing} broken after a month",
-    "How to clean my {brand} {thing}",
-    "My new {brand} {thing}",
-    "Selling my {brand} {thing}",
-    "{brand} {thing}: worth the money?",
-    "Looking for {brand} {thing} parts",
-    "Two years with the {brand} {thing}",
-)
-TEXTS = (
-    "I paid {price} for mine and would do so again.",
-    "There is a shop in {city} that repairs them for {price}.",
-    "Mine is from {brand} and has lasted {years} years.",
-    "My neighbor in {city} swears by {brand}.",
-    "I would not pay more than {price} for it.",
-    "Try it with {other} first; that helped me.",
-    "Does anyone know if {brand} still makes them?",
-    "After {years} years I went back to {brand}.",
-    "Please message me if yours is for sale; I can offer {price}.",
-    "The one from {brand} came with {other}, which was odd.",
-    "I saw it in {city} last week for {price}.",
-    "You need {other} for that; nothing else works.",
-)
-REMARKS = (
-    "Please look at this.",
-    "The same thing again.",
-    "This does not belong here.",
-    "Not nice at all.",
-    "See the rules.",
-)
 MEMBERS = 14
 
 
@@ -111,7 +81,7 @@ def _threads(db: Database, cast: Cast, members: list[Row], rng: Rng) -> None:
 
 def _title(cast: Cast, kind: str, rng: Rng) -> str:
     thing, brand = rng.pick(cast.words[f"goods_{kind}"]), rng.pick(cast.words["brand"])
-    return rng.pick(TITLES).format(brand=brand, thing=thing)
+    return rng.pick(phrases_beside(__name__)["titles"]).format(brand=brand, thing=thing)
 
 
 def _text(cast: Cast, rng: Rng) -> str:
@@ -124,7 +94,7 @@ def _text(cast: Cast, rng: Rng) -> str:
             other=rng.pick(words["thing"]),
             years=rng.randint(2, 19),
         )
-        for one in rng.sample(TEXTS, rng.pick((1, 2, 2)))
+        for one in rng.sample(phrases_beside(__name__)["texts"], rng.pick((1, 2, 2)))
     )
 
 
@@ -149,7 +119,7 @@ def _reports(db: Database, cast: Cast, members: list[Row], rng: Rng) -> None:
     rng.shuffle(chosen)
     for post in chosen:
         by = rng.pick([row["id"] for row in members[1:] if row["id"] != post["account_id"]])
-        columns = {"reason": rng.pick(REASONS), "remark": rng.pick(REMARKS)}
+        columns = {"reason": rng.pick(REASONS), "remark": rng.pick(phrases_beside(__name__)["remarks"])}
         state = "open" if rng.random() < 0.7 else "dismissed"
         at = cast.now - timedelta(minutes=rng.randrange(60, 3 * 1440))
         db.insert("forum_reports", post_id=post["id"], account_id=by, **columns, state=state, created_at=_stamp(at))

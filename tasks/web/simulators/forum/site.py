@@ -9,7 +9,6 @@ from ..http import Response, number
 from ..site import Refused, page
 from .moderating import Moderating
 from .rows import LONGEST_TEXT, LONGEST_TITLE, POSTS, REASONS, SORTS, THREADS
-from .words import WORDS
 
 
 class Forum(Moderating):
@@ -18,7 +17,6 @@ class Forum(Moderating):
     name = "forum"
     title = "Lamplight Forum"
     about = "A discussion board: boards with threads and posts, members, and reports for moderators."
-    words = WORDS
     keys: ClassVar[dict[str, tuple[str, ...]]] = {
         "forum_likes": ("post_id", "account_id"),
         "forum_follows": ("thread_id", "account_id"),

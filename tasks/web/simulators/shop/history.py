@@ -7,22 +7,12 @@ from datetime import timedelta
 
 from ....people.cast import Cast
 from ....rng import Rng
+from ....rows.data import phrases_beside
 from ....rows.database import Database
 from ..accounts import account_of
 from .goods import CATEGORIES, DELIVERY, delivery_cost
 
 COLORS = ("black", "white", "red", "blue", "green", "gray", "yellow")
-REVIEWS = (
-    "Does what it should.",
-    "Better than I expected.",
-    "The package was late, but the product is fine.",
-    "I would buy it again.",
-    "Broke after a week.",
-    "Smaller than in the photo.",
-    "A present for my neighbor, who likes it.",
-    "Good value.",
-    "The color is not what I expected.",
-)
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
@@ -48,7 +38,7 @@ def _products(db: Database, cast: Cast, rng: Rng) -> None:
                         product_id=id,
                         author=author,
                         stars=rng.pick((1, 2, 3, 4, 4, 5, 5)),
-                        text=rng.pick(REVIEWS),
+                        text=rng.pick(phrases_beside(__name__)["reviews"]),
                         created_at=at.isoformat(timespec="minutes"),
                     )
 

@@ -16,36 +16,6 @@ class Shop(Site):
     name = "shop"
     title = "Harbor Goods"
     about = "An online store: products with reviews, a cart, orders and a wish list."
-    words: ClassVar[dict[str, tuple[str, ...]]] = {
-        "products": ("Products", "Catalog", "All goods"),
-        "cart": ("Cart", "Basket", "Shopping bag"),
-        "orders": ("Orders", "My orders", "Purchases"),
-        "wishes": ("Wish list", "Saved items", "Favorites"),
-        "add_to_cart": ("Add to cart", "Add to basket", "Buy"),
-        "add_to_wishes": ("Add to wish list", "Save for later"),
-        "quantity": ("Quantity", "Units", "How many"),
-        "checkout": ("Checkout", "Go to checkout", "Order now"),
-        "address": ("Address", "Deliver to", "Ship to"),
-        "delivery": ("Delivery", "Shipping method"),
-        "place_order": ("Place order", "Buy now", "Send order"),
-        "continue": ("Continue", "Next step"),
-        "update": ("Update", "Set"),
-        "remove": ("Remove", "Remove item"),
-        "price": ("Price", "Cost"),
-        "rating": ("Rating", "Stars"),
-        "category": ("Category", "Department"),
-        "brand": ("Brand", "Manufacturer"),
-        "color": ("Color",),
-        "stock": ("In stock", "Available"),
-        "max_price": ("Maximum price", "Price up to"),
-        "total": ("Total", "Total cost"),
-        "label": ("Label", "Address name"),
-        "street": ("Street",),
-        "city": ("City", "Town"),
-        "review": ("Write a review", "Rate this"),
-        "comment": ("Comment", "Your opinion"),
-        "cancel_order": ("Cancel order", "Cancel this order"),
-    }
     keys: ClassVar[dict[str, tuple[str, ...]]] = {
         "shop_cart": ("account_id", "product_id"),
         "shop_wishes": ("account_id", "product_id"),

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from ....people.cast import Cast
 from ....rng import Rng
+from ....rows.data import phrases_beside
 from ....rows.database import Database, Row
 from ..accounts import join
 from .rows import LABELS, PRIORITIES
@@ -16,34 +17,6 @@ KINDS = (
     ("Server", "Where everything is stored"),
     ("Reports", "Figures for management"),
     ("Desk", "Tools for the support team"),
-)
-TITLES = (
-    "Cannot print the {topic}",
-    "The {topic} list is slow",
-    "Wrong total in the {topic}",
-    "Add a search to the {topic} list",
-    "A {topic} email is sent twice",
-    "The {topic} form rejects long names",
-    "Dark colors for the {topic} page",
-    "The {topic} import stops at {number} rows",
-    "No {topic} is shown for {city}",
-    "Names of {thing} are cut off in the {topic}",
-)
-TEXTS = (
-    "It has happened every time since last week.",
-    "A customer from {city} wrote about it.",
-    "Seen with {number} rows, not with fewer.",
-    "It would save us {number} minutes a day.",
-    "Open the page about {thing} to see it.",
-)
-NOTES = (
-    "I can see it here too.",
-    "It does not happen with {thing}.",
-    "It takes about {number} minutes to fix.",
-    "The customer in {city} is asking again.",
-    "Please wait for the next release.",
-    "I tried it with {number} rows, with the same result.",
-    "This used to work better.",
 )
 PEOPLE, OWN = 13, 3
 """Accounts, and projects that the user works on."""
@@ -83,9 +56,9 @@ def _issues(db: Database, cast: Cast, people: list[Row], rng: Rng) -> None:
     plans: dict[int, list[Row]] = {}
     for row in db.rows("SELECT * FROM tracker_milestones ORDER BY id"):
         plans.setdefault(row["project_id"], []).append(row)
-    taken: set[str] = set()
+    phrases, taken = phrases_beside(__name__), set[str]()
     for age in sorted((rng.randint(2 * 1440, 240 * 1440) for _ in range(72)), reverse=True):
-        while (title := _said(rng.pick(TITLES), cast, rng)) in taken:
+        while (title := _said(rng.pick(phrases["titles"]), cast, rng)) in taken:
             pass
         taken.add(title)
         project, status = rng.pick(tuple(teams)), "open" if rng.random() < 0.68 else "closed"
@@ -95,7 +68,7 @@ def _issues(db: Database, cast: Cast, people: list[Row], rng: Rng) -> None:
             "tracker_issues",
             project_id=project,
             title=title,
-            text=" ".join(_said(one, cast, rng) for one in rng.sample(TEXTS, rng.randint(1, 2))),
+            text=" ".join(_said(one, cast, rng) for one in rng.sample(phrases["texts"], rng.randint(1, 2))),
             status=status,
             priority=rng.pick((*PRIORITIES, "normal", "low")),
             assignee_id=None if rng.random() < 0.3 else rng.pick(teams[project]),
@@ -122,7 +95,7 @@ def _talk(db: Database, cast: Cast, people: list[Row], rng: Rng) -> None:
             at = since + timedelta(minutes=rng.randint(10, minutes // 2))
             notes.append((at.isoformat(timespec="minutes"), row["id"]))
     for stamp, issue in sorted(notes):
-        text = _said(rng.pick(NOTES), cast, rng)
+        text = _said(rng.pick(phrases_beside(__name__)["notes"]), cast, rng)
         db.insert("tracker_comments", issue_id=issue, account_id=rng.pick(people)["id"], text=text, created_at=stamp)
     issues = [row["id"] for row in db.rows("SELECT id FROM tracker_issues ORDER BY id")]
     for person in people:

@@ -8,7 +8,6 @@ from ..http import Response, number
 from ..site import page
 from .changing import Changing
 from .rows import COMMENTS, ISSUES, LABELS, MILESTONES, PRIORITIES, SORTS, TEAM
-from .words import WORDS
 
 
 class Tracker(Changing):
@@ -17,7 +16,6 @@ class Tracker(Changing):
     name = "tracker"
     title = "Clockwork Tracker"
     about = "An issue tracker: projects with issues, comments, labels and milestones."
-    words = WORDS
     keys: ClassVar[dict[str, tuple[str, ...]]] = {
         "tracker_labels": ("issue_id", "label"),
         "tracker_watches": ("issue_id", "account_id"),

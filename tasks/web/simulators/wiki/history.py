@@ -9,7 +9,7 @@ from ....people.cast import Cast
 from ....rng import Rng
 from ....rows.database import Database
 from ..accounts import account_of
-from .company import GOODS, HANDBOOK, HEADS, HOW_TOS, NOTES, ROLES, SENTENCES, TALK, TEAMS
+from .company import HEADS, phrases, sentences
 
 
 def fill(db: Database, cast: Cast, rng: Rng) -> None:
@@ -32,18 +32,19 @@ class _Writing:
 
     def pages(self) -> None:
         """Every page, empty yet: facts point from one to another in all directions."""
-        rng, words = self.rng, self.cast.words
+        rng, words, texts = self.rng, self.cast.words, phrases()
         others = rng.sample(list(self.cast.others), 15)
         self.make("people", [self.cast.user.name, *(person.name for person in others)])
-        self.make("teams", [f"{name} team" for name in rng.sample(list(TEAMS), 6)])
+        self.make("teams", [f"{name} team" for name in rng.sample(list(texts["teams"]), 6)])
         self.make("offices", [f"Office {city}" for city in rng.sample(list(words["city"]), 5)])
-        names = {f"{brand} {thing}" for brand in rng.sample(list(words["brand"]), 3) for thing in rng.sample(GOODS, 3)}
+        brands = rng.sample(list(words["brand"]), 3)
+        names = {f"{brand} {thing}" for brand in brands for thing in rng.sample(texts["goods"], 3)}
         models = [f"{name} {size}" for name in sorted(names) for size in sorted(rng.sample(range(2, 10), 2))]
         self.make("products", [f"{model}00" for model in models])
-        rules = rng.sample(list(HANDBOOK), 8)
+        rules = rng.sample(list(texts["handbook"]), 8)
         old = [f"{rule} (until {rng.randint(2019, 2023)})" for rule in rng.sample(rules, 4)]
         self.make("handbook", [*rules, *old])
-        self.make("how-tos", rng.sample(list(HOW_TOS), 10))
+        self.make("how-tos", rng.sample(list(texts["how_tos"]), 10))
 
     def make(self, section: str, titles: list[str]) -> None:
         """Pages of a section, some of which somebody protects."""
@@ -62,7 +63,7 @@ class _Writing:
         """Facts of every page."""
         rng, numbers = self.rng, self.rng.sample(range(3000, 10_000), 60)  # none looks like a year
         for page in self.made["people"]:
-            self.fact(page, "Role", rng.pick(ROLES))
+            self.fact(page, "Role", rng.pick(phrases()["roles"]))
             self.fact(page, "Team", of="teams")
             self.fact(page, "Office", of="offices")
             self.fact(page, "Extension", str(numbers.pop()))
@@ -104,7 +105,7 @@ class _Writing:
                             part_id=part,
                             what=head,
                             author=rng.pick(authors),
-                            note=rng.pick(NOTES) if number else "first version",
+                            note=rng.pick(phrases()["notes"]) if number else "first version",
                             body=body,
                             created_at=(self.cast.now - timedelta(minutes=age)).isoformat(timespec="minutes"),
                         )
@@ -112,7 +113,7 @@ class _Writing:
 
 def _versions(rng: Rng, head: str, count: int) -> list[str]:
     """How a text came about: every version is the one before with a sentence more, or with another one."""
-    pool = list(SENTENCES[head])
+    pool = list(sentences()[head])
     rng.shuffle(pool)
     said, found = pool[:2], [" ".join(pool[:2])]
     for sentence in pool[2 : count + 1]:
@@ -129,7 +130,7 @@ def _talk(db: Database, cast: Cast, rng: Rng) -> None:
         for _ in range(rng.randint(1, 4)):
             at = cast.now - timedelta(minutes=rng.randint(2000, 600_000))
             author = cast.user.name if rng.random() < 0.15 else rng.pick(cast.others).name
-            columns = {"page_id": page, "author": author, "text": rng.pick(TALK)}
+            columns = {"page_id": page, "author": author, "text": rng.pick(phrases()["talk"])}
             db.insert("wiki_comments", **columns, created_at=at.isoformat(timespec="minutes"))
     for page in rng.sample(pages, rng.randint(6, 9)):
         db.insert("wiki_watches", account_id=me, page_id=page)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ....rows.database import Row
 from ..http import Response
 from ..site import Site, page
@@ -17,44 +15,10 @@ FACTS = """SELECT wiki_facts.*, title FROM wiki_facts LEFT JOIN wiki_pages ON wi
 CHANGES = """SELECT wiki_revisions.*, title, section FROM wiki_revisions
     JOIN wiki_pages ON wiki_pages.id = page_id"""
 SORTS = {"name": "title", "changed": "changed DESC", "oldest": "changed"}
-WORDS: dict[str, tuple[str, ...]] = {
-    "pages": ("Pages", "All articles", "Contents"),
-    "changes": ("Recent changes", "Latest changes", "Activity"),
-    "watching": ("Watch list", "Pages I follow", "My watched pages"),
-    "new_page": ("Write a page", "Start a page", "New article"),
-    "section": ("Section", "Area", "Category"),
-    "changed": ("Last changed", "Latest version", "Edited on"),
-    "oldest": ("Least recently changed", "Oldest first"),
-    "versions": ("Versions", "Number of edits"),
-    "history": ("History", "Earlier versions", "Past versions"),
-    "version": ("Version", "Revision"),
-    "editor": ("Editor", "Changed by", "Edited by"),
-    "what": ("Paragraph", "Changed part", "Changed item"),
-    "note": ("Summary of the change", "Edit note", "Reason"),
-    "restore": ("Restore this version", "Restore", "Revert to this"),
-    "text": ("Text", "Body", "Content"),
-    "head": ("Heading", "Headline"),
-    "present": ("Current text", "Present text"),
-    "add_part": ("Add a paragraph", "Append a paragraph", "New paragraph"),
-    "edit_facts": ("Edit facts", "Correct facts", "Update facts"),
-    "talk": ("Discussion", "Talk", "Comments"),
-    "comment": ("Comment", "Your comment", "Message"),
-    "send": ("Post comment", "Send it", "Submit"),
-    "written_by": ("Author", "Written by"),
-    "watch": ("Watch this page", "Follow", "Add to watch list"),
-    "unwatch": ("Stop watching", "Unfollow", "Remove from watch list"),
-    "protected_by": ("Protected by", "Locked by"),
-    "continue": ("Continue", "Next step"),
-    "preview": ("Preview", "Page preview"),
-    "publish": ("Publish", "Publish page"),
-}
-"""Labels of the wiki, with their variants."""
 
 
 class Reading(Site):
     """What is read."""
-
-    words: ClassVar[dict[str, tuple[str, ...]]] = WORDS
 
     @page("/")
     def front(self) -> Response:

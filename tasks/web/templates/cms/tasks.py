@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....rows.expected import Evidence, Matcher, Number, Refusal, Text, inserted, updated
 from ....rows.scene import Scene
 from ....rows.template import TaskDraft, template
-from ...simulators.cms.desk import ARTICLES, CATEGORIES, LEADS, TEXTS, TITLES, slug_of
+from ...simulators.cms.desk import ARTICLES, CATEGORIES, phrases, slug_of
 from ..walk import Walk
 from .chores import CHORES
 
@@ -22,7 +22,7 @@ def open_article(walk: Walk, title: str) -> None:
 def new_title(scene: Scene) -> str:
     """A title that no article has, nor its slug."""
     words = scene.cast.words
-    made = scene.pick(TITLES).format(topic=scene.pick(words["topic"]), city=scene.pick(words["city"]))
+    made = scene.pick(phrases()["titles"]).format(topic=scene.pick(words["topic"]), city=scene.pick(words["city"]))
     title = f"{made[0].upper()}{made[1:]}, part {scene.rng.randint(2, 9)}"
     scene.need(not scene.db.rows("SELECT id FROM cms_articles WHERE slug = ?", slug_of(title)))
     return title
@@ -103,7 +103,7 @@ def cms_edit(scene: Scene) -> TaskDraft:
 @template("cms", kind="checkout")
 def cms_story(scene: Scene) -> TaskDraft:
     """Write an article, tag it and hand it in; at higher levels with two tags."""
-    title, lead, text = new_title(scene), scene.pick(LEADS), scene.pick(TEXTS)
+    title, lead, text = new_title(scene), scene.pick(phrases()["leads"]), scene.pick(phrases()["texts"])
     category, author = scene.pick(CATEGORIES), scene.row("SELECT * FROM cms_authors")
     tags = scene.rng.sample(scene.db.rows("SELECT * FROM cms_tags ORDER BY id"), 1 if scene.level < 3 else 2)
     slug = slug_of(title)

@@ -6,7 +6,7 @@ from ....rows.expected import Evidence, Must, Refusal, Text, deleted, inserted, 
 from ....rows.scene import Scene
 from ....rows.template import TaskDraft, template
 from ...simulators.accounts import account_of
-from ...simulators.wiki.company import SECTIONS, SENTENCES
+from ...simulators.wiki.company import SECTIONS, sentences
 from ..walk import Walk
 from .asked import LOOKUPS, hops, open_page
 
@@ -77,7 +77,7 @@ def wiki_edit(scene: Scene) -> TaskDraft:
            WHERE protected_by = ''"""
     )
     sentence, note = scene.pick(ADDED), scene.pick(REASONS)
-    old = scene.pick([one for one in SENTENCES[row["head"]] if one in row["body"]]) if scene.level > 2 else ""
+    old = scene.pick([one for one in sentences()[row["head"]] if one in row["body"]]) if scene.level > 2 else ""
 
     def changed(text: str) -> str:
         return text.replace(old, sentence) if old else f"{text} {sentence}"

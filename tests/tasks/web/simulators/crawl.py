@@ -19,7 +19,7 @@ from turnwise.tasks.web.simulators.catalogue import SITES, base_world
 from turnwise.tasks.web.simulators.http import Request, Response, Values
 from turnwise.tasks.web.simulators.site import Site, routes
 from turnwise.tasks.web.simulators.sites import BEGUN, Rules, Sites, host_of
-from turnwise.tasks.web.simulators.theme import COMMON, Listing, theme_of
+from turnwise.tasks.web.simulators.theme import Listing, theme_of
 
 ALIKE = 4
 """Pages of one route that are looked at."""
@@ -94,7 +94,9 @@ def opened(
     """
     base = base_world(Split.CHALLENGE, number)
     themes = {
-        site.name: replace(theme_of(Rng("laws", site.name, number), site.words, plain=number == 0), listing=listing)
+        site.name: replace(
+            theme_of(Rng("laws", site.name, number), site.label_variants(), plain=number == 0), listing=listing
+        )
         for site in SITES
     }
     themes[kind.name] = replace(themes[kind.name], labels=Heard(themes[kind.name].labels))
@@ -210,6 +212,6 @@ def followed(sites: Sites, kind: type[Site], path: str, form: Values | None = No
     return path, response
 
 
-def variants(kind: type[Site]) -> dict[str, tuple[str, ...]]:
+def variants(kind: type[Site]) -> Mapping[str, tuple[str, ...]]:
     """Every label of a site with its variants."""
-    return {**COMMON, **kind.words}
+    return kind.label_variants()

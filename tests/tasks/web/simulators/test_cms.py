@@ -20,7 +20,7 @@ from turnwise.tasks.web.simulators.theme import theme_of
 @pytest.fixture
 def sites() -> Iterator[Sites]:
     base = base_world(Split.TRAIN, 0)
-    themes = {"cms": theme_of(Rng("theme"), Newsroom.words, plain=True)}
+    themes = {"cms": theme_of(Rng("theme"), Newsroom.label_variants(), plain=True)}
     made = Sites(Database(base.image), (Newsroom,), Rules(themes, 10, base.cast.now))
     become(made, "editor")
     yield made

@@ -20,7 +20,7 @@ from turnwise.tasks.web.simulators.wiki.site import Wiki
 @pytest.fixture
 def sites() -> Iterator[Sites]:
     base = base_world(Split.TRAIN, 0)
-    themes = {"wiki": theme_of(Rng("theme"), Wiki.words, plain=True)}
+    themes = {"wiki": theme_of(Rng("theme"), Wiki.label_variants(), plain=True)}
     made = Sites(Database(base.image), (Wiki,), Rules(themes, 10, base.cast.now))
     made.enter("wiki", made.db.value("SELECT id FROM accounts WHERE site = 'wiki' ORDER BY id"))
     yield made

@@ -15,7 +15,7 @@ from turnwise.tasks.web.simulators.catalogue import SITES, base_world
 from turnwise.tasks.web.simulators.http import Request, Response, Values
 from turnwise.tasks.web.simulators.site import Site, routes
 from turnwise.tasks.web.simulators.sites import Rules, Sites
-from turnwise.tasks.web.simulators.theme import COMMON, theme_of
+from turnwise.tasks.web.simulators.theme import theme_of
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Visitor:
 
     def __post_init__(self) -> None:
         base = base_world(Split.TRAIN, self.number)
-        themes = {one.name: theme_of(Rng("plain"), one.words, plain=True) for one in SITES}
+        themes = {one.name: theme_of(Rng("plain"), one.label_variants(), plain=True) for one in SITES}
         self.sites = Sites(Database(base.image), SITES, Rules(themes, self.per_page, base.cast.now))
         self.be(self.first if self.account is None else self.account)
 
@@ -96,5 +96,5 @@ ODD = ("", "0", "-1", "999999999999999999999", "1e9", "²", "٣", "%", "'; --", 
 
 def shared_labels(kind: type[Site]) -> list[str]:
     """Variants that two words of a site share: if both are on a page, they are indistinguishable."""
-    everything = [label for variants in {**COMMON, **kind.words}.values() for label in variants]
+    everything = [label for variants in kind.label_variants().values() for label in variants]
     return sorted({one for one in everything if everything.count(one) > 1})
