@@ -21,7 +21,7 @@ from turnwise.trainers import loop
 
 FIRST = {"main", "script"}
 """The functions in which the configuration does not exist yet."""
-VALIDATORS = {"_nested", "_explores", "_updates_survive"}
+VALIDATORS = {"_nested", "_explores", "_updates_survive", "_resolved"}
 TINY = [
     "steps=1",
     "tasks=2",

@@ -100,6 +100,11 @@ class ArcherConfig(PolicyConfig):
     demonstrations: DemonstrationConfig = DemonstrationConfig()
     """Demonstrations that fill the replay in ``offline`` mode."""
 
+    @pydantic.field_validator("loss")
+    @classmethod
+    def _resolved(cls, loss: LossConfig, info: pydantic.ValidationInfo) -> LossConfig:
+        return loss if info.data.get("actor") == "awr" else loss.for_sampler(info.data)  # awr has no use for a loss
+
     @pydantic.model_validator(mode="after")
     def _heard(self) -> Self:
         """Refuse settings that would have no effect."""
@@ -120,6 +125,10 @@ class ArcherConfig(PolicyConfig):
                 "the actor would never learn; ask for more steps, or a shorter warmup"
             )
         return self
+
+    @property
+    def correction(self) -> str:
+        return self.loss.is_mode
 
     def plan(self) -> Plan:
         per_step = self.actor_steps * (self.epochs if self.actor == "ppo" else 1)

@@ -22,9 +22,9 @@ from .learning.advantages import leave_one_out
 from .learning.batch import Batch
 from .learning.groups import Group
 from .learning.learner import Learner, Update
-from .learning.loss import Correction, Level, loop_bounds
+from .learning.loss import CorrectionSetting, Level, loop_bounds
 from .learning.normalizers import normalizer
-from .learning.objective import Objective
+from .learning.objective import Objective, correction_for
 from .learning.updates import minibatches, parts_of, summary
 from .run.conclusion import RunResult
 from .run.metrics import Stopwatch
@@ -54,18 +54,28 @@ class LoopConfig(PolicyConfig):
     """Smallest size of an advantage; episodes below it are not trained on."""
     max_kl: float | None = pydantic.Field(default=20.0, gt=0)
     """KL from the policy at the start of the step, summed over an episode, at which the step ends early."""
-    is_mode: Correction = "none"
-    """Correction for a sampler that differs from the step's first policy, as it does with ``overlap``: ``tis``
-    weights each token by π_old/π_sampler, at most ``is_cap`` (the decoupled objective, AReaL, arXiv 2505.24298)."""
-    is_cap: float = pydantic.Field(default=2.0, ge=1)
-    """Upper bound of that weight."""
     overlap: OverlapConfig = OverlapConfig()
     """Play episodes while the learner learns."""
+    is_mode: CorrectionSetting = "auto"
+    """Correction for a sampler that differs from the step's first policy: ``tis`` weights each token by
+    π_old/π_sampler, at most ``is_cap`` (the decoupled objective, AReaL, arXiv 2505.24298), and ``mis`` drops tokens
+    beyond it. ``auto`` is ``tis`` with ``overlap`` or servers, otherwise ``none``."""
+    is_cap: float = pydantic.Field(default=2.0, ge=1)
+    """Upper bound of that weight."""
+
+    @pydantic.field_validator("is_mode")
+    @classmethod
+    def _resolved(cls, mode: CorrectionSetting, info: pydantic.ValidationInfo) -> CorrectionSetting:
+        return correction_for(mode, info.data)
 
     @pydantic.model_validator(mode="after")
     def _explores(self) -> Self:
         refuse_greedy(self.agent)
         return self
+
+    @property
+    def correction(self) -> str:
+        return self.is_mode
 
     def plan(self) -> Plan:
         # Updates that are skipped or aborted do not count: a linear schedule may end above 0, and never too early.
@@ -106,7 +116,11 @@ def iterate(config: LoopConfig, learner: Learner, groups: Sequence[Group], *, ve
     # A constant denominator: neither a filtered episode nor a lost one changes the weight of the others.
     rows = rows.with_weight(normalizer(rows, "traj_mean", denominator=config.minibatch))
     objective = Objective(
-        config.level, loop_bounds(config.epsilon), is_mode=config.is_mode, is_cap=config.is_cap, max_kl=config.max_kl
+        config.level,
+        loop_bounds(config.epsilon),
+        is_mode=correction_for(config.is_mode, {}),
+        is_cap=config.is_cap,
+        max_kl=config.max_kl,
     )
     kept_E = advantage_E.abs() >= config.min_advantage
     updates: list[Update] = []

@@ -76,12 +76,12 @@ class OnPolicyConfig(PolicyConfig):
     groups."""
     min_advantage: float = pydantic.Field(default=0.0, ge=0)
     """Smallest size of an advantage; tokens below it have no weight in the policy's loss."""
+    overlap: OverlapConfig = OverlapConfig()
+    """Play episodes while the learner learns. Tokens may then be stale, so ``loss.is_mode`` becomes ``tis``."""
     loss: LossConfig = LossConfig()
     """The loss."""
     values: ValuesConfig = ValuesConfig()
     """The critic, for algorithms that need one."""
-    overlap: OverlapConfig = OverlapConfig()
-    """Play episodes while the learner learns; set ``loss.is_mode`` too, since tokens may then be stale."""
 
     @classmethod
     def filled(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -91,6 +91,11 @@ class OnPolicyConfig(PolicyConfig):
             return given
         name = algorithm.model_fields["name"].default
         return beneath({"out": f"runs/{name}", **algorithm.paper}, given)
+
+    @pydantic.field_validator("loss")
+    @classmethod
+    def _resolved(cls, loss: LossConfig, info: pydantic.ValidationInfo) -> LossConfig:
+        return loss.for_sampler(info.data)
 
     @pydantic.model_validator(mode="after")
     def _sensible(self) -> Self:
@@ -107,6 +112,10 @@ class OnPolicyConfig(PolicyConfig):
         if self.normaliser == "const" and self.denominator is None:
             raise ValueError("normaliser='const' divides by a constant: set denominator")
         return self
+
+    @property
+    def correction(self) -> str:
+        return self.loss.is_mode
 
     def plan(self) -> Plan:
         learning = max(self.steps - (self.values.warmup if self.algorithm.needs_values else 0), 1)

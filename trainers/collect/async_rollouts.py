@@ -32,9 +32,10 @@ class OverlapConfig(Config):
     """Whether to play episodes while the learner learns.
 
     The policy then samples from a copy of the model in a thread of its own. Finishing times vary, so an overlapped run
-    is not reproducible bit by bit, but it draws the same tasks and trains each once. If tokens may be older than the
-    learner, correct for it with the decoupled objective (``is_mode="tis"``). It clips ratios against the policy at the
-    beginning of the step, and weights them by how that policy differs from the one that sampled.
+    is not reproducible bit by bit, but it draws the same tasks and trains each once. Tokens may be older than the
+    learner, and the decoupled objective (``is_mode="tis"``, the default with overlap) corrects for it. It clips ratios
+    against the policy at the beginning of the step, and weights them by how that policy differs from the one that
+    sampled.
     """
 
     enabled: bool = False

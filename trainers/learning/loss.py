@@ -32,6 +32,7 @@ from .kl import LOG_RATIO_LIMIT, kl_estimate
 Level = Literal["token", "turn", "trajectory"]
 Kind = Literal["ppo", "cispo", "reinforce"]
 Correction = Literal["none", "tis", "mis"]
+CorrectionSetting = Literal["auto", "none", "tis", "mis"]
 
 
 def loop_bounds(epsilon: float) -> tuple[float, float]:

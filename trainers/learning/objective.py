@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import pydantic
 from torch import Tensor
@@ -12,7 +13,7 @@ from ...config import Config
 from .entropy import EntropyBand, SmoothingConfig, outside
 from .kl import Estimator, KLConfig, kl_estimate
 from .logprobs import Scores
-from .loss import Correction, Diagnostics, Kind, Level, loop_bounds, policy_loss, ppo_bounds
+from .loss import Correction, CorrectionSetting, Diagnostics, Kind, Level, loop_bounds, policy_loss, ppo_bounds
 from .rows import Rows, Unit
 
 
@@ -92,8 +93,9 @@ class LossConfig(Config):
     """How far above 1 a ratio is clipped; if larger than ``clip_low``, rare tokens can become likely (clip-higher)."""
     dual_clip: float | None = pydantic.Field(default=None, gt=1)
     """With ppo: where the advantage A is negative, the surrogate is never below this times A."""
-    is_mode: Correction = "none"
-    """Correction for a sampler that differs from the trainer: ``none``, ``tis`` (truncated) or ``mis`` (masked)."""
+    is_mode: CorrectionSetting = "auto"
+    """Correction for a sampler that differs from the trainer: ``none``, ``tis`` (truncated) or ``mis`` (masked).
+    ``auto`` is ``tis`` if servers sample or episodes are played during learning, otherwise ``none``."""
     is_level: Level = "token"
     """Unit of the correction's ratio: ``token``, ``turn`` or ``trajectory``."""
     is_cap: float = pydantic.Field(default=2.0, ge=1)
@@ -121,6 +123,10 @@ class LossConfig(Config):
             raise ValueError(f"is_floor is for is_mode = mis; {self.is_mode} masks nothing")
         return self
 
+    def for_sampler(self, settings: Mapping[str, Any]) -> Self:
+        """Return the same with ``is_mode = auto`` resolved; see ``correction_for``."""
+        return self.model_copy(update={"is_mode": correction_for(self.is_mode, settings)})
+
     def objective(self, band: EntropyBand | None = None) -> Objective:
         """Return the objective for the learner.
 
@@ -133,7 +139,7 @@ class LossConfig(Config):
             if self.bounds == "loop"
             else ppo_bounds(self.clip_low, self.clip_high),
             kind=self.kind,
-            is_mode=self.is_mode,
+            is_mode="none" if self.is_mode == "auto" else self.is_mode,
             is_cap=self.is_cap,
             max_kl=self.max_kl,
             length_normalised=self.length_normalised,
@@ -145,6 +151,23 @@ class LossConfig(Config):
             entropy_coef=self.entropy_coef,
             band=band,
         )
+
+
+def correction_for(mode: CorrectionSetting, settings: Mapping[str, Any]) -> Correction:
+    """Resolve ``is_mode = auto``: ``tis`` where the policy that samples can differ from the one that learns.
+
+    Servers compute log-probabilities with other kernels, and tokens of overlapped episodes may be older than the
+    learner. Truncation keeps every token and bounds its weight; masking would lose the tokens of a stale policy
+    altogether (decoupled PPO, arXiv 2505.24298; truncated importance sampling in IMPALA, arXiv 1802.01561).
+
+    Args:
+        mode: the setting.
+        settings: settings of the run, with ``server`` and ``overlap`` if they are valid.
+    """
+    if mode != "auto":
+        return mode
+    overlap = settings.get("overlap")
+    return "tis" if settings.get("server") is not None or (overlap is not None and overlap.enabled) else "none"
 
 
 def objective_loss(scores: Scores, part: Rows, objective: Objective) -> tuple[Tensor, Diagnostics]:

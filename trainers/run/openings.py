@@ -32,6 +32,8 @@ def openings(config: TrainConfig, model: Any, agent: ChatAgent, tools: Sequence[
     departures = config.agent.departures(trained_settings(getattr(config, "model", None)))
     yield from filter(None, [departures])
     yield from agent.remarks(tools)
+    if config.correction == "tis":
+        yield "tokens are weighted by π_old/π_sampler in the loss, since the sampler may differ (is_mode = tis)"
     yield from filter(None, [harmful_rate(config, sum(each.numel() for each in model.parameters()))])
 
 

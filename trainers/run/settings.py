@@ -50,9 +50,11 @@ MAY_CHANGE = (
     "optimizer.microbatch_tokens",
     "optimizer.layout",
     "optimizer.recompute",
+    "is_mode",
+    "loss.is_mode",
 )
 """Settings that a resumed run may change: they affect results only in the last digits (but a linear schedule ends at
-``steps``)."""
+``steps``, and ``is_mode`` follows ``server``)."""
 
 
 class EpisodeConfig(Config):
@@ -226,6 +228,11 @@ class TrainConfig(Config):
     """Show a progress bar (on a terminal)."""
     tensorboard: bool = True
     """Write TensorBoard files beside ``metrics.jsonl``."""
+
+    @property
+    def correction(self) -> str:
+        """Correction for a sampler that differs from the learner, resolved; ``none`` in scripts without one."""
+        return "none"
 
     def plan(self) -> Plan:
         """Return the requirements of the script."""
