@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from ..errors import UsageError
+from ..rollouts.episode import Episode
 from ..tasks.rng import Rng
 from .algorithms.archer import ActorKind, ArcherRule, Centring, CriticKind, awr_weight, centred, token_credit
 from .collect.collect import Experience, NothingPlayed
@@ -170,6 +171,9 @@ class ArcherTrainer(Trainer[ArcherConfig]):
 
     async def collect(self) -> Experience:
         return await self.run.collect(self.config.rollouts, 1) if self.config.mode == "online" else NothingPlayed()
+
+    def check(self, episode: Episode) -> None:
+        transitions(episode, self.config.gamma)
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
         config, run, parts = self.config, self.run, self.parts

@@ -18,6 +18,7 @@ import torch
 
 from ..config import beneath
 from ..rollouts.branching import refuse_unforkable
+from ..rollouts.episode import Episode
 from ..tasks.rng import Rng
 from .algorithms.named import AnyAlgorithm, AnyModulator, algorithm_named
 from .algorithms.trees import counted_once
@@ -26,6 +27,7 @@ from .collect.branching import AnyStrategy, refuse_mismatch
 from .collect.dynamic_sampling import Drawn, DynamicSampling, draw
 from .critics.token_values import ValuesConfig, token_values
 from .critics.values import Values
+from .learning.advantages import bootstraps, final_prompt
 from .learning.batch import Batch
 from .learning.entropy import EntropyHistory
 from .learning.groups import Group
@@ -168,6 +170,11 @@ class OnPolicyTrainer(Trainer[OnPolicyConfig]):
     async def collect(self) -> Drawn:
         config, run = self.config, self.run
         return await draw(lambda tasks: run.collect(tasks, config.k, config.branching), config.tasks, config.sampling)
+
+    def check(self, episode: Episode) -> None:
+        super().check(episode)
+        if self.parts.critic is not None and bootstraps(episode):
+            final_prompt(episode)
 
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> dict[str, float]:
         return await self.run.learn(partial(iterate, self.config, self.parts, groups, version=self.run.step))

@@ -36,7 +36,7 @@ class ArcherRule:
 
     Args:
         kind: which of these losses.
-        gamma: discount per turn.
+        gamma: discount per turn; a transition over n turns discounts by γⁿ.
         min_target: in ``td``, both heads learn from the smaller slow one (clipped double Q-learning, 1802.09477).
         expectile: τ of ``iql``; 0.5 is the mean, and towards 1 it becomes the best utterance in the data.
     """
@@ -56,7 +56,7 @@ class ArcherRule:
         if self.kind == "mc":
             return squared(q_2B, known.return_B), squared(v_2B, known.return_B)
         next_v_2B = self._smaller(known.next_v_2B)
-        target_2B = known.reward_B + self.gamma * torch.where(known.done_B, 0.0, next_v_2B)
+        target_2B = known.reward_B + self.gamma**known.span_B * torch.where(known.done_B, 0.0, next_v_2B)
         if self.kind == "iql":
             lowest_B = known.taken_q_2B.amin(0)
             return squared(q_2B, target_2B), expectile_loss(lowest_B - v_2B, self.expectile).sum(0)

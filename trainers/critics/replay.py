@@ -94,6 +94,7 @@ def packed(transitions: Iterable[Transition]) -> dict[str, Any]:
         "version": torch.tensor([t.version for t in held], dtype=torch.int64),
         "episode_id": [t.episode_id for t in held],
         "turn": torch.tensor([t.turn for t in held], dtype=torch.int64),
+        "span": torch.tensor([t.span for t in held], dtype=torch.int64),
     }
 
 
@@ -110,6 +111,7 @@ def unpacked(state: Mapping[str, Any]) -> list[Transition]:
         state["version"].tolist(),
         state["episode_id"],
         state["turn"].tolist(),
+        state.get("span", torch.ones_like(state["turn"])).tolist(),  # older checkpoints
     )
     return [Transition(*fields) for fields in zip(*columns, strict=True)]
 

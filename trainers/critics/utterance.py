@@ -48,6 +48,7 @@ class Known:
     Args:
         reward_B: reward of the turn, ``[B]``.
         done_B: whether the task ended with it, ``[B]``.
+        span_B: number of turns until the next state, ``[B]``.
         return_B: recorded discounted return from the turn on, ``[B]``.
         next_v_2B: V̄ of the next state by each slow head, ``[2, B]``; 0 without a next state.
         taken_q_2B: Q̄ of the recorded utterance, ``[2, B]``.
@@ -56,6 +57,7 @@ class Known:
 
     reward_B: Tensor
     done_B: Tensor
+    span_B: Tensor
     return_B: Tensor
     next_v_2B: Tensor
     taken_q_2B: Tensor
@@ -64,7 +66,7 @@ class Known:
     def part(self, place: Tensor) -> Known:
         """Return the same for some of the transitions."""
         fresh = None if self.fresh_q_2B is None else self.fresh_q_2B[:, place]
-        one = (self.reward_B[place], self.done_B[place], self.return_B[place])
+        one = (self.reward_B[place], self.done_B[place], self.span_B[place], self.return_B[place])
         return Known(*one, self.next_v_2B[:, place], self.taken_q_2B[:, place], fresh)
 
 
@@ -208,7 +210,8 @@ class UtteranceCritic:
         fresh = None if fresh_actions is None else judged_2B[:, len(batch) :]
         reward_B = torch.tensor([t.reward for t in batch], dtype=torch.float32, device=device)
         return_B = torch.tensor([t.mc_return for t in batch], dtype=torch.float32, device=device)
-        return Known(reward_B, done_B, return_B, next_v_2B, judged_2B[:, : len(batch)], fresh)
+        span_B = torch.tensor([t.span for t in batch], dtype=torch.float32, device=device)
+        return Known(reward_B, done_B, span_B, return_B, next_v_2B, judged_2B[:, : len(batch)], fresh)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all state of the next update."""

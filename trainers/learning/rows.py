@@ -15,8 +15,6 @@ from ...rollouts.episode import Episode, Turn
 
 CONTEXT = -1
 """Turn and version of a token that was not sampled."""
-
-
 Unit = Literal["row", "episode"]
 Layout = Literal["padded", "packed"]
 """Layout of rows in a forward pass: one beside another, padded to the longest, or all in one sequence."""
@@ -62,7 +60,7 @@ def merge(episode: Episode) -> list[Row]:
         if not turn.action_ids:
             refuse_chat_api(episode, turn)
             continue
-        _check(episode, index, turn)
+        check_turn(episode, index, turn)
         fitting = [row for row in growing if row.continued_by(turn.prompt_ids)]
         if fitting:
             row = max(fitting, key=lambda row: len(row.ids))
@@ -87,7 +85,8 @@ def refuse_chat_api(episode: Episode, turn: Turn) -> None:
         )
 
 
-def _check(episode: Episode, index: int, turn: Turn) -> None:
+def check_turn(episode: Episode, index: int, turn: Turn) -> None:
+    """Refuse a turn that cannot be made into a row: see ``merge``."""
     sizes = len(turn.action_ids), len(turn.logprobs), len(turn.versions)
     if len(set(sizes)) != 1:
         raise ContractError(

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import ClassVar, Generic, TypeVar
 
+from ...rollouts.episode import Episode
 from ..collect.collect import Experience, NothingPlayed
 from ..learning.groups import Group
 from ..learning.main_process import hear_interrupt
+from ..learning.rows import check_turn
 from .conclusion import RunResult
 from .interrupts import interruptible
 from .metrics import Stopwatch
@@ -17,6 +19,7 @@ from .opening import open_run
 from .run import Run
 from .settings import TrainConfig
 from .uninterrupted import uninterrupted
+from .unusable import UnusableEpisodes
 
 C = TypeVar("C", bound=TrainConfig)
 
@@ -52,6 +55,16 @@ class Trainer(ABC, Generic[C]):
         """Play the episodes of a step."""
         return NothingPlayed()
 
+    def check(self, episode: Episode) -> None:
+        """Refuse an episode that the algorithm cannot learn from. It is dropped and counted.
+
+        Raises:
+            ContractError: the recorded tokens do not fit together, or something is missing.
+        """
+        for index, turn in enumerate(episode.turns):
+            if turn.action_ids:
+                check_turn(episode, index, turn)
+
     @abstractmethod
     async def learn(self, groups: Sequence[Group], clock: Stopwatch) -> Mapping[str, float]:
         """Learn from a step's episodes, and return numbers to log. It is never interrupted.
@@ -85,6 +98,7 @@ async def _train(trainer: type[Trainer[C]], config: C) -> RunResult:
 async def train_steps(trainer: Trainer[C]) -> RunResult:
     """Take the remaining steps of an open run, and export its model."""
     run = trainer.run
+    unusable = UnusableEpisodes(trainer.check, warns=run.world.is_main)
     await trainer.begin()
     await run.evaluate()
     while not run.over:
@@ -96,10 +110,11 @@ async def train_steps(trainer: Trainer[C]) -> RunResult:
                 await run.weights.send(run.step)
             with clock("collect"):
                 played = await trainer.collect()
+        groups, dropped = unusable.without(played.groups)
         with clock("learn"):
-            learned = await uninterrupted(trainer.learn(played.groups, clock))
+            learned = await uninterrupted(trainer.learn(groups, clock))
         run.state.finish_step(played.tasks)
-        metrics = {**played.metrics(), **learned}
+        metrics = {**played.metrics(), **dropped, **learned}
         run.report(metrics | clock.metrics(metrics.get("action_tokens", metrics.get("tokens", 0.0))))
         run.state.save_if_due()
         await run.evaluate()

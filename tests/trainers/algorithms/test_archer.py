@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -19,12 +20,18 @@ NUMBER = st.floats(-20, 20)
 
 
 def known(
-    reward: float, done: bool, next_v: list[float], fresh: list[float], taken: list[float], returned: float = 0.0
+    reward: float,
+    done: bool,
+    next_v: list[float],
+    fresh: list[float],
+    taken: list[float],
+    returned: float = 0.0,
+    span: int = 1,
 ) -> Known:
     def column(values: list[float]) -> Tensor:
         return torch.tensor(values)[:, None]
 
-    one = (torch.tensor([reward]), torch.tensor([done]), torch.tensor([returned]))
+    one = (torch.tensor([reward]), torch.tensor([done]), torch.tensor([float(span)]), torch.tensor([returned]))
     return Known(*one, column(next_v), column(taken), column(fresh))
 
 
@@ -48,6 +55,11 @@ def test_td_every_head_learns_from_its_own_slow_copy(
     q, v = targets(ArcherRule("td", gamma, min_target=True), seen)
     assert q == pytest.approx([r + follows * min(v1, v2)] * 2, abs=1e-4)
     assert v == pytest.approx([min(q1, q2)] * 2, abs=1e-4)
+
+
+def test_turns_without_tokens_are_discounted_too() -> None:
+    q, _ = targets(ArcherRule("td", 0.5), known(1.0, False, [8.0, 16.0], [0.0, 0.0], [0.0, 0.0], span=3))
+    assert q == pytest.approx([1 + 8 / 8, 1 + 16 / 8]), "r + γ³ · V̄(s′)"
 
 
 @given(NUMBER, NUMBER)
@@ -82,7 +94,7 @@ def test_the_minimum_of_the_expectile_loss_is_the_expectile(expectile: float) ->
 
 def test_td_without_fresh_utterances_is_an_error() -> None:
     seen = known(0.0, False, [0.0, 0.0], [0.0, 0.0], [0.0, 0.0])
-    without = Known(seen.reward_B, seen.done_B, seen.return_B, seen.next_v_2B, seen.taken_q_2B)
+    without = replace(seen, fresh_q_2B=None)
     assert ArcherRule("td").needs_fresh
     assert not ArcherRule("iql").needs_fresh
     with pytest.raises(UsageError, match="none were sampled"):

@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from turnwise import Outcome
 from turnwise.errors import ContractError, DivergedError, UnscoredEpisodeError, UsageError
 from turnwise.trainers.critics.transitions import transitions
+from turnwise.trainers.learning.batch import Batch
+from turnwise.trainers.learning.gae import Decisions
+from turnwise.trainers.learning.groups import grouped
 
 from ..fakes import episode, turn
 
@@ -45,8 +48,8 @@ def test_what_cannot_be_learnt_from_is_said() -> None:
         transitions(episode([turn((1,), (2,))], name="e1", outcome=Outcome.INFRA_FAILED), 0.9)
     with pytest.raises(UnscoredEpisodeError, match="policy_failed"):
         transitions(episode([turn((1,), (2,))], outcome=Outcome.POLICY_FAILED), 0.9)
-    with pytest.raises(ContractError, match="turn 1 of episode e has 0 prompt ids and 0 action ids"):
-        transitions(episode([turn((1,), (2,)), turn((), ())]), 0.9)
+    with pytest.raises(ContractError, match="turn 1 of episode e has action ids but no prompt ids"):
+        transitions(episode([turn((1,), (2,)), turn((), (3,))]), 0.9)
     with pytest.raises(ContractError, match="no final_prompt_ids"):
         transitions(episode([turn((1,), (2,))], outcome=Outcome.TRUNCATED), 0.9)
     with pytest.raises(ContractError, match="2 action ids and 1 log-probabilities"):
@@ -66,3 +69,20 @@ def test_a_log_probability_that_is_not_finite_is_refused() -> None:
 
 def test_an_episode_without_turns_has_no_transitions() -> None:
     assert transitions(episode([]), 0.9) == []
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(-10, 10)), min_size=1, max_size=8), st.floats(0, 1))
+def test_an_empty_action_is_folded_into_the_decision_before_it(said: list[tuple[bool, float]], gamma: float) -> None:
+    """As PPO does: its reward comes one γ later, and the next state is that of the next decision."""
+    played = episode([turn((10 + i,), (2,) if acts else (), r) for i, (acts, r) in enumerate(said)])
+    found = transitions(played, gamma)
+    acting = [i for i, (acts, _) in enumerate(said) if acts]
+    assert [one.turn for one in found] == acting
+    for one, end in zip(found, [*acting[1:], len(said)][: len(acting)], strict=True):
+        rewards = [r for _, r in said[one.turn : end]]
+        assert one.reward == pytest.approx(sum(gamma**k * r for k, r in enumerate(rewards)), abs=1e-9)
+        assert one.span == end - one.turn
+        assert (one.next_ids, one.done) == (((10 + end,), False) if end < len(said) else ((), True))
+    decisions = Decisions.of(Batch.of(grouped([played])), "turn", gamma=gamma)
+    assert [one.reward for one in found] == pytest.approx(decisions.reward_S.tolist(), abs=1e-5), "the same as PPO's"
+    assert [gamma**one.span for one in found] == pytest.approx(decisions.discount_S.tolist())
