@@ -233,7 +233,9 @@ def reinforce(config: ArcherConfig, run: Run, parts: Hierarchy, utterances: Sequ
     rows = rows.with_weight(normalizer(rows, "const", denominator=len(utterances)))
     compared_B = centred(advantage_B, [said.prompt_ids for said in utterances], config.centred)
     paid = token_credit(rows, compared_B, parts.baseline)
-    objective = replace(config.loss.objective(), kind="ppo" if config.actor == "ppo" else "reinforce")
+    objective = config.loss.objective()
+    if config.actor == "reinforce":
+        objective = replace(objective, kind="reinforce", dual_clip=None)
     updates: list[Update] = []
     for _ in range(config.epochs if config.actor == "ppo" else 1):
         update = run.learner.step(paid, objective, version=run.step)

@@ -46,6 +46,9 @@ class LoopConfig(PolicyConfig):
     """Unit of an importance ratio: ``token``, ``turn`` or ``trajectory``."""
     epsilon: float = pydantic.Field(default=0.1, gt=0)
     """Ratios are clipped to [1/(1+ε), 1+ε]."""
+    dual_clip: float | None = pydantic.Field(default=3.0, gt=1)
+    """Largest ratio with a gradient where the advantage is negative, so that no long turn that became likelier owns an
+    update (paper: none)."""
     epochs: int = pydantic.Field(default=2, ge=1)
     """Passes over each step's episodes."""
     minibatch: int = pydantic.Field(default=32, ge=1)
@@ -121,6 +124,7 @@ def iterate(config: LoopConfig, learner: Learner, groups: Sequence[Group], *, ve
         is_mode=correction_for(config.is_mode, {}),
         is_cap=config.is_cap,
         max_kl=config.max_kl,
+        dual_clip=config.dual_clip,
     )
     kept_E = advantage_E.abs() >= config.min_advantage
     updates: list[Update] = []

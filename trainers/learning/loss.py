@@ -5,7 +5,8 @@ geometric mean: GSPO's s_i(θ), arXiv 2507.18071, eq. 7) and A the advantage, ea
 
 - ``ppo``: ``−min(ρA, clip(ρ)A)`` (arXiv 1707.06347, eq. 7). At level ``trajectory`` with weights that sum to 1 over the
   trajectory this is exactly one clipped term per trajectory (2507.18071, eq. 5). ``dual_clip`` c > 1 bounds what is
-  made large by cA from below where A < 0 (arXiv 1912.09729, eq. 5);
+  made large by cA from below where A < 0 (arXiv 1912.09729, eq. 5). Without it ρ is unbounded there: 1,000 tokens that
+  became .01 nat likelier make ρ = e¹⁰, and beyond e²⁰ the ratio is cut off and has no gradient;
 - ``cispo``: ``−sg(clip(ρ)) · A · log π`` (arXiv 2506.13585, eq. 4): a clipped token still has a gradient. With a lower
   bound of 0 this is ScaleRL's one-sided ``−sg(min(ρ, ε)) · A · log π`` (arXiv 2510.13786);
 - ``reinforce``: ``−A · log π``.

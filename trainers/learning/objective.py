@@ -91,8 +91,9 @@ class LossConfig(Config):
     """How far below 1 a ratio is clipped; with ppo bounds, 1 removes the lower bound (one-sided CISPO)."""
     clip_high: float = pydantic.Field(default=0.2, ge=0)
     """How far above 1 a ratio is clipped; if larger than ``clip_low``, rare tokens can become likely (clip-higher)."""
-    dual_clip: float | None = pydantic.Field(default=None, gt=1)
-    """With ppo: where the advantage A is negative, the surrogate is never below this times A."""
+    dual_clip: float | None = pydantic.Field(default=3.0, gt=1)
+    """With ppo: where the advantage A is negative, the surrogate is never below this times A. Otherwise one long turn
+    that became likelier owns the update: ratios of turns and trajectories are products over their tokens."""
     is_mode: CorrectionSetting = "auto"
     """Correction for a sampler that differs from the trainer: ``none``, ``tis`` (truncated) or ``mis`` (masked).
     ``auto`` is ``tis`` if servers sample or episodes are played during learning, otherwise ``none``."""
@@ -110,6 +111,13 @@ class LossConfig(Config):
     """Keep the entropy of tokens near the mean of the run so far (EPO)."""
     max_kl: float | None = pydantic.Field(default=None, gt=0)
     """KL from the policy at the start of the step, summed over an episode, at which the step ends early."""
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _dual_clip_of_ppo(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and given.get("kind", "ppo") != "ppo":
+            return {"dual_clip": None, **given}
+        return given
 
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> Self:

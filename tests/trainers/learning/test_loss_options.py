@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from turnwise.trainers.learning.loss import Correction, Diagnostics, Kind, Level, policy_loss, ppo_bounds
+from turnwise.trainers.learning.objective import LossConfig
 
 seeds = st.integers(0, 2**16)
 
@@ -182,6 +183,40 @@ def test_dual_clip_ends_the_pull_of_a_bad_action_that_became_likely() -> None:
             torch.tensor([math.log(10.0)]),
         )
         assert bool(got.any()) is moves
+
+
+@pytest.mark.parametrize("level", ["turn", "trajectory"])
+@pytest.mark.parametrize(("tokens", "pull", "size"), [(1000, 2.2e7, math.exp(10)), (20_000, 0.0, math.exp(20))])
+def test_a_long_action_that_became_likelier_does_not_own_the_update(
+    level: Level, tokens: int, pull: float, size: float
+) -> None:
+    """Each token is .01 nat likelier and A = −1; without a bound the gradient overflows, and vanishes beyond e²⁰."""
+    short = 10  # tokens of another action, which became .01 nat likelier, too
+    index = torch.cat([torch.zeros(tokens), torch.ones(short)]).long()
+    zero, one = torch.zeros(tokens + short, dtype=torch.float64), torch.ones(tokens + short, dtype=torch.float64)
+    logp, weight = 0.01 * one, one / tokens
+
+    def kernel(logp: Tensor, c: float | None) -> tuple[Tensor, Diagnostics]:
+        return policy_loss(logp, zero, zero, -one, weight, one.bool(), index, level=level, dual_clip=c)
+
+    others = short / tokens * math.exp(0.1)
+    unbounded = gradient(lambda logp: kernel(logp, None)[0], logp)
+    assert float(unbounded[:tokens].abs().sum()) == pytest.approx(pull, rel=0.01)
+    assert float(kernel(logp, None)[0]) == pytest.approx(size + others)
+    bounded = gradient(lambda logp: kernel(logp, 3.0)[0], logp)
+    assert not bounded[:tokens].any(), "the clip decides"
+    assert bounded[tokens:].tolist() == pytest.approx([others] * short), "and the other action keeps its pull"
+    loss, seen = kernel(logp, 3.0)
+    assert float(loss) == pytest.approx(3 + others)
+    assert seen.metrics()["clip_dual"] == pytest.approx(tokens / (tokens + short))
+
+
+def test_dual_clip_is_on_where_the_surrogate_is_ppos() -> None:
+    assert LossConfig().objective().dual_clip == 3.0
+    for kind in ("cispo", "reinforce"):
+        assert LossConfig.model_validate({"kind": kind}).objective().dual_clip is None
+    stored = LossConfig.model_validate({"kind": "cispo"}).model_dump(mode="json")
+    assert LossConfig.model_validate(stored).dual_clip is None, "a stored configuration can be read again"
 
 
 # -- another sampler ------------------------------------------------------------------------------------------------

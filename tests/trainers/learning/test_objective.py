@@ -190,7 +190,7 @@ def test_what_the_model_says_of_context_has_no_gradient() -> None:
 
 def test_loops_settings_can_be_named() -> None:
     objective = LossConfig(level="turn", bounds="loop", clip_low=0.1, clip_high=0.1, max_kl=20).objective()
-    assert objective == Objective(level="turn", clip=loop_bounds(0.1), max_kl=20)
+    assert objective == Objective(level="turn", clip=loop_bounds(0.1), max_kl=20, dual_clip=3)
 
 
 def test_every_setting_arrives() -> None:
