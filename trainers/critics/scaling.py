@@ -1,9 +1,9 @@
-"""The units of a value head, which make returns of −70 as easy to learn as returns of 0."""
+"""The units of value heads, which make returns of −70 as easy to learn as returns of 0."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -16,26 +16,33 @@ SMALLEST = 1e-3
 class TargetScale:
     """``V = centre + spread · head``, where center and spread may follow the targets without changing a single value.
 
-    PopArt (van Hasselt et al., arXiv 1602.07714, eq. 3 to 8): when the scale moves, the last layer is rewritten,
-    ``w ← w σ/σ′`` and ``b ← (σ b + μ − μ′)/σ′``, so that its outputs are preserved exactly. Only the very first scale
+    PopArt (van Hasselt et al., arXiv 1602.07714, eq. 3 to 8): when the scale moves, the last layers are rewritten,
+    ``w ← w σ/σ′`` and ``b ← (σ b + μ − μ′)/σ′``, so that their outputs are preserved exactly. Only the very first scale
     is adopted without that. Before the first targets there is nothing worth preserving, and every value becomes their
     mean at once.
 
     Args:
-        head: the last layer, whose outputs are in units of the scale.
+        heads: the last layers, whose outputs are in units of the scale.
         centre: initial center, in units of reward.
         spread: initial spread, in units of reward.
         memory: share of the running moments that each ``follow`` keeps.
     """
 
-    def __init__(self, head: nn.Linear, centre: float = 0.0, spread: float = 1.0, *, memory: float = 0.8) -> None:
-        self.head = head
+    def __init__(
+        self, heads: Iterable[nn.Linear], centre: float = 0.0, spread: float = 1.0, *, memory: float = 0.8
+    ) -> None:
+        self.heads = tuple(heads)
         self.centre, self.spread = centre, spread
         self.memory = memory
         self._seen = self._first = self._second = 0.0
 
+    @property
+    def started(self) -> bool:
+        """Whether it has followed any targets."""
+        return self._seen > 0
+
     def value(self, output: Tensor) -> Tensor:
-        """Convert the head's outputs to units of reward."""
+        """Convert a head's outputs to units of reward."""
         return self.centre + self.spread * output
 
     def inside(self, value: Tensor) -> Tensor:
@@ -52,19 +59,19 @@ class TargetScale:
         """
         share_N = weight_N.double() / weight_N.double().sum()
         target_N = target_N.double()
-        started, keep = self._seen > 0, self.memory
+        started, keep = self.started, self.memory
         self._seen = keep * self._seen + (1 - keep)
         self._first = keep * self._first + (1 - keep) * float((share_N * target_N).sum())
         self._second = keep * self._second + (1 - keep) * float((share_N * target_N.square()).sum())
         centre = self._first / self._seen
         spread = max(math.sqrt(max(self._second / self._seen - centre**2, 0.0)), SMALLEST)
-        if started:
-            self.head.weight.mul_(self.spread / spread)
-            self.head.bias.mul_(self.spread).add_(self.centre - centre).div_(spread)
+        for head in self.heads if started else ():
+            head.weight.mul_(self.spread / spread)
+            head.bias.mul_(self.spread).add_(self.centre - centre).div_(spread)
         self.centre, self.spread = centre, spread
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the scale and its running moments; the head belongs to the state of its owner."""
+        """Return the scale and its running moments; the heads belong to the state of their owner."""
         names = ("centre", "spread", "_seen", "_first", "_second")
         return {name.lstrip("_"): getattr(self, name) for name in names}
 

@@ -98,7 +98,7 @@ class TokenValues:
         nn.init.zeros_(self.head.weight)  # the first value of every state is the center of the scale
         nn.init.zeros_(self.head.bias)
         centre, spread = (options.centre, options.spread) if options.scale == "fixed" else (0.0, 1.0)
-        self.scale = TargetScale(self.head, centre, spread, memory=options.memory)
+        self.scale = TargetScale([self.head], centre, spread, memory=options.memory)
         self._parameters = [*self.backbone.parameters(), *self.head.parameters()]
         self._optimizer = torch.optim.AdamW(
             self._parameters, lr=options.lr, betas=options.betas, weight_decay=options.weight_decay

@@ -20,9 +20,12 @@ from ..learning.learner import OptimizerConfig
 from .encoder import CountingEncoder, Encoder, EncoderConfig, encode, encode_pairs
 from .polyak import follow
 from .replay import packed
+from .scaling import TargetScale
 from .transitions import Transition
 
 Ids = tuple[int, ...]
+MEMORY = 0.95
+"""Share of the running mean and deviation of returns that each update keeps."""
 
 
 class CriticConfig(Config):
@@ -33,8 +36,8 @@ class CriticConfig(Config):
     head: int = pydantic.Field(default=64, ge=1)
     """Width of the heads' hidden layers (released code: 768)."""
     scaled: bool = True
-    """Let the heads work in units of the returns in the first batch (their mean and deviation), which then stay fixed.
-    Formulas and results are in reward either way; without it the heads first have to learn the size of a return."""
+    """Let the heads work in units of the returns (their running mean and deviation), which move without changing any
+    value. Formulas and results are in reward either way; without it the heads must learn the size of a return."""
     tau: float = pydantic.Field(default=0.1, gt=0, le=1)
     """Polyak averaging: how far the slow copy moves towards the critic after every update (released code: 0.1)."""
     optimizer: OptimizerConfig = OptimizerConfig()
@@ -99,6 +102,10 @@ class Networks(nn.Module):
         """V by each head, ``[2, B]``."""
         return self._judged(self.v_heads, state_BH)
 
+    def last_layers(self) -> list[nn.Linear]:
+        """Return the last layer of each head, whose outputs are in ``units``."""
+        return [cast(nn.Linear, cast(nn.Sequential, head)[-1]) for head in (*self.q_heads, *self.v_heads)]
+
     def _judged(self, heads: nn.ModuleList, read_BX: Tensor) -> Tensor:
         units = self.get_buffer("units")
         return units[0] + units[1] * torch.stack([head(read_BX)[:, 0] for head in heads])
@@ -125,6 +132,7 @@ class UtteranceCritic:
         device = next(encoder.parameters()).device
         self.online = online.to(device).eval()
         self.slow = copy.deepcopy(self.online).requires_grad_(False)
+        self._scale = TargetScale([*self.online.last_layers(), *self.slow.last_layers()], memory=MEMORY)
         self._trained = [parameter for parameter in self.online.parameters() if parameter.requires_grad]
         self._optimizer = config.optimizer.adamw(self._trained)
 
@@ -166,11 +174,11 @@ class UtteranceCritic:
             UsageError: the batch is empty, or there is not one fresh utterance per transition.
             DivergedError: the loss or the gradient is not finite; weights and optimizer are as before.
         """
-        if self.config.scaled and not self.updates:
-            self._calibrate(batch)
         if not batch or (fresh_actions is not None and len(fresh_actions) != len(batch)):
             count = "no" if fresh_actions is None else len(fresh_actions)
             raise UsageError(f"{len(batch)} transitions with {count} fresh utterances: a critic cannot learn from it")
+        if self.config.scaled:
+            self._rescale(torch.tensor([transition.mc_return for transition in batch]))
         known = self.known(batch, fresh_actions)
         self._optimizer.zero_grad(set_to_none=True)
         sums = torch.zeros(4, dtype=torch.float64)
@@ -220,6 +228,7 @@ class UtteranceCritic:
             "slow": self.slow.state_dict(),
             "optimizer": self._optimizer.state_dict(),
             "updates": self.updates,
+            "scale": self._scale.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -228,6 +237,9 @@ class UtteranceCritic:
         self.slow.load_state_dict(state["slow"])
         self._optimizer.load_state_dict(state["optimizer"])
         self.updates = int(state["updates"])
+        centre, spread = self.online.get_buffer("units").tolist()  # all that older checkpoints have
+        older = {"centre": centre, "spread": spread, "seen": 1.0, "first": centre, "second": spread**2 + centre**2}
+        self._scale.load_state_dict(state.get("scale", older))
 
     # -- the inside ---------------------------------------------------------------------------------------------
 
@@ -255,13 +267,13 @@ class UtteranceCritic:
             different = more
         return [torch.tensor(part) for part in parts]
 
-    def _calibrate(self, batch: Sequence[Transition]) -> None:
-        returns = torch.tensor([t.mc_return for t in batch], dtype=torch.float32)
-        spread = float(returns.std(correction=0)) if returns.numel() else 0.0
-        if not math.isfinite(spread) or spread <= 0:
+    def _rescale(self, return_B: Tensor) -> None:
+        """Let the units follow the returns of a batch, from the first that differ; no value changes (PopArt)."""
+        if not return_B.isfinite().all() or (not self._scale.started and bool((return_B == return_B[0]).all())):
             return
+        self._scale.follow(return_B, torch.ones_like(return_B))
         for networks in (self.online, self.slow):
-            networks.get_buffer("units").copy_(torch.tensor([float(returns.mean()), spread]))
+            networks.get_buffer("units").copy_(torch.tensor([self._scale.centre, self._scale.spread]))
 
     def _step(self, batch: Sequence[Transition], fresh_actions: Sequence[Ids] | None) -> float:
         options = self.config.optimizer

@@ -219,15 +219,47 @@ def test_the_units_of_reward_do_not_matter() -> None:
     assert not torch.allclose(plain[0], plain[0].mean().expand(3), atol=1e-3)
 
 
-def test_values_begin_at_the_mean_of_the_first_returns_and_keep_their_units() -> None:
+def rewarded(successes: int, count: int = 64) -> list[Transition]:
+    return [step((s % 3,), (3,), returned=float(s < successes)) for s in range(count)]
+
+
+def test_values_begin_at_the_mean_of_the_first_returns() -> None:
     critic = UtteranceCritic(Bag(), CriticConfig(optimizer=OptimizerConfig(lr=1e-9)))
-    batch = [step((s,), (3,), returned=20.0 * s - 100) for s in STATES]
-    critic.update(batch, ArcherRule("mc"))
+    critic.update([step((s,), (3,), returned=20.0 * s - 100) for s in STATES], ArcherRule("mc"))
     assert critic.v([(0,)])[0].tolist() == pytest.approx([-80.0], abs=10)
-    units = critic.online.get_buffer("units").tolist()
-    assert units == pytest.approx([-80.0, 20 * (2 / 3) ** 0.5])
-    critic.update([step((0,), (3,), returned=7.0), step((0,), (3,), returned=9.0)], ArcherRule("mc"))
-    assert critic.online.get_buffer("units").tolist() == critic.slow.get_buffer("units").tolist() == units
+    assert critic.online.get_buffer("units").tolist() == pytest.approx([-80.0, 20 * (2 / 3) ** 0.5])
+
+
+def test_units_follow_the_returns_and_no_value_changes() -> None:
+    """One success among the first 64 transitions must not fix the spread at .12 for the whole run."""
+    critic = UtteranceCritic(Bag(), CriticConfig(optimizer=OptimizerConfig(lr=1e-12)))
+    critic.update(rewarded(0), ArcherRule("mc"))
+    critic.update(rewarded(1), ArcherRule("mc"))
+    units = critic.online.get_buffer("units")
+    assert units.tolist() == pytest.approx([1 / 64, (63 / 64**2) ** 0.5]), "equal returns set no units"
+    states, actions = [(s,) for s in STATES], [(3,)] * 3
+    before = critic.q(states, actions), critic.v(states), critic.q(states, actions, slow=True)
+    for _ in range(100):
+        critic.update(rewarded(32), ArcherRule("mc"))
+    assert units.tolist() == pytest.approx([0.5, 0.5], abs=0.01)
+    assert torch.equal(units, critic.slow.get_buffer("units"))
+    after = critic.q(states, actions), critic.v(states), critic.q(states, actions, slow=True)
+    for old, new in zip(before, after, strict=True):
+        assert torch.allclose(old, new, atol=1e-4), "the heads are rewritten"
+
+
+def test_units_continue_where_a_checkpoint_left_them() -> None:
+    critic, resumed, older = (UtteranceCritic(Bag(), CriticConfig()) for _ in range(3))
+    critic.update(rewarded(8), ArcherRule("mc"))
+    state = critic.state_dict()
+    resumed.load_state_dict(state)
+    older.load_state_dict({name: value for name, value in state.items() if name != "scale"})
+    for each in (critic, resumed, older):
+        each.update(rewarded(32), ArcherRule("mc"))
+    units = [each.online.get_buffer("units").tolist() for each in (critic, resumed, older)]
+    assert units[0] == units[1], "to the bit"
+    mean = 0.95 * 8 / 64 + 0.05 / 2
+    assert units[2] == pytest.approx([mean, (mean - mean**2) ** 0.5]), "one of fixed units follows, too"
 
 
 @pytest.mark.parametrize("changes", [{"scaled": False}, {}], ids=["not wanted", "all returns alike"])
