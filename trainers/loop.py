@@ -18,7 +18,7 @@ import torch
 from ..tasks.rng import Rng
 from .collect.async_rollouts import OverlapConfig
 from .collect.collect import Collected
-from .learning.advantages import leave_one_out
+from .learning.advantages import beyond_rounding, large_enough, leave_one_out
 from .learning.batch import Batch
 from .learning.groups import Group
 from .learning.learner import Learner, Update
@@ -54,7 +54,8 @@ class LoopConfig(PolicyConfig):
     minibatch: int = pydantic.Field(default=32, ge=1)
     """Episodes per optimizer step; also the loss's constant denominator, even if filters drop some."""
     min_advantage: float = pydantic.Field(default=0.01, ge=0)
-    """Smallest size of an advantage; episodes below it are not trained on."""
+    """Smallest size of an advantage, as a share of the batch's largest; episodes below it are not trained on. (The
+    paper's code has 0.01 of a reward between 0 and 1.)"""
     max_kl: float | None = pydantic.Field(default=20.0, gt=0)
     """KL from the policy at the start of the step, summed over an episode, at which the step ends early."""
     overlap: OverlapConfig = OverlapConfig()
@@ -126,7 +127,7 @@ def iterate(config: LoopConfig, learner: Learner, groups: Sequence[Group], *, ve
         max_kl=config.max_kl,
         dual_clip=config.dual_clip,
     )
-    kept_E = advantage_E.abs() >= config.min_advantage
+    kept_E = large_enough(advantage_E, config.min_advantage) & beyond_rounding(advantage_E, batch.return_E)
     updates: list[Update] = []
     shuffles = (Rng("loop", config.seed, version, epoch) for epoch in range(config.epochs))
     for part in (part for rng in shuffles for part in minibatches(len(advantage_E), config.minibatch, rng)):

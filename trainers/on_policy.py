@@ -27,7 +27,7 @@ from .collect.branching import AnyStrategy, refuse_mismatch
 from .collect.dynamic_sampling import Drawn, DynamicSampling, draw
 from .critics.token_values import ValuesConfig, token_values
 from .critics.values import Values
-from .learning.advantages import bootstraps, final_prompt
+from .learning.advantages import bootstraps, final_prompt, large_enough
 from .learning.batch import Batch
 from .learning.entropy import EntropyHistory
 from .learning.groups import Group
@@ -77,7 +77,8 @@ class OnPolicyConfig(PolicyConfig):
     """Constant that divides the loss of every update, instead of the average number of trajectories, tokens or
     groups."""
     min_advantage: float = pydantic.Field(default=0.0, ge=0)
-    """Smallest size of an advantage; tokens below it have no weight in the policy's loss."""
+    """Smallest size of an advantage, as a share of the batch's largest; tokens below it have no weight in the policy's
+    loss."""
     overlap: OverlapConfig = OverlapConfig()
     """Play episodes while the learner learns. Tokens may then be stale, so ``loss.is_mode`` becomes ``tis``."""
     loss: LossConfig = LossConfig()
@@ -248,7 +249,7 @@ def update(
 ) -> list[Update]:
     """Make epochs × minibatches of optimizer steps; stop early if the policy has moved too far."""
     updates: list[Update] = []
-    rows = rows.with_weight(torch.where(rows.advantage.abs() < config.min_advantage, 0.0, rows.weight))
+    rows = rows.with_weight(torch.where(large_enough(rows.advantage, config.min_advantage), rows.weight, 0.0))
     shuffles = (Rng("on-policy", config.seed, version, epoch) for epoch in range(config.epochs))
     for part in (part for rng in shuffles for part in minibatches(episodes, config.minibatch, rng)):
         updates.append(learner.step(rows.select(part), objective, version=version))

@@ -59,6 +59,18 @@ def centred(value_N: Tensor, group_N: Tensor, *, scale: Scale = "none", epsilon:
     return (advantage_N / (deviation + epsilon)).to(value_N.dtype)
 
 
+def large_enough(advantage_N: Tensor, share: float) -> Tensor:
+    """Return which advantages are at least a share of the batch's largest, ``[N]``; in any unit of reward the same."""
+    size_N = advantage_N.abs()
+    return size_N >= share * size_N.max() if size_N.numel() else size_N > 0
+
+
+def beyond_rounding(advantage_N: Tensor, return_N: Tensor) -> Tensor:
+    """Return which advantages are more than the rounding of 32-bit returns, ``[N]``: Adam would make steps of it."""
+    largest = return_N.abs().max() if return_N.numel() else torch.tensor(0.0)
+    return advantage_N.abs() > 1e-6 * largest
+
+
 def _centred(value_N: Tensor, group_N: Tensor) -> Tensor:
     value_N = value_N.double()
     size_N = _sum_in_group(torch.ones_like(value_N), group_N)

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from turnwise import Outcome
 from turnwise.errors import ContractError, UnscoredEpisodeError, UsageError
 from turnwise.trainers.learning.advantages import (
+    beyond_rounding,
     bootstraps,
     centred,
     final_prompt,
+    large_enough,
     leave_one_out,
     turn_gae,
     turn_returns,
@@ -138,3 +140,28 @@ def test_a_state_that_has_a_value_must_be_known() -> None:
     with pytest.raises(ContractError, match="episode e was cut off by a limit and has no final_prompt_ids"):
         final_prompt(cut)
     assert final_prompt(replace(cut, final_prompt_ids=(1, 2, 3))) == (1, 2, 3)
+
+
+@given(
+    st.lists(st.integers(-3, 3), min_size=2, max_size=8),
+    st.sampled_from([2.0**-20, 2.0**-7, 1.0, 2.0**10]),
+)
+def test_the_smallest_advantage_is_the_same_in_any_unit_of_reward(returns: list[int], unit: float) -> None:
+    """An absolute threshold of .01 left out all returns of size .01."""
+    one, group = torch.tensor(returns, dtype=torch.float32), torch.zeros(len(returns), dtype=torch.long)
+
+    def kept(return_E: torch.Tensor) -> list[bool]:
+        advantage_E = leave_one_out(return_E, group)
+        return (large_enough(advantage_E, 0.01) & beyond_rounding(advantage_E, return_E)).tolist()
+
+    assert kept(one * unit) == kept(one)
+    assert any(kept(one)) == (len(set(returns)) > 1)
+
+
+def test_rounding_is_no_advantage() -> None:
+    return_E = torch.tensor([70.0, 70.00001, 70.0])
+    advantage_E = leave_one_out(return_E, torch.zeros(3, dtype=torch.long))
+    assert advantage_E.any()
+    assert not beyond_rounding(advantage_E, return_E).any()
+    assert large_enough(torch.tensor([-2.0, 0.01, 0.03, 0.0]), 0.01).tolist() == [True, False, True, False]
+    assert large_enough(torch.zeros(3), 0.0).all(), "a share of 0 leaves out nothing: other terms of the loss may count"
