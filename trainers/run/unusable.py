@@ -33,7 +33,7 @@ class UnusableEpisodes:
         """Return the groups without unusable members, and their number to log, if there are any.
 
         Raises:
-            ContractError: at least three episodes, and more than 5 % of all, were unusable.
+            ContractError: Three or more episodes were unusable, and more than 5 % of all.
         """
         kept, dropped = [], 0
         for group in groups:
