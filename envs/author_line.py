@@ -12,7 +12,7 @@ from typing import Any
 
 PACKAGE = __name__.partition(".")[0]
 FRAMEWORK = frozenset(
-    {"author_line", "background", "base", "certify", "contract", "deprecated", "fork", "messages", "registry"}
+    {"asked", "author_line", "background", "base", "certify", "contract", "deprecated", "fork", "messages", "registry"}
     | {"required", "reserved", "sampling", "spaces", "step", "toolenv", "tools", "wrappers"}
 )
 """Modules of ``envs`` that call authors' code. The others are environments, and their code counts as an author's."""

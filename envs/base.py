@@ -339,16 +339,3 @@ class TurnEnv(gymnasium.Env[Observation, ActionLike], Generic[TaskT]):
 
 
 add_old_limits(TurnEnv)
-
-
-def asked(env: Any, method: str, *arguments: Any) -> Action:
-    """Return the action that an author's ``oracle`` or ``random_action`` chooses.
-
-    Raises:
-        TypeError: it returned something else; the message names its line.
-    """
-    returned = env.get_wrapper_attr(method)(*arguments)
-    try:
-        return Action.of(returned)
-    except TypeError as error:
-        raise TypeError(f"{method}() is wrong: {error}{method_at(env.unwrapped, method)}") from None

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Hashable
 from dataclasses import fields, replace
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
 from ..errors import ContractError
 from ..tasks.spec import TaskSpec
@@ -22,6 +22,8 @@ from .reserved import assigned_at
 
 LIMITS = tuple(field.name for field in fields(Contract))
 """Class attributes of release 0.1 that are fields of ``Contract`` now."""
+OPTIONAL = re.compile(r"(?:[\w.]+\.)?Optional\[([\w.]+)\]|([\w.]+) *\| *None")
+"""An optional type, as an annotation writes it."""
 
 
 def argument_of_start(env: Any, generated: object) -> object:
@@ -63,8 +65,10 @@ def _annotation(owner: type) -> Any:
     parameter = next(iter(signature.parameters.values()), None) if signature is not None else None
     written = inspect.Parameter.empty if parameter is None else parameter.annotation
     if not isinstance(written, str):
-        return written
+        return TaskSpec if TaskSpec in get_args(written) else written
     written = written.strip("'\"")  # quoted under postponed evaluation, the quotes belong to the text
+    if optional := OPTIONAL.fullmatch(written):
+        written = optional[1] or optional[2]
     name, *attributes = written.split(".")
     found = getattr(inspect.unwrap(vars(owner)["start"]), "__globals__", {}).get(name)
     for attribute in attributes:

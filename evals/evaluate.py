@@ -12,6 +12,7 @@ from ..agents.named import agent_from
 from ..agents.settings import AgentSettings
 from ..config import load_config
 from ..envs.named import environment
+from ..errors import UsageError
 from ..rollouts.options import Isolation
 from ..rollouts.pool import EnvSource
 from ..rollouts.store import EPISODES
@@ -89,18 +90,19 @@ def evaluate(
         SpendingCapError: As ``run_evaluation``.
         KeyboardInterrupt: As ``run_evaluation``.
     """
-    config, agent, make = _resolve(env, policy, Path(out), settings)
+    folder = _folder(out)
+    config, agent, make = _resolve(env, policy, folder, settings)
     summary = run_evaluation(
         config,
         agent,
-        store=Path(out) / EPISODES,
+        store=folder / EPISODES,
         env=make,
         resume=resume,
         overwrite=overwrite,
         on_episode=on_episode,
         progress=progress,
     )
-    summary.save(Path(out) / SUMMARY)
+    summary.save(folder / SUMMARY)
     return summary
 
 
@@ -116,19 +118,26 @@ async def evaluate_async(
     **settings: Unpack[EvalSettings],
 ) -> Summary:
     """Do the same as ``evaluate`` inside an event loop, such as a notebook's; if cancelled, the store is complete."""
-    config, agent, make = _resolve(env, policy, Path(out), settings)
+    folder = _folder(out)
+    config, agent, make = _resolve(env, policy, folder, settings)
     summary = await run_evaluation_async(
         config,
         agent,
-        store=Path(out) / EPISODES,
+        store=folder / EPISODES,
         env=make,
         resume=resume,
         overwrite=overwrite,
         on_episode=on_episode,
         progress=progress,
     )
-    summary.save(Path(out) / SUMMARY)
+    summary.save(folder / SUMMARY)
     return summary
+
+
+def _folder(out: Path | str) -> Path:
+    if not isinstance(out, str | Path):
+        raise UsageError(f"out must be a folder to write to, a str or a Path; got {out!r}")
+    return Path(out)
 
 
 def agent_of(config: EvalConfig, folder: Path) -> Agent:

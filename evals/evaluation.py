@@ -241,14 +241,17 @@ async def _play(
 ) -> None:
     """Play the episodes that the store lacks; the store stays intact, whatever ends this."""
     if resume and overwrite:
-        raise UsageError("choose either --resume, which keeps existing episodes, or --overwrite, which replaces them")
+        raise UsageError(
+            "choose either resume (--resume), which keeps existing episodes, or overwrite (--overwrite), which "
+            "replaces them"
+        )
     identity = config.identity | ({"env_source": plan.source} if plan.source else {})
     with EpisodeStore(path, run=identity, overwrite=overwrite or _replaceable(path, identity)) as store:
         store.discard_unscored(after_action=False)
         if len(store) and not resume:
             raise StoreError(
-                f"{path} already has {len(store)} episodes; continue it (--resume), replace it (--overwrite), or name "
-                "another folder"
+                f"{path} already has {len(store)} episodes; continue it (resume=True, --resume), replace it "
+                "(overwrite=True, --overwrite), or name another folder"
             )
         stats, there = RunStats(), len(store)
         source = config.env if env is None else env
@@ -278,7 +281,7 @@ def _replaceable(path: Path, identity: Mapping[str, Any]) -> bool:
     if changed:
         raise StoreError(
             f"the episodes in {path} belong to another version of {identity['env']}: its source has changed since, or "
-            "was not recorded; play them again (--overwrite), or name another folder"
+            "was not recorded; play them again (overwrite=True, --overwrite), or name another folder"
         )
     return False
 

@@ -16,8 +16,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self, TypeVar, cast
 
+from ..envs.asked import asked
 from ..envs.author_line import at, author_line, author_traceback, noted
-from ..envs.base import Reset, Stepped, TurnEnv, asked
+from ..envs.base import Reset, Stepped, TurnEnv
 from ..envs.messages import Action
 from ..envs.tools import Tool
 from ..errors import ContractError, EnvironmentFailedError, EnvironmentTimeoutError, InfrastructureError, UsageError

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..agents.agent import Closable, Decision, PromptReader, Session
 from ..envs.messages import Observation
+from ..logs import without_secrets
 from ..tasks.score import Score
 from .episode import Turn
 
@@ -44,5 +45,5 @@ async def unread(session: Session, observation: Observation, *, truncated: bool)
 
 
 def one_line(error: BaseException) -> str:
-    """Return an error in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    """Return an error in one line to record, without credentials that its text may contain."""
+    return without_secrets(" ".join(f"{type(error).__name__}: {error}".split()))

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...tasks.rng import Rng
-from ..base import TurnEnv, asked
+from ..asked import asked
+from ..base import TurnEnv
 from ..messages import Action, ToolCall
 from ..sampling import random_arguments
 from ..tools import Tool

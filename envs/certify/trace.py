@@ -11,7 +11,8 @@ from typing import Any
 from ...tasks.rng import Rng
 from ...tasks.score import Score
 from ...tasks.spec import TaskSpec
-from ..base import TurnEnv, asked
+from ..asked import asked
+from ..base import TurnEnv
 from ..messages import Action, ActionLike, ImagePart, Message, Observation, TextPart, ToolCall, clip
 
 Play = Callable[[TurnEnv], ActionLike]

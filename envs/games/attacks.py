@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...tasks.rng import Rng
-from ..base import TurnEnv, asked
+from ..asked import asked
+from ..base import TurnEnv
 from ..messages import Action, ActionLike
 
 FULL_WIDTH = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}

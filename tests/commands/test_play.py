@@ -66,7 +66,7 @@ def test_a_store_is_of_one_version_of_the_environment(run: Run, tmp_path: Path) 
     (tmp_path / "guess.py").write_text(text + "# another reward\n")
     run(*words, "4", "--resume").refused("another version of demo/GuessNumber-v0", "--overwrite")
     run(*words, "4").refused("another version")
-    run(*words, "4", "--resume", "--overwrite").refused("choose either --resume")
+    run(*words, "4", "--resume", "--overwrite").refused("choose either resume")
     assert len(load_episodes("runs/one/episodes")) == 2, "nothing is lost by a refusal"
     assert run(*words, "3", "--overwrite").code == 0
     assert len(load_episodes("runs/one/episodes")) == 3

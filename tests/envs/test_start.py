@@ -106,6 +106,17 @@ def test_a_quoted_annotation_under_postponed_evaluation_is_read() -> None:
     assert "Quoted.start() takes a TaskSpec" in str(warning.message)
 
 
+@pytest.mark.parametrize("annotation", ["tw.TaskSpec | None", "typing.Optional[tw.TaskSpec]", tw.TaskSpec | None])
+def test_an_optional_specification_is_the_old_signature(annotation: Any) -> None:
+    def start(self: Any, task: Any, rng: tw.Rng) -> str:
+        self.sum = Sums().generate(task)
+        return f"{self.sum.left} + {self.sum.right}"
+
+    start.__annotations__["task"] = annotation
+    (warning,) = warned(type("Optional", (Acts,), {"start": start}))
+    assert "Optional.start() takes a TaskSpec" in str(warning.message)
+
+
 # -- the generated task ------------------------------------------------------------------------------------------
 
 

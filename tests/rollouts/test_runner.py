@@ -330,6 +330,19 @@ def test_an_environment_that_raises_is_retried_then_unscored(turn: int, failures
     assert "\n" not in struck.error
 
 
+def test_a_key_in_an_environments_error_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", "k-9f8e7d6c5b")
+
+    class Leaks(Count):
+        def act(self, action: tw.Action) -> Any:
+            raise OSError("POST https://shop.test/buy?key=k-9f8e7d6c5b failed")
+
+    (episode,) = run(Leaks, answering(), tasks(1), retries=0)
+    assert episode.error is not None
+    assert "shop.test" in episode.error
+    assert "k-9f8e7d6c5b" not in episode.error
+
+
 def assert_never_scored(failed: tw.Episode, episodes: list[tw.Episode]) -> None:
     assert failed.outcome in (tw.Outcome.INFRA_FAILED, tw.Outcome.CANCELLED)
     assert failed.score is None

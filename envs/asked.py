@@ -1,0 +1,21 @@
+"""Actions that an author's own methods choose, of any environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .author_line import method_at
+from .messages import Action
+
+
+def asked(env: Any, method: str, *arguments: Any) -> Action:
+    """Return the action that an author's ``oracle`` or ``random_action`` chooses.
+
+    Raises:
+        TypeError: it returned something else; the message names its line.
+    """
+    returned = env.get_wrapper_attr(method)(*arguments)
+    try:
+        return Action.of(returned)
+    except TypeError as error:
+        raise TypeError(f"{method}() is wrong: {error}{method_at(env.unwrapped, method)}") from None
